@@ -1,0 +1,82 @@
+//! A frame as a capture holds it: the unit in which everything enters.
+
+use std::fmt;
+
+/// Number of a frame, from 1, over all input in merged order; tshark's `frame.number` for one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameNumber(pub u64);
+
+impl fmt::Display for FrameNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// When a frame was seen: nanoseconds since 1970-01-01 00:00:00 UTC, negative before it.
+///
+/// An `i64` reaches the year 2262; the 32-bit seconds of a pcap file end in 2106.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Nanoseconds from `earlier` to `self`; `None` when the clock went back between them.
+    pub fn since(self, earlier: Timestamp) -> Option<u64> {
+        self.0.checked_sub(earlier.0).and_then(|ns| u64::try_from(ns).ok())
+    }
+}
+
+/// `seconds.nanoseconds`, nine digits after the point.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let ns = self.0.unsigned_abs();
+        write!(f, "{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+    }
+}
+
+/// What the first byte of a frame belongs to: a LINKTYPE_ value of the capture file
+/// (<https://www.tcpdump.org/linktypes.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u32);
+
+impl LinkType {
+    /// BSD loopback; the address family in the byte order of the machine that captured.
+    pub const NULL: Self = Self(0);
+    /// Ethernet.
+    pub const ETHERNET: Self = Self(1);
+    /// Raw IP, as some systems number it in their files.
+    pub const RAW_BSD: Self = Self(12);
+    /// Raw IP, as OpenBSD numbers it in its files.
+    pub const RAW_OPENBSD: Self = Self(14);
+    /// Raw IPv4 or IPv6.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback; the address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux "cooked" capture.
+    pub const LINUX_SLL: Self = Self(113);
+    /// Endace Extensible Record Format, here with Ethernet or InfiniBand inside.
+    pub const ERF: Self = Self(197);
+    /// Raw IPv4.
+    pub const IPV4: Self = Self(228);
+    /// Raw IPv6.
+    pub const IPV6: Self = Self(229);
+    /// InfiniBand, from the Local Route Header on.
+    pub const INFINIBAND: Self = Self(247);
+    /// Linux "cooked" capture, second form (`-i any` of today).
+    pub const LINUX_SLL2: Self = Self(276);
+}
+
+/// A captured frame, borrowed from the reader's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Position in the input.
+    pub number: FrameNumber,
+    /// When it was seen.
+    pub time: Timestamp,
+    /// What its first byte belongs to.
+    pub link: LinkType,
+    /// The bytes that were captured; at most `length` of them.
+    pub bytes: &'a [u8],
+    /// Length on the wire; larger than `bytes.len()` where a snap length cut the frame.
+    pub length: u32,
+}

@@ -1,0 +1,6 @@
+//! From the bytes of a frame to the meaning of an NFS operation.
+//!
+//! No I/O, no clock, no threads, no unsafe: bytes in, meaning out.
+#![forbid(unsafe_code)]
+
+pub mod frame;

@@ -1,0 +1,3 @@
+//! The rooms of the program `nfsrdma-inspect`; see ARCHITECTURE.md for the way of the data.
+
+pub mod source;

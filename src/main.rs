@@ -1,0 +1,3 @@
+//! `nfsrdma-inspect`: arguments in, exit code out.
+
+fn main() {}
