@@ -3,4 +3,7 @@
 //! No I/O, no clock, no threads, no unsafe: bytes in, meaning out.
 #![forbid(unsafe_code)]
 
+pub mod field;
 pub mod frame;
+pub mod header;
+pub mod xdr;

@@ -1,0 +1,329 @@
+//! Headers of a fixed layout (BTH, RETH, MPA, DDP, CM messages), described once in the way that the
+//! specifications draw them: bit positions from the first bit on the wire, most significant bit first.
+//!
+//! ```
+//! nfsrdma_dissectors::header! {
+//!     /// ACK Extended Transport Header. InfiniBand Architecture Specification volume 1, section 9.3.5.
+//!     pub struct Example [4] "infiniband.aeth" {
+//!         /// What is acknowledged, and how.
+//!         0..8 syndrome: u8 => "infiniband.aeth.syndrome",
+//!         8..32 msn: u32 => "infiniband.aeth.msn",
+//!     }
+//! }
+//! use nfsrdma_dissectors::field::Unobserved;
+//! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut Unobserved).unwrap();
+//! assert_eq!((header.syndrome, header.msn, rest), (0x1f, 7, &[99][..]));
+//! ```
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::field::{Kind, Value};
+
+/// A value that a fixed header can hold in its bits `START..END`.
+pub trait Fixed<'a>: Copy {
+    /// How the value is shown.
+    const KIND: Kind;
+
+    /// Reads the value from its place; the bounds are checked when the program is compiled.
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self;
+
+    /// Writes the value to its place.
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]);
+
+    /// The value for an observer.
+    fn value(self) -> Value<'a>;
+}
+
+/// Bits `START..END` of a header as a number; at most 64 bits over at most eight bytes.
+#[inline(always)]
+pub fn bits<const LENGTH: usize, const START: usize, const END: usize>(header: &[u8; LENGTH]) -> u64 {
+    const { assert!(START < END && END <= LENGTH * 8 && END.div_ceil(8) - START / 8 <= 8) };
+    let mut value = 0u64;
+    let mut byte = START / 8;
+    while byte < END.div_ceil(8) {
+        value = value << 8 | u64::from(header[byte]);
+        byte += 1;
+    }
+    let value = value >> (END.div_ceil(8) * 8 - END);
+    if END - START == 64 { value } else { value & ((1 << (END - START)) - 1) }
+}
+
+/// Writes a number to bits `START..END` of a header that is long enough.
+pub fn put_bits<const START: usize, const END: usize>(value: u64, header: &mut [u8]) {
+    for bit in START..END {
+        let (byte, shift) = (bit / 8, 7 - bit % 8);
+        if let Some(byte) = header.get_mut(byte) {
+            *byte = *byte & !(1 << shift) | (((value >> (END - 1 - bit)) & 1) as u8) << shift;
+        }
+    }
+}
+
+macro_rules! fixed_number {
+    ($($number:ty),*) => {$(
+        impl<'a> Fixed<'a> for $number {
+            const KIND: Kind = Kind::Unsigned;
+
+            #[inline(always)]
+            fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+                const { assert!(END - START <= <$number>::BITS as usize) };
+                bits::<LENGTH, START, END>(header) as $number
+            }
+
+            fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+                put_bits::<START, END>(u64::from(self), header);
+            }
+
+            fn value(self) -> Value<'a> {
+                Value::Unsigned(u64::from(self))
+            }
+        }
+    )*};
+}
+fixed_number!(u8, u16, u32, u64);
+
+impl<'a> Fixed<'a> for bool {
+    const KIND: Kind = Kind::Bool;
+
+    #[inline(always)]
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        bits::<LENGTH, START, END>(header) != 0
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        put_bits::<START, END>(u64::from(self), header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Bool(self)
+    }
+}
+
+/// Whole bytes at `START / 8`; `N` of them.
+fn bytes_at<const LENGTH: usize, const START: usize, const N: usize>(header: &[u8; LENGTH]) -> [u8; N] {
+    const { assert!(START % 8 == 0 && START / 8 + N <= LENGTH) };
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&header[START / 8..START / 8 + N]);
+    bytes
+}
+
+fn put_bytes<const START: usize>(bytes: &[u8], header: &mut [u8]) {
+    if let Some(place) = header.get_mut(START / 8..START / 8 + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+macro_rules! fixed_bytes {
+    ($($type:ty, $length:literal, $kind:ident, |$value:ident| $bytes:expr;)*) => {$(
+        impl<'a> Fixed<'a> for $type {
+            const KIND: Kind = Kind::$kind;
+
+            fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+                const { assert!(END - START == $length * 8) };
+                Self::from(bytes_at::<LENGTH, START, $length>(header))
+            }
+
+            fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+                let $value = self;
+                put_bytes::<START>(&$bytes, header);
+            }
+
+            fn value(self) -> Value<'a> {
+                Value::$kind(self)
+            }
+        }
+    )*};
+}
+fixed_bytes! {
+    Ipv4Addr, 4, Ipv4, |address| address.octets();
+    Ipv6Addr, 16, Ipv6, |address| address.octets();
+    [u8; 6], 6, Ethernet, |address| address;
+}
+
+/// A run of whole bytes, borrowed.
+impl<'a> Fixed<'a> for &'a [u8] {
+    const KIND: Kind = Kind::Bytes;
+
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        const { assert!(START % 8 == 0 && END % 8 == 0 && END <= LENGTH * 8) };
+        &header[START / 8..END / 8]
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        put_bytes::<START>(self, header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Bytes(self)
+    }
+}
+
+/// Makes a newtype over a number a value of fixed headers and of XDR, shown in decimal or hexadecimal.
+///
+/// `number! { /// docs  pub struct Qpn(u32) as Hex(6); }`
+#[macro_export]
+macro_rules! number {
+    ($($(#[$meta:meta])* pub struct $name:ident($number:ty) as $kind:expr;)*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $number);
+
+        impl<'a> $crate::header::Fixed<'a> for $name {
+            const KIND: $crate::field::Kind = { use $crate::field::Kind::*; $kind };
+
+            #[inline(always)]
+            fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+                Self(<$number as $crate::header::Fixed>::get::<LENGTH, START, END>(header))
+            }
+
+            fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+                $crate::header::Fixed::put::<START, END>(self.0, header);
+            }
+
+            fn value(self) -> $crate::field::Value<'a> {
+                $crate::field::Value::Unsigned(u64::from(self.0))
+            }
+        }
+
+        impl<'a> $crate::xdr::Xdr<'a> for $name {
+            const KIND: $crate::field::Kind = <Self as $crate::header::Fixed<'a>>::KIND;
+
+            #[inline]
+            fn decode<O: $crate::field::Observer<'a>>(
+                cursor: &mut $crate::xdr::Cursor<'a>,
+                field: &'static $crate::field::Field,
+                observer: &mut O,
+            ) -> Result<Self, $crate::xdr::Error> {
+                <$number as $crate::xdr::Xdr<'a>>::decode(cursor, field, observer).map(Self)
+            }
+
+            fn encode(&self, encoder: &mut $crate::xdr::Encoder) {
+                $crate::xdr::Xdr::encode(&self.0, encoder);
+            }
+        }
+    )*};
+}
+
+/// Describes headers of a fixed layout: `pub struct Name [bytes] "filter name" { bits name: Type => "filter name" }`.
+///
+/// Each gives the structure, `LENGTH`, `decode` (`None` when there are too few bytes), `encode` and `FIELDS`.
+/// Bits that no field names are reserved: not shown, and zero when encoded.
+#[macro_export]
+macro_rules! header {
+    ($($(#[doc = $doc:literal])+ pub struct $name:ident $(<$lt:lifetime>)? [$length:literal] $group:literal {
+        $($(#[doc = $field_doc:literal])* $start:literal .. $end:literal $field:ident : $type:ty => $filter:literal),* $(,)?
+    })*) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub struct $name $(<$lt>)? {
+            $($(#[doc = $field_doc])* pub $field: $type,)*
+        }
+
+        impl $(<$lt>)? $name $(<$lt>)? {
+            /// Length of the header in bytes.
+            pub const LENGTH: usize = $length;
+
+            /// The header as one group of fields.
+            pub const GROUP: &'static $crate::field::Field =
+                &$crate::field::Field::group($group, stringify!($name), concat!($($doc),+));
+
+            /// The fields, in the order of their bits.
+            pub const FIELDS: &'static [$crate::field::Field] = &[$($crate::field::Field {
+                name: $filter,
+                label: stringify!($field),
+                kind: <$type as $crate::header::Fixed>::KIND,
+                doc: concat!("", $($field_doc),*),
+            }),*];
+        }
+
+        $crate::header!(@decode $name $(<$lt>)? [$length] { $($start .. $end $field: $type,)* });
+    )*};
+    (@decode $name:ident [$length:literal] { $($body:tt)* }) => {
+        impl $name {
+            $crate::header!(@functions_owned [$length] { $($body)* });
+        }
+    };
+    (@decode $name:ident <$lt:lifetime> [$length:literal] { $($body:tt)* }) => {
+        impl<$lt> $name<$lt> {
+            $crate::header!(@functions_borrowed $lt, [$length] { $($body)* });
+        }
+    };
+    (@functions_owned [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
+        /// Decodes the header that begins `bytes`, and returns it with what follows it; `at` is the position
+        /// of `bytes` that the observer is told. `None` when there are too few bytes.
+        #[inline(always)]
+        pub fn decode<'a, O: $crate::field::Observer<'a>>(
+            bytes: &'a [u8],
+            at: usize,
+            observer: &mut O,
+        ) -> Option<(Self, &'a [u8])> {
+            $crate::header!(@decode_body bytes, at, observer, [$length] { $($start .. $end $field: $type,)* })
+        }
+        $crate::header!(@encode [$length] { $($start .. $end $field,)* });
+    };
+    (@functions_borrowed $lt:lifetime, [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
+        /// Decodes the header that begins `bytes`, and returns it with what follows it; `at` is the position
+        /// of `bytes` that the observer is told. `None` when there are too few bytes.
+        #[inline(always)]
+        pub fn decode<O: $crate::field::Observer<$lt>>(
+            bytes: &$lt [u8],
+            at: usize,
+            observer: &mut O,
+        ) -> Option<(Self, &$lt [u8])> {
+            $crate::header!(@decode_body bytes, at, observer, [$length] { $($start .. $end $field: $type,)* })
+        }
+        $crate::header!(@encode [$length] { $($start .. $end $field,)* });
+    };
+    (@decode_body $bytes:ident, $at:ident, $observer:ident,
+     [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {{
+        let (header, rest) = $bytes.split_first_chunk::<$length>()?;
+        let this = Self {
+            $($field: <$type as $crate::header::Fixed>::get::<$length, $start, $end>(header),)*
+        };
+        if O::WATCHES {
+            $observer.enter(Self::GROUP, $at);
+            let mut fields = Self::FIELDS.iter();
+            $(if let Some(field) = fields.next() {
+                $observer.value(
+                    field,
+                    $at + $start / 8..$at + usize::div_ceil($end, 8),
+                    $crate::header::Fixed::value(this.$field),
+                );
+            })*
+            $observer.leave($at + $length);
+        }
+        Some((this, rest))
+    }};
+    (@encode [$length:literal] { $($start:literal .. $end:literal $field:ident,)* }) => {
+        /// The header as bytes.
+        pub fn encode(&self) -> [u8; $length] {
+            let mut header = [0; $length];
+            $($crate::header::Fixed::put::<$start, $end>(self.$field, &mut header);)*
+            header
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_numbered_from_the_first_on_the_wire() {
+        let header = [0b1010_0101, 0xff, 0x01, 0x80, 0, 0, 0, 0];
+        assert_eq!(bits::<8, 0, 1>(&header), 1);
+        assert_eq!(bits::<8, 1, 4>(&header), 0b010);
+        assert_eq!(bits::<8, 4, 12>(&header), 0b0101_1111);
+        assert_eq!(bits::<8, 16, 25>(&header), 0b11);
+        assert_eq!(bits::<8, 0, 64>(&header), 0xa5ff_0180_0000_0000);
+    }
+
+    #[test]
+    fn put_is_the_inverse_of_get_and_leaves_other_bits_alone() {
+        let mut header = [0xff; 8];
+        put_bits::<6, 19>(0b1_0101_0101_0101, &mut header);
+        assert_eq!(bits::<8, 6, 19>(&header), 0b1_0101_0101_0101);
+        assert_eq!(bits::<8, 0, 6>(&header), 0b11_1111);
+        assert_eq!(bits::<8, 19, 64>(&header), (1 << 45) - 1);
+    }
+}

@@ -1,0 +1,271 @@
+//! A position in an XDR message that knows how much of the message was captured, and what travelled in chunks.
+
+use std::fmt;
+
+use super::roundup;
+
+/// Why a message could not be decoded further; `at` is the byte offset in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The message ends inside an item.
+    Short {
+        /// Where the item begins.
+        at: usize,
+        /// How many bytes it needs.
+        needed: usize,
+    },
+    /// The item's bytes were on the wire, but are not in the capture (snap length, loss).
+    Cut {
+        /// Where the captured bytes end.
+        at: usize,
+    },
+    /// A length or a count is more than its type allows, or than the message can hold.
+    TooLong {
+        /// Where the length stands.
+        at: usize,
+        /// The length as the message has it.
+        length: u32,
+        /// The most it could be.
+        bound: u32,
+    },
+    /// A value that the type does not have.
+    Invalid {
+        /// Where the value stands.
+        at: usize,
+        /// The type.
+        what: &'static str,
+        /// The value.
+        value: u32,
+    },
+    /// A number that this program does not know what follows it: an operation, an attribute, a layout type.
+    Unknown {
+        /// Where the number stands.
+        at: usize,
+        /// What kind of number it is.
+        what: &'static str,
+        /// The number.
+        number: u32,
+    },
+    /// A chunk takes the place of an item that is not DDP-eligible (RFC 8166 section 6.1).
+    NotEligible {
+        /// Where the item's length stands.
+        at: usize,
+    },
+}
+
+impl Error {
+    /// Whether only the capture is to blame, not the sender.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Cut { .. })
+    }
+
+    /// The byte offset in the message.
+    pub fn at(&self) -> usize {
+        match *self {
+            Self::Short { at, .. }
+            | Self::Cut { at }
+            | Self::TooLong { at, .. }
+            | Self::Invalid { at, .. }
+            | Self::Unknown { at, .. }
+            | Self::NotEligible { at } => at,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Short { at, needed } => {
+                write!(f, "byte {at}: the message ends before the {needed} bytes that belong here")
+            }
+            Self::Cut { at } => write!(f, "byte {at}: the rest was not captured"),
+            Self::TooLong { at, length, bound } => {
+                write!(f, "byte {at}: length {length} where at most {bound} can be")
+            }
+            Self::Invalid { at, what, value } => write!(f, "byte {at}: {value} is no {what}"),
+            Self::Unknown { at, what, number } => write!(f, "byte {at}: unknown {what} {number}"),
+            Self::NotEligible { at } => {
+                write!(f, "byte {at}: a chunk takes the place of an item that is not DDP-eligible")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A data item that travelled in a chunk instead of in the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkItem<'a> {
+    /// Read chunks: the byte offset in the unreduced message where the item's content belongs (RFC 8166
+    /// section 3.4.5). Write chunks have none; they are used in order.
+    pub position: Option<u32>,
+    /// Length of the content in bytes; for a Write chunk the length that the Reply returned.
+    pub length: u32,
+    /// The content, where it was kept and all of it was seen.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// A place in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Length of the message; more than `bytes.len()` where the capture cut it.
+    length: usize,
+    /// Position of the message's first byte in what the observer looks at.
+    base: usize,
+    chunks: &'a [ChunkItem<'a>],
+    /// Bytes of chunks, with their roundup, that belong before `at` in the unreduced message.
+    spliced: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the start of a message that was captured whole and sent without chunks.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], spliced: 0 }
+    }
+
+    /// A message that was `length` bytes long on the wire, of which `bytes` were captured.
+    #[must_use]
+    pub fn with_length(mut self, length: usize) -> Self {
+        self.length = length.max(self.bytes.len());
+        self
+    }
+
+    /// Tells observers positions that count from `base` for the message's first byte.
+    #[must_use]
+    pub fn with_base(mut self, base: usize) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// A reduced message: these items travelled in chunks.
+    #[must_use]
+    pub fn with_chunks(mut self, chunks: &'a [ChunkItem<'a>]) -> Self {
+        self.chunks = chunks;
+        self
+    }
+
+    /// Byte offset in the message as it was sent.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Byte offset for an observer.
+    pub fn position(&self) -> usize {
+        self.base + self.at
+    }
+
+    /// Byte offset in the unreduced message: what the Position of a Read chunk counts (RFC 8166 section 3.4.5).
+    pub fn unreduced(&self) -> usize {
+        self.at + self.spliced
+    }
+
+    /// Length of the message as it was sent.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Bytes of the message from here on, captured or not.
+    pub fn remaining(&self) -> usize {
+        self.length - self.at
+    }
+
+    /// The captured bytes from here on.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The bytes between an earlier cursor of the same message and this one.
+    pub fn since(&self, start: &Cursor<'a>) -> &'a [u8] {
+        self.bytes.get(start.at..self.at).unwrap_or_default()
+    }
+
+    /// Takes the next `count` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Short`] or [`Error::Cut`].
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.get(..count)) {
+            Some(bytes) => {
+                self.at += count;
+                Ok(bytes)
+            }
+            None => Err(self.missing(count)),
+        }
+    }
+
+    /// Takes the next four bytes as a number.
+    ///
+    /// # Errors
+    /// [`Error::Short`] or [`Error::Cut`].
+    #[inline]
+    pub fn word(&mut self) -> Result<u32, Error> {
+        match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => {
+                self.at += 4;
+                Ok(u32::from_be_bytes(*bytes))
+            }
+            None => Err(self.missing(4)),
+        }
+    }
+
+    /// Takes the next eight bytes as a number.
+    ///
+    /// # Errors
+    /// [`Error::Short`] or [`Error::Cut`].
+    #[inline]
+    pub fn hyper(&mut self) -> Result<u64, Error> {
+        match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => {
+                self.at += 8;
+                Ok(u64::from_be_bytes(*bytes))
+            }
+            None => Err(self.missing(8)),
+        }
+    }
+
+    /// Takes `count` bytes of opaque data and its fill (RFC 4506 section 4.10).
+    ///
+    /// # Errors
+    /// [`Error::Short`] or [`Error::Cut`].
+    #[inline]
+    pub fn padded(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let bytes = self.take(count)?;
+        self.take(roundup(count))?;
+        Ok(bytes)
+    }
+
+    #[cold]
+    fn missing(&self, needed: usize) -> Error {
+        if needed <= self.remaining() {
+            Error::Cut { at: self.bytes.len() }
+        } else {
+            Error::Short { at: self.at, needed }
+        }
+    }
+
+    /// The Read chunk whose Position is here, without taking it.
+    pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkItem<'a>> {
+        let item = self.chunks.first()?;
+        (item.position.is_some_and(|position| position as usize == self.unreduced())).then_some(item)
+    }
+
+    /// Takes the chunk that holds a DDP-eligible item of this length, if the item is not inline: the Read chunk
+    /// whose Position is here, or the next Write chunk that returned anything (RFC 8166 section 4.3.2).
+    pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
+        let item = match self.chunks.first()?.position {
+            Some(_) => self.read_chunk_here()?,
+            None if length == 0 => return None,
+            None => {
+                let unused = self.chunks.iter().take_while(|chunk| chunk.length == 0).count();
+                self.chunks = self.chunks.get(unused..).unwrap_or_default();
+                self.chunks.first()?
+            }
+        };
+        self.chunks = self.chunks.get(1..).unwrap_or_default();
+        self.spliced += length as usize + roundup(length as usize);
+        Some(item)
+    }
+}

@@ -1,0 +1,279 @@
+//! The language in which XDR structures are written down, once each.
+
+/// Describes XDR structures, in the form that the RFCs write them. The literal before the first item begins the
+/// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another.
+///
+/// ```
+/// use nfsrdma_dissectors::xdr;
+/// use nfsrdma_dissectors::xdr::{Opaque, Void};
+/// xdr! { "example";
+///     /// stable_how. RFC 1813 section 3.3.7.
+///     enum StableHow { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2 }
+///
+///     /// Rights. RFC 1813 section 3.3.4.
+///     flags Access { ACCESS3_READ = 0x1, ACCESS3_LOOKUP = 0x2 }
+///
+///     /// A structure with opaque data.
+///     struct Arguments<'a> { file: Opaque<'a, 64> => "example.fh", offset: u64, stable: StableHow }
+///
+///     /// A discriminated union; `default` keeps the discriminant, before the content of its arm if it has one.
+///     union Outcome<'a> switch (how: StableHow) { FILE_SYNC => Done(Arguments<'a>), UNSTABLE => Later, default => Other }
+/// }
+/// assert_eq!(Arguments::FIELDS[0].name, "example.fh");
+/// assert_eq!(StableHow::FILE_SYNC.name(), Some("FILE_SYNC"));
+/// ```
+#[macro_export]
+macro_rules! xdr {
+    ($group:literal; $(
+        $(#[doc = $doc:literal])+
+        $form:ident $name:ident $(<$lt:lifetime>)? $(switch ($tag:ident : $tag_type:ty $(=> $tag_filter:literal)?))? { $($body:tt)* }
+    )*) => {
+        $($crate::xdr!(@$form [$($doc)+] $group $name [$($lt)?] [$($tag: $tag_type $(=> $tag_filter)?)?] { $($body)* });)*
+    };
+
+    (@struct [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] [] {
+        $($(#[doc = $field_doc:literal])* $field:ident : $type:ty $(=> $filter:literal)?),* $(,)?
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)]
+        pub struct $name $(<$lt>)? {
+            $($(#[doc = $field_doc])* pub $field: $type,)*
+        }
+
+        impl<$($lt)?> $name $(<$lt>)? {
+            const DOC: &'static str = concat!($($doc, "\n"),+);
+
+            /// The fields, in their order.
+            pub const FIELDS: &'static [$crate::field::Field; [$(stringify!($field)),*].len()] =
+                &[$($crate::xdr!(@field $group $field [$($filter)?] $type, Self::DOC)),*];
+        }
+
+        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::Group,
+            |cursor, field, observer| {
+                observer.enter(field, cursor.position());
+                let [$($field),*] = Self::FIELDS;
+                $(let $field = $crate::xdr::Xdr::decode(cursor, $field, observer)?;)*
+                observer.leave(cursor.position());
+                Ok(Self { $($field),* })
+            },
+            |this, encoder| {
+                $($crate::xdr::Xdr::encode(&this.$field, encoder);)*
+            }
+        );
+    };
+
+    (@enum [$($doc:literal)+] $group:literal $name:ident [] [] {
+        $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        #[allow(missing_docs)]
+        impl $name {
+            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
+
+            /// The specification's name of the value, if it has one.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some(stringify!($value)),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// The name, or the number of a value without one.
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => self.0.fmt(f),
+                }
+            }
+        }
+
+        $crate::xdr!(@implement [] $name, $crate::field::Kind::Enum,
+            |cursor, field, observer| {
+                let at = cursor.position();
+                let this = Self(cursor.word()?);
+                observer.value(
+                    field,
+                    at..cursor.position(),
+                    $crate::field::Value::Enum(u64::from(this.0), this.name()),
+                );
+                Ok(this)
+            },
+            |this, encoder| {
+                encoder.word(this.0);
+            }
+        );
+    };
+
+    (@flags [$($doc:literal)+] $group:literal $name:ident [] [] {
+        $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name(pub u32);
+
+        #[allow(missing_docs)]
+        impl $name {
+            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
+
+            /// The specification's names of the bits.
+            pub const NAMES: &'static [$crate::field::FlagName] = &[$(($number, stringify!($value))),*];
+
+            /// Whether every bit of `other` is set.
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+        }
+
+        $crate::xdr!(@implement [] $name, $crate::field::Kind::Flags,
+            |cursor, field, observer| {
+                let at = cursor.position();
+                let this = Self(cursor.word()?);
+                observer.value(
+                    field,
+                    at..cursor.position(),
+                    $crate::field::Value::Flags(u64::from(this.0), Self::NAMES),
+                );
+                Ok(this)
+            },
+            |this, encoder| {
+                encoder.word(this.0);
+            }
+        );
+    };
+
+    // Sorts the arms of a union into those with a value and the default, which keeps the discriminant.
+    (@union [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $tag:tt {
+        $($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident $(($type:ty))?),* $(,)?
+    }) => {
+        $crate::xdr!(@arms [$($doc)+] $group $name [$($lt)?] $tag []
+            $($(#[doc = $arm_doc])* $value => $arm [$($type)?],)*);
+    };
+    (@arms $doc:tt $group:literal $name:ident $lt:tt $tag:tt [$($known:tt)*]
+     $(#[doc = $arm_doc:literal])* default => $arm:ident $content:tt,) => {
+        $crate::xdr!(@union_of $doc $group $name $lt $tag [$($known)*] [$(#[doc = $arm_doc])* $arm $content]);
+    };
+    (@arms $doc:tt $group:literal $name:ident $lt:tt $tag:tt [$($known:tt)*]) => {
+        $crate::xdr!(@union_of $doc $group $name $lt $tag [$($known)*] []);
+    };
+    (@arms $doc:tt $group:literal $name:ident $lt:tt $tag:tt [$($known:tt)*]
+     $(#[doc = $arm_doc:literal])* $value:ident => $arm:ident $content:tt, $($rest:tt)*) => {
+        $crate::xdr!(@arms $doc $group $name $lt $tag
+            [$($known)* $(#[doc = $arm_doc])* $value => $arm $content,] $($rest)*);
+    };
+
+    (@union_of [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?]
+     [$tag:ident : $tag_type:ty $(=> $tag_filter:literal)?]
+     [$($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident [$($type:ty)?],)*]
+     [$($(#[doc = $default_doc:literal])* $default:ident [$($default_type:ty)?])?]
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)]
+        pub enum $name $(<$lt>)? {
+            $($(#[doc = $arm_doc])* $arm $(($type))?,)*
+            $($(#[doc = $default_doc])* $default($tag_type $(, $default_type)?),)?
+        }
+
+        impl<$($lt)?> $name $(<$lt>)? {
+            /// The discriminant.
+            pub const TAG: &'static $crate::field::Field =
+                &$crate::xdr!(@field $group $tag [$($tag_filter)?] $tag_type, concat!($($doc, "\n"),+));
+
+            /// The value that says which arm this is.
+            pub fn tag(&self) -> $tag_type {
+                match self {
+                    $(Self::$arm { .. } => <$tag_type>::$value,)*
+                    $(Self::$default(tag, ..) => *tag,)?
+                }
+            }
+        }
+
+        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::Group,
+            |cursor, field, observer| {
+                observer.enter(field, cursor.position());
+                let at = cursor.at();
+                let tag = <$tag_type as $crate::xdr::Xdr>::decode(cursor, Self::TAG, observer)?;
+                #[allow(unreachable_patterns)]
+                let this = match tag {
+                    $(<$tag_type>::$value => Self::$arm $(($crate::xdr!(@decode cursor, observer, $group $arm $type)))?,)*
+                    $(tag => Self::$default(tag $(, $crate::xdr!(@decode cursor, observer, $group $default $default_type))?),)?
+                    tag => return Err($crate::xdr::Error::Invalid { at, what: stringify!($tag_type), value: tag.0 }),
+                };
+                observer.leave(cursor.position());
+                Ok(this)
+            },
+            |this, encoder| {
+                $crate::xdr::Xdr::encode(&this.tag(), encoder);
+                match this {
+                    $($crate::xdr!(@pattern content, Self::$arm $($type)?) => {
+                        $(<$type as $crate::xdr::Xdr>::encode(content, encoder);)?
+                    })*
+                    $($crate::xdr!(@default_pattern content, Self::$default $($default_type)?) => {
+                        $(<$default_type as $crate::xdr::Xdr>::encode(content, encoder);)?
+                    })?
+                }
+            }
+        );
+    };
+
+    (@decode $cursor:ident, $observer:ident, $group:literal $arm:ident $type:ty) => {
+        <$type as $crate::xdr::Xdr>::decode(
+            $cursor,
+            const { &$crate::xdr!(@field $group $arm [] $type, "") },
+            $observer,
+        )?
+    };
+    (@pattern $content:ident, Self::$arm:ident) => { Self::$arm };
+    (@pattern $content:ident, Self::$arm:ident $type:ty) => { Self::$arm($content) };
+    (@default_pattern $content:ident, Self::$arm:ident) => { Self::$arm(_) };
+    (@default_pattern $content:ident, Self::$arm:ident $type:ty) => { Self::$arm(_, $content) };
+
+    (@field $group:literal $field:ident [] $type:ty, $doc:expr) => {
+        $crate::xdr!(@field $group $field [concat!($group, ".", stringify!($field))] $type, $doc)
+    };
+    (@field $group:literal $field:ident [$filter:expr] $type:ty, $doc:expr) => {
+        $crate::field::Field {
+            name: $filter,
+            label: stringify!($field),
+            kind: <$type as $crate::xdr::Xdr>::KIND,
+            doc: $doc,
+        }
+    };
+
+    (@implement [] $name:ident, $kind:expr,
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+        impl<'a> $crate::xdr::Xdr<'a> for $name {
+            $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode);
+        }
+    };
+    (@implement [$lt:lifetime] $name:ident, $kind:expr,
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+        impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
+            $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode);
+        }
+    };
+    (@functions $lt:lifetime, $kind:expr,
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+        const KIND: $crate::field::Kind = $kind;
+
+        #[inline]
+        #[allow(unused_variables)]
+        fn decode<O: $crate::field::Observer<$lt>>(
+            $cursor: &mut $crate::xdr::Cursor<$lt>,
+            $field: &'static $crate::field::Field,
+            $observer: &mut O,
+        ) -> Result<Self, $crate::xdr::Error> $decode
+
+        #[allow(unused_variables)]
+        fn encode(&self, $encoder: &mut $crate::xdr::Encoder) {
+            let $this = self;
+            $encode
+        }
+    };
+}

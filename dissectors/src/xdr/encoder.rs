@@ -1,0 +1,89 @@
+//! Where XDR is written to.
+
+use super::roundup;
+
+/// A data item that was left out of the message because it travels in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Splice {
+    /// Byte offset in the unreduced message where the item's content belongs: the Position of a Read chunk.
+    pub position: usize,
+    /// Length of the content in bytes.
+    pub length: u32,
+}
+
+/// A message that is being written.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    bytes: Vec<u8>,
+    splices: Vec<Splice>,
+    spliced: usize,
+}
+
+impl Encoder {
+    /// An empty message.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The message so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The items that were left out of it.
+    pub fn splices(&self) -> &[Splice] {
+        &self.splices
+    }
+
+    /// The message, and the items that were left out of it.
+    pub fn finish(self) -> (Vec<u8>, Vec<Splice>) {
+        (self.bytes, self.splices)
+    }
+
+    /// Appends a four-byte number.
+    pub fn word(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Appends an eight-byte number.
+    pub fn hyper(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Appends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends bytes and the fill that follows them (RFC 4506 section 4.10).
+    pub fn padded(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(&[0; 3][..roundup(bytes.len())]);
+    }
+
+    /// Appends a length and bytes of that length. XDR has no form for 4 GiB and more: those are cut.
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.word(length);
+        self.padded(bytes.get(..length as usize).unwrap_or(bytes));
+    }
+
+    /// Appends the length of an item whose content travels in a chunk.
+    pub fn chunk(&mut self, length: u32) {
+        self.word(length);
+        self.splices.push(Splice { position: self.bytes.len() + self.spliced, length });
+        self.spliced += length as usize + roundup(length as usize);
+    }
+
+    /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself.
+    pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.word(0);
+        write(self);
+        let length = self.bytes.len() - start - 4;
+        if let Some(word) = self.bytes.get_mut(start..start + 4) {
+            word.copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+        }
+        self.bytes.extend_from_slice(&[0; 3][..roundup(length)]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Lists: counted arrays (RFC 4506 section 4.13) and chains of optional entries (section 4.19).
+//!
+//! A decoded list borrows the message and decodes its items again when they are asked for, so that decoding
+//! allocates nothing however long the list is.
+
+use std::fmt;
+
+use crate::field::{Field, Kind, Observer, Unobserved};
+
+use super::{Cursor, Encoder, Error, Xdr};
+
+/// Where the items of a list are: still in a message, or made by the program.
+enum Place<'a, T> {
+    Message(Cursor<'a>),
+    Slice(&'a [T]),
+}
+
+impl<T> Clone for Place<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Place<'_, T> {}
+
+/// What holds the entries of a list together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Counted,
+    Chained,
+}
+
+/// The field that items are decoded again under when nobody watches.
+static ITEM: Field = Field::group("", "item", "");
+
+macro_rules! list {
+    ($(#[doc = $doc:literal])+ $name:ident, $form:ident) => {
+        $(#[doc = $doc])+
+        pub struct $name<'a, T, const BOUND: u32 = { u32::MAX }> {
+            count: u32,
+            place: Place<'a, T>,
+        }
+
+        impl<'a, T, const BOUND: u32> $name<'a, T, BOUND> {
+            /// How many items there are.
+            pub fn len(&self) -> u32 {
+                self.count
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.count == 0
+            }
+        }
+
+        impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
+            /// The items in order.
+            pub fn iter(&self) -> Items<'a, T> {
+                Items { left: self.count, place: self.place, form: Form::$form }
+            }
+        }
+
+        impl<T, const BOUND: u32> Clone for $name<'_, T, BOUND> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T, const BOUND: u32> Copy for $name<'_, T, BOUND> {}
+
+        impl<T, const BOUND: u32> Default for $name<'_, T, BOUND> {
+            fn default() -> Self {
+                Self { count: 0, place: Place::Slice(&[]) }
+            }
+        }
+
+        /// A list of items that the program made; of more than XDR can count, the first.
+        impl<'a, T, const BOUND: u32> From<&'a [T]> for $name<'a, T, BOUND> {
+            fn from(items: &'a [T]) -> Self {
+                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: Place::Slice(items) }
+            }
+        }
+
+        impl<'a, T: Xdr<'a> + Clone + PartialEq, const BOUND: u32> PartialEq for $name<'a, T, BOUND> {
+            fn eq(&self, other: &Self) -> bool {
+                self.iter().eq(other.iter())
+            }
+        }
+
+        impl<'a, T: Xdr<'a> + Clone + fmt::Debug, const BOUND: u32> fmt::Debug for $name<'a, T, BOUND> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_list().entries(self.iter()).finish()
+            }
+        }
+
+        impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> IntoIterator for $name<'a, T, BOUND> {
+            type Item = T;
+            type IntoIter = Items<'a, T>;
+
+            fn into_iter(self) -> Items<'a, T> {
+                self.iter()
+            }
+        }
+    };
+}
+list! {
+    /// A counted array of at most `BOUND` items.
+    List, Counted
+}
+list! {
+    /// Entries that are chained by "another one follows" bools, at most `BOUND` of them: the lists of READDIR and of
+    /// RPC-over-RDMA headers.
+    Chain, Chained
+}
+
+impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
+    const KIND: Kind = T::KIND;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let at = cursor.at();
+        let count = cursor.word()?;
+        // Every item but `void` takes four bytes, so a count beyond that is refused before it is walked.
+        let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
+        if count > bound {
+            return Err(Error::TooLong { at, length: count, bound });
+        }
+        let place = Place::Message(*cursor);
+        for _ in 0..count {
+            T::decode(cursor, field, observer)?;
+        }
+        Ok(Self { count, place })
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.word(self.count);
+        self.iter().for_each(|item| item.encode(encoder));
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
+    const KIND: Kind = T::KIND;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let place = Place::Message(*cursor);
+        let mut count = 0;
+        loop {
+            let at = cursor.at();
+            match cursor.word()? {
+                0 => return Ok(Self { count, place }),
+                1 if count == BOUND => {
+                    return Err(Error::TooLong { at, length: count.saturating_add(1), bound: BOUND });
+                }
+                1 => count += 1,
+                value => return Err(Error::Invalid { at, what: "bool", value }),
+            }
+            T::decode(cursor, field, observer)?;
+        }
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        for item in self.iter() {
+            encoder.word(1);
+            item.encode(encoder);
+        }
+        encoder.word(0);
+    }
+}
+
+/// The items of a list, in order.
+pub struct Items<'a, T> {
+    left: u32,
+    place: Place<'a, T>,
+    form: Form,
+}
+
+impl<T> Clone for Items<'_, T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone> Iterator for Items<'a, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.place {
+            Place::Slice(items) => {
+                let (first, rest) = items.split_first()?;
+                *items = rest;
+                Some(first.clone())
+            }
+            // The list was walked once when it was decoded, so this walk meets no error.
+            Place::Message(cursor) => {
+                if self.form == Form::Chained {
+                    cursor.word().ok()?;
+                }
+                T::decode(cursor, &ITEM, &mut Unobserved).ok()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+        T::decode(&mut Cursor::new(bytes), &ITEM, &mut Unobserved)
+    }
+
+    #[test]
+    fn a_counted_list_gives_its_items_again() {
+        let list: List<u32> = decode(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 8]).unwrap();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(list, List::from(&[7u32, 8][..]));
+    }
+
+    #[test]
+    fn a_count_that_the_message_cannot_hold_is_refused_unwalked() {
+        let claimed: Result<List<u32>, _> = decode(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
+        assert_eq!(claimed, Err(Error::TooLong { at: 0, length: u32::MAX, bound: 1 }));
+    }
+
+    #[test]
+    fn a_chain_ends_with_false() {
+        let chain: Chain<u32> = decode(&[0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0]).unwrap();
+        assert_eq!(chain.iter().collect::<Vec<_>>(), [7]);
+        assert!(matches!(decode::<Chain<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]), Err(Error::Short { .. })));
+    }
+
+    #[test]
+    fn lists_that_the_program_made_encode_as_those_of_a_message() {
+        let mut encoder = Encoder::new();
+        Chain::<u32>::from(&[7u32][..]).encode(&mut encoder);
+        List::<u32>::from(&[8u32][..]).encode(&mut encoder);
+        assert_eq!(encoder.bytes(), [0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8]);
+    }
+}

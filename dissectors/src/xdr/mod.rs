@@ -1,0 +1,43 @@
+//! External Data Representation, RFC 4506: a borrowed decode, the same walk told to an observer, and encode.
+//!
+//! A structure is written as in the RFCs with [`xdr!`](crate::xdr!) and implements [`Xdr`]. Decoding copies
+//! nothing: opaque data and lists borrow the message. A *reduced* message (RFC 8166 section 3.4.4), whose
+//! DDP-eligible items travelled in chunks, is walked by the same decoders: [`Ddp`] items find their chunk in the
+//! [`Cursor`].
+
+mod cursor;
+mod describe;
+mod encoder;
+mod list;
+mod types;
+
+pub use cursor::{ChunkItem, Cursor, Error};
+pub use encoder::{Encoder, Splice};
+pub use list::{Chain, Items, List};
+pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};
+
+use crate::field::{Field, Kind, Observer};
+
+/// A type with an XDR form.
+pub trait Xdr<'a>: Sized {
+    /// How values of this type are shown.
+    const KIND: Kind;
+
+    /// Reads a value, telling the observer about it under the name `field`.
+    ///
+    /// # Errors
+    /// When the message ends too early or holds what the type does not allow.
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error>;
+
+    /// Appends the value's XDR form.
+    fn encode(&self, encoder: &mut Encoder);
+}
+
+/// Bytes of zero fill after `length` bytes of opaque data (RFC 4506 section 4.10).
+pub const fn roundup(length: usize) -> usize {
+    length.wrapping_neg() % 4
+}

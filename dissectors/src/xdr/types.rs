@@ -1,0 +1,359 @@
+//! The types that XDR itself has (RFC 4506 section 4), and the data items that may travel in chunks.
+
+use crate::field::{Field, Kind, Observer, Value};
+
+use super::{Cursor, Encoder, Error, Xdr, roundup};
+
+macro_rules! xdr_number {
+    ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(
+        impl<'a> Xdr<'a> for $number {
+            const KIND: Kind = Kind::$kind;
+
+            #[inline]
+            fn decode<O: Observer<'a>>(
+                cursor: &mut Cursor<'a>,
+                field: &'static Field,
+                observer: &mut O,
+            ) -> Result<Self, Error> {
+                let at = cursor.position();
+                let number = cursor.$read()? as $number;
+                observer.value(field, at..cursor.position(), $value(number.into()));
+                Ok(number)
+            }
+
+            fn encode(&self, encoder: &mut Encoder) {
+                encoder.$read(*self as _);
+            }
+        }
+    )*};
+}
+xdr_number! {
+    u32, word, Value::Unsigned, Unsigned;
+    u64, hyper, Value::Unsigned, Unsigned;
+    i32, word, Value::Signed, Signed;
+    i64, hyper, Value::Signed, Signed;
+}
+
+impl<'a> Xdr<'a> for bool {
+    const KIND: Kind = Kind::Bool;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let (start, at) = (cursor.position(), cursor.at());
+        let value = match cursor.word()? {
+            0 => false,
+            1 => true,
+            value => return Err(Error::Invalid { at, what: "bool", value }),
+        };
+        observer.value(field, start..cursor.position(), Value::Bool(value));
+        Ok(value)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.word(u32::from(*self));
+    }
+}
+
+/// `void`: an arm without content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Void;
+
+impl<'a> Xdr<'a> for Void {
+    const KIND: Kind = Kind::Group;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(_: &mut Cursor<'a>, _: &'static Field, _: &mut O) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn encode(&self, _: &mut Encoder) {}
+}
+
+/// Fixed-length opaque data (RFC 4506 section 4.9).
+impl<'a, const N: usize> Xdr<'a> for [u8; N] {
+    const KIND: Kind = Kind::Bytes;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let at = cursor.position();
+        let bytes = cursor.padded(N)?;
+        observer.value(field, at..at + N, Value::Bytes(bytes));
+        let mut value = [0; N];
+        value.copy_from_slice(bytes);
+        Ok(value)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.padded(self);
+    }
+}
+
+/// The length of variable-length data, held to its bound.
+fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, Error> {
+    let at = cursor.at();
+    let length = cursor.word()?;
+    if length > bound { Err(Error::TooLong { at, length, bound }) } else { Ok(length) }
+}
+
+macro_rules! inline_data {
+    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub struct $name<'a, const BOUND: u32 = { u32::MAX }>(pub &'a [u8]);
+
+        impl<'a, const BOUND: u32> Xdr<'a> for $name<'a, BOUND> {
+            const KIND: Kind = Kind::$kind;
+
+            #[inline]
+            fn decode<O: Observer<'a>>(
+                cursor: &mut Cursor<'a>,
+                field: &'static Field,
+                observer: &mut O,
+            ) -> Result<Self, Error> {
+                let (at, position) = (cursor.at(), cursor.position());
+                let length = length_within(cursor, BOUND)?;
+                if cursor.read_chunk_here().is_some() {
+                    return Err(Error::NotEligible { at });
+                }
+                let bytes = cursor.padded(length as usize)?;
+                observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
+                Ok(Self(bytes))
+            }
+
+            fn encode(&self, encoder: &mut Encoder) {
+                encoder.opaque(self.0);
+            }
+        }
+    };
+}
+inline_data! {
+    /// Variable-length opaque data of at most `BOUND` bytes (RFC 4506 section 4.10).
+    Opaque, Bytes
+}
+inline_data! {
+    /// A string of at most `BOUND` bytes (RFC 4506 section 4.11); by most of its users in UTF-8, which is not checked.
+    Text, Text
+}
+
+impl<const BOUND: u32> std::fmt::Debug for Opaque<'_, BOUND> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("0x")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl<const BOUND: u32> std::fmt::Debug for Text<'_, BOUND> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.0))
+    }
+}
+
+macro_rules! ddp_data {
+    ($(#[doc = $doc:literal])+ $name:ident, $kind:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name<'a> {
+            /// The content stands in the message.
+            Inline(&'a [u8]),
+            /// The content travelled in a chunk.
+            Chunk {
+                /// Its length in bytes, as the message has it.
+                length: u32,
+                /// The content, where it was kept and all of it was seen.
+                bytes: Option<&'a [u8]>,
+            },
+        }
+
+        impl<'a> $name<'a> {
+            /// Length of the content in bytes.
+            pub fn length(&self) -> u32 {
+                match *self {
+                    Self::Inline(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+                    Self::Chunk { length, .. } => length,
+                }
+            }
+
+            /// The content, where it is known.
+            pub fn bytes(&self) -> Option<&'a [u8]> {
+                match *self {
+                    Self::Inline(bytes) => Some(bytes),
+                    Self::Chunk { bytes, .. } => bytes,
+                }
+            }
+        }
+
+        impl<'a> Xdr<'a> for $name<'a> {
+            const KIND: Kind = Kind::$kind;
+
+            #[inline]
+            fn decode<O: Observer<'a>>(
+                cursor: &mut Cursor<'a>,
+                field: &'static Field,
+                observer: &mut O,
+            ) -> Result<Self, Error> {
+                let position = cursor.position();
+                let length = cursor.word()?;
+                if let Some(chunk) = cursor.take_chunk(length) {
+                    let bytes = chunk.bytes.and_then(|bytes| bytes.get(..length as usize));
+                    observer.value(field, position..position + 4, Value::Chunk(length, bytes));
+                    return Ok(Self::Chunk { length, bytes });
+                }
+                let bytes = cursor.padded(length as usize)?;
+                observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
+                Ok(Self::Inline(bytes))
+            }
+
+            fn encode(&self, encoder: &mut Encoder) {
+                match *self {
+                    Self::Inline(bytes) => encoder.opaque(bytes),
+                    Self::Chunk { length, .. } => encoder.chunk(length),
+                }
+            }
+        }
+    };
+}
+ddp_data! {
+    /// DDP-eligible file data (RFC 8166 section 6.1): in the message, or in a chunk. Nothing looks into it.
+    Ddp, Bytes
+}
+ddp_data! {
+    /// A DDP-eligible path or link text: its chunk's bytes are worth keeping, because people read them.
+    DdpText, Text
+}
+
+/// What remains of the message: a body that is not described, or not readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest<'a>(pub &'a [u8]);
+
+impl<'a> Xdr<'a> for Rest<'a> {
+    const KIND: Kind = Kind::Bytes;
+
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let at = cursor.position();
+        let bytes = cursor.take(cursor.remaining())?;
+        if !bytes.is_empty() {
+            observer.value(field, at..at + bytes.len(), Value::Bytes(bytes));
+        }
+        Ok(Self(bytes))
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.raw(self.0);
+    }
+}
+
+/// Optional data (RFC 4506 section 4.19): a bool, then the value if it is TRUE.
+impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
+    const KIND: Kind = T::KIND;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let at = cursor.at();
+        match cursor.word()? {
+            0 => Ok(None),
+            1 => T::decode(cursor, field, observer).map(Some),
+            value => Err(Error::Invalid { at, what: "bool", value }),
+        }
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.word(u32::from(self.is_some()));
+        if let Some(value) = self {
+            value.encode(encoder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ChunkItem;
+    use super::*;
+    use crate::field::Unobserved;
+
+    static FIELD: Field = Field::group("test", "test", "");
+
+    fn decode<'a, T: Xdr<'a>>(cursor: &mut Cursor<'a>) -> Result<T, Error> {
+        T::decode(cursor, &FIELD, &mut Unobserved)
+    }
+
+    #[test]
+    fn opaque_data_is_filled_to_a_multiple_of_four() {
+        let mut cursor = Cursor::new(b"\0\0\0\x05hello\0\0\0\0\0\0\x01");
+        assert_eq!(decode::<Opaque>(&mut cursor), Ok(Opaque(b"hello")));
+        assert_eq!(decode::<u32>(&mut cursor), Ok(1));
+    }
+
+    #[test]
+    fn a_length_over_its_bound_is_refused_where_it_stands() {
+        let mut cursor = Cursor::new(b"\0\0\0\x05hello\0\0\0");
+        assert_eq!(decode::<Opaque<4>>(&mut cursor), Err(Error::TooLong { at: 0, length: 5, bound: 4 }));
+    }
+
+    #[test]
+    fn what_was_not_captured_is_told_from_what_was_not_sent() {
+        let bytes = b"\0\0\0\x08hell";
+        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes)), Err(Error::Short { at: 4, needed: 8 }));
+        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes).with_length(12)), Err(Error::Cut { at: 8 }));
+    }
+
+    #[test]
+    fn a_read_chunk_stands_in_for_the_item_at_its_position() {
+        let chunks = [
+            ChunkItem { position: Some(4), length: 5, bytes: Some(b"hello") },
+            ChunkItem { position: Some(20), length: 3, bytes: None },
+        ];
+        let mut cursor = Cursor::new(b"\0\0\0\x05\0\0\0\x07\0\0\0\x03\0\0\0\x09").with_chunks(&chunks);
+        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 5, bytes: Some(b"hello") }));
+        assert_eq!(decode::<u32>(&mut cursor), Ok(7));
+        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 3, bytes: None }));
+        assert_eq!(decode::<u32>(&mut cursor), Ok(9));
+        assert_eq!(cursor.unreduced(), 16 + 8 + 4);
+    }
+
+    #[test]
+    fn write_chunks_are_used_in_order_and_unused_ones_passed_over() {
+        let chunks = [0, 4, 8].map(|length| ChunkItem { position: None, length, bytes: None });
+        let mut cursor = Cursor::new(b"\0\0\0\x04\0\0\0\0\0\0\0\x08").with_chunks(&chunks);
+        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 4, bytes: None }));
+        assert_eq!(decode(&mut cursor), Ok(Ddp::Inline(b"")));
+        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 8, bytes: None }));
+    }
+
+    #[test]
+    fn a_chunk_in_the_place_of_another_item_is_named() {
+        let chunks = [ChunkItem { position: Some(4), length: 4, bytes: None }];
+        let mut cursor = Cursor::new(b"\0\0\0\x04").with_chunks(&chunks);
+        assert_eq!(decode::<Opaque>(&mut cursor), Err(Error::NotEligible { at: 0 }));
+    }
+
+    #[test]
+    fn a_reduced_message_encodes_to_its_own_bytes_and_positions() {
+        let mut encoder = Encoder::new();
+        Ddp::Chunk { length: 5, bytes: None }.encode(&mut encoder);
+        7u32.encode(&mut encoder);
+        Ddp::Chunk { length: 3, bytes: None }.encode(&mut encoder);
+        assert_eq!(encoder.splices().iter().map(|s| s.position).collect::<Vec<_>>(), [4, 20]);
+        assert_eq!(encoder.bytes(), b"\0\0\0\x05\0\0\0\x07\0\0\0\x03");
+    }
+
+    #[test]
+    fn roundup_completes_a_word() {
+        assert_eq!([0, 1, 2, 3, 4, 5].map(roundup), [0, 3, 2, 1, 0, 3]);
+    }
+}
