@@ -100,7 +100,7 @@ impl<'a> Fixed<'a> for bool {
 
 /// Whole bytes at `START / 8`; `N` of them.
 fn bytes_at<const LENGTH: usize, const START: usize, const N: usize>(header: &[u8; LENGTH]) -> [u8; N] {
-    const { assert!(START % 8 == 0 && START / 8 + N <= LENGTH) };
+    const { assert!(START.is_multiple_of(8) && START / 8 + N <= LENGTH) };
     let mut bytes = [0; N];
     bytes.copy_from_slice(&header[START / 8..START / 8 + N]);
     bytes
@@ -144,7 +144,7 @@ impl<'a> Fixed<'a> for &'a [u8] {
     const KIND: Kind = Kind::Bytes;
 
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-        const { assert!(START % 8 == 0 && END % 8 == 0 && END <= LENGTH * 8) };
+        const { assert!(START.is_multiple_of(8) && END.is_multiple_of(8) && END <= LENGTH * 8) };
         &header[START / 8..END / 8]
     }
 

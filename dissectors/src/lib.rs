@@ -6,4 +6,5 @@
 pub mod field;
 pub mod frame;
 pub mod header;
+pub mod rdma;
 pub mod xdr;
