@@ -6,5 +6,6 @@
 pub mod field;
 pub mod frame;
 pub mod header;
+pub mod nfs;
 pub mod rdma;
 pub mod xdr;

@@ -2,7 +2,7 @@
 
 use crate::field::{Field, Kind, Observer, Value};
 
-use super::{Cursor, Encoder, Error, Xdr, roundup};
+use super::{Cursor, Encoder, Error, Xdr};
 
 macro_rules! xdr_number {
     ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(
@@ -282,7 +282,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ChunkItem;
+    use super::super::{ChunkItem, roundup};
     use super::*;
     use crate::field::Unobserved;
 

@@ -1,0 +1,6 @@
+//! NFS: what a Call asks for and a Reply answers.
+
+pub mod operations;
+mod outcome;
+
+pub use outcome::{Outcome, Status};

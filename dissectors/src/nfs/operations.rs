@@ -1,0 +1,111 @@
+//! Tables of procedures and operations: number, RFC name, arguments, results, and the section, in one place.
+
+/// Describes a table of operations. It makes the number as a type with named constants, and one enum each for the
+/// arguments and the results, whose variants carry the RFC's names.
+///
+/// ```text
+/// operations! { "nfs";
+///     /// The procedures of NFSv3. RFC 1813 section 3.
+///     Procedure, Args<'a>, Results<'a>:
+///     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 3.3.0";
+///     1 GETATTR(GetattrArgs<'a>) -> GetattrRes, "Get file attributes. RFC 1813 section 3.3.1";
+/// }
+/// ```
+#[macro_export]
+macro_rules! operations {
+    ($group:literal;
+        $(#[doc = $doc:literal])+
+        $number:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $number(pub u32);
+
+        impl $number {
+            $(#[doc = $about] pub const $name: Self = Self($code);)*
+
+            /// Every number of the table, in its order.
+            pub const ALL: &'static [Self] = &[$(Self($code)),*];
+
+            /// The RFC's name, if the number is in the table.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+
+            /// The operation as one group of fields, if the number is in the table.
+            pub const fn field(self) -> Option<&'static $crate::field::Field> {
+                match self.0 {
+                    $($code => Some(const { &$crate::field::Field::group(
+                        concat!($group, ".", stringify!($name)), stringify!($name), $about) }),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// The name, or the number where it has none.
+        impl std::fmt::Display for $number {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => self.0.fmt(f),
+                }
+            }
+        }
+
+        $crate::operations!(@bodies $number, $args<$lt>, "The arguments, by operation.",
+            $($name($arg), $about;)*);
+        $crate::operations!(@bodies $number, $results<$lt>, "The results, by operation.",
+            $($name($result), $about;)*);
+    };
+
+    (@bodies $number:ident, $bodies:ident<$lt:lifetime>, $doc:literal, $($name:ident($body:ty), $about:literal;)*) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        pub enum $bodies<$lt> {
+            $(#[doc = $about] $name($body),)*
+        }
+
+        impl<$lt> $bodies<$lt> {
+            /// Which operation this belongs to.
+            pub fn number(&self) -> $number {
+                match self {
+                    $(Self::$name(_) => $number::$name,)*
+                }
+            }
+
+            /// Reads what belongs to operation `number`, which the cursor has passed already.
+            ///
+            /// # Errors
+            /// [`Error::Unknown`](crate::xdr::Error::Unknown) for a number that is not in the table; else as its type.
+            #[inline]
+            pub fn decode<O: $crate::field::Observer<$lt>>(
+                number: $number,
+                cursor: &mut $crate::xdr::Cursor<$lt>,
+                observer: &mut O,
+            ) -> Result<Self, $crate::xdr::Error> {
+                let unknown = $crate::xdr::Error::Unknown {
+                    at: cursor.at(),
+                    what: stringify!($number),
+                    number: number.0,
+                };
+                let field = number.field().ok_or(unknown)?;
+                match number {
+                    $($number::$name => <$body as $crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$name),)*
+                    _ => Err(unknown),
+                }
+            }
+
+            /// Appends the body, without the operation's number.
+            pub fn encode(&self, encoder: &mut $crate::xdr::Encoder) {
+                match self {
+                    $(Self::$name(body) => $crate::xdr::Xdr::encode(body, encoder),)*
+                }
+            }
+        }
+    };
+}
