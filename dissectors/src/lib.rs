@@ -8,4 +8,5 @@ pub mod frame;
 pub mod header;
 pub mod nfs;
 pub mod rdma;
+pub mod rpc;
 pub mod xdr;

@@ -237,6 +237,38 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
+    /// Opens the next `length` bytes, the content of an opaque item that is XDR itself: a cursor that ends where the
+    /// content ends. This cursor goes on after the item's fill. Read chunks whose Position is in the content go with
+    /// it, and `length` counts their bytes; Write chunks stay, as nothing tells whether they belong inside.
+    ///
+    /// # Errors
+    /// [`Error::Short`] where the message cannot hold the content, [`Error::TooLong`] where the content cannot hold
+    /// its chunks. What was not captured is an error of the cursor that meets it.
+    pub fn enclosed(&mut self, length: u32) -> Result<Cursor<'a>, Error> {
+        let content = length as usize;
+        let end = self.unreduced() + content;
+        let belongs =
+            |chunk: &ChunkItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
+        let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
+        let (inside, after) = self.chunks.split_at(count);
+        let mut spliced = 0;
+        for chunk in inside {
+            spliced += chunk.length as usize + roundup(chunk.length as usize);
+            if spliced > content {
+                return Err(Error::TooLong { at: self.at, length: chunk.length, bound: length });
+            }
+        }
+        let (sent, fill) = (content - spliced, roundup(content));
+        if sent + fill > self.remaining() {
+            return Err(Error::Short { at: self.at, needed: sent + fill });
+        }
+        let stop = self.at + sent;
+        let bytes = self.bytes.get(..stop).unwrap_or(self.bytes);
+        let inner = Cursor { bytes, length: stop, chunks: inside, ..*self };
+        *self = Cursor { at: stop + fill, chunks: after, spliced: self.spliced + spliced, ..*self };
+        Ok(inner)
+    }
+
     #[cold]
     fn missing(&self, needed: usize) -> Error {
         if needed <= self.remaining() {
@@ -267,5 +299,48 @@ impl<'a> Cursor<'a> {
         self.chunks = self.chunks.get(1..).unwrap_or_default();
         self.spliced += length as usize + roundup(length as usize);
         Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_enclosed_item_ends_where_its_length_says_and_keeps_its_positions() {
+        let mut cursor = Cursor::new(b"\0\0\0\x06abcdef\0\0next").with_base(100);
+        let length = cursor.word().unwrap();
+        let mut inner = cursor.enclosed(length).unwrap();
+        assert_eq!((inner.at(), inner.position(), inner.remaining()), (4, 104, 6));
+        assert_eq!(inner.word(), Ok(0x6162_6364));
+        assert_eq!(inner.word(), Err(Error::Short { at: 8, needed: 4 }));
+        assert_eq!(cursor.take(4), Ok(&b"next"[..]));
+    }
+
+    #[test]
+    fn an_enclosed_item_counts_the_chunks_that_belong_in_it() {
+        let chunks = [4, 12].map(|position| ChunkItem { position: Some(position), length: 3, bytes: None });
+        let mut cursor = Cursor::new(b"\0\0\0\x08tailnext").with_chunks(&chunks);
+        let length = cursor.word().unwrap();
+        let mut inner = cursor.enclosed(length).unwrap();
+        assert_eq!(inner.take_chunk(3), Some(&chunks[0]));
+        assert_eq!((inner.take(4), inner.unreduced(), inner.remaining()), (Ok(&b"tail"[..]), 12, 0));
+        assert_eq!((cursor.at(), cursor.unreduced()), (8, 12));
+        assert_eq!(cursor.take_chunk(3), Some(&chunks[1]));
+    }
+
+    #[test]
+    fn an_enclosed_item_longer_than_the_message_is_refused() {
+        assert_eq!(Cursor::new(b"abcd").enclosed(8).unwrap_err(), Error::Short { at: 0, needed: 8 });
+        assert_eq!(Cursor::new(b"abcd").enclosed(u32::MAX).unwrap_err().at(), 0);
+    }
+
+    #[test]
+    fn an_enclosed_item_may_be_cut_by_the_capture() {
+        let mut cursor = Cursor::new(b"abcdef").with_length(12);
+        let mut inner = cursor.enclosed(8).unwrap();
+        assert_eq!(inner.take(4), Ok(&b"abcd"[..]));
+        assert_eq!(inner.take(4), Err(Error::Cut { at: 6 }));
+        assert_eq!(cursor.word(), Err(Error::Cut { at: 6 }));
     }
 }

@@ -70,7 +70,7 @@ macro_rules! xdr {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u32);
 
-        #[allow(missing_docs)]
+        #[allow(missing_docs, non_upper_case_globals)]
         impl $name {
             $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
 

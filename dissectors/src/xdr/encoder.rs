@@ -75,12 +75,13 @@ impl Encoder {
         self.spliced += length as usize + roundup(length as usize);
     }
 
-    /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself.
+    /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself. Its length counts
+    /// what travels in chunks.
     pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
-        let start = self.bytes.len();
+        let (start, spliced) = (self.bytes.len(), self.spliced);
         self.word(0);
         write(self);
-        let length = self.bytes.len() - start - 4;
+        let length = self.bytes.len() - start - 4 + self.spliced - spliced;
         if let Some(word) = self.bytes.get_mut(start..start + 4) {
             word.copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
         }

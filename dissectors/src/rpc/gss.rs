@@ -1,0 +1,263 @@
+//! RPCSEC_GSS: the credential, the creation of a context, and what protects arguments and results.
+//! RFC 2203; version 2: RFC 5403; version 3: RFC 7861.
+//!
+//! Under the integrity service the arguments stand inside an opaque item. [`Protected::open`] gives a cursor over
+//! them, and leaves the message's cursor at the [`Checksum`] that follows:
+//!
+//! ```
+//! use nfsrdma_dissectors::field::Unobserved;
+//! use nfsrdma_dissectors::rpc::gss::{Checksum, Protected};
+//! use nfsrdma_dissectors::xdr::Cursor;
+//! let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\x2aargs\0\0\0\x03mic\0");
+//! let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+//! assert_eq!((protected.seq_num, protected.body.take(4)), (42, Ok(&b"args"[..])));
+//! assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic");
+//! ```
+
+use crate::field::{Field, Kind, Observer, Value};
+use crate::xdr::{Cursor, Error, Opaque, Xdr};
+
+use super::auth::Credential;
+
+crate::xdr! { "rpc.authgss";
+    /// The versions of RPCSEC_GSS. RFC 7861 section 2.4.
+    enum Version { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
+
+    /// rpc_gss_proc_t. RFC 7861 section 2.4.
+    enum GssProc {
+        RPCSEC_GSS_DATA = 0,
+        RPCSEC_GSS_INIT = 1,
+        RPCSEC_GSS_CONTINUE_INIT = 2,
+        RPCSEC_GSS_DESTROY = 3,
+        RPCSEC_GSS_BIND_CHANNEL = 4,
+        RPCSEC_GSS_CREATE = 5,
+        RPCSEC_GSS_LIST = 6,
+    }
+
+    /// rpc_gss_service_t. RFC 7861 section 2.4.
+    enum Service {
+        rpc_gss_svc_none = 1,
+        rpc_gss_svc_integrity = 2,
+        rpc_gss_svc_privacy = 3,
+        rpc_gss_svc_channel_prot = 4,
+    }
+
+    /// rpc_gss_cred_t, of one form in every version so far. RFC 2203 section 5, RFC 7861 section 2.4.
+    struct GssCredential<'a> {
+        rgc_version: Version => "rpc.authgss.version",
+        gss_proc: GssProc => "rpc.authgss.procedure",
+        seq_num: u32 => "rpc.authgss.seqnum",
+        service: Service,
+        handle: Opaque<'a> => "rpc.authgss.context",
+    }
+
+    /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
+    struct InitArg<'a> { gss_token: Opaque<'a> => "rpc.authgss.token" }
+
+    /// rpc_gss_init_res. RFC 2203 section 5.2.3.1.
+    struct InitRes<'a> {
+        handle: Opaque<'a> => "rpc.authgss.context",
+        gss_major: u32 => "rpc.authgss.major",
+        gss_minor: u32 => "rpc.authgss.minor",
+        seq_window: u32 => "rpc.authgss.window",
+        gss_token: Opaque<'a> => "rpc.authgss.token",
+    }
+
+    /// rpc_gss_priv_data: arguments or results that only the other side can read. RFC 2203 section 5.3.2.3.
+    struct PrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
+
+    /// The checksum that ends rpc_gss_integ_data. RFC 2203 section 5.3.2.2.
+    struct Checksum<'a> { checksum: Opaque<'a> }
+}
+
+/// What stands in a message where the procedure's arguments or results would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// The arguments or results as they are.
+    Plain,
+    /// The same inside rpc_gss_integ_data: [`Protected`], then [`Checksum`].
+    Integrity,
+    /// The same, encrypted: [`PrivData`].
+    Privacy,
+    /// A step in the creation of a context: [`InitArg`] in the Call, [`InitRes`] in the Reply.
+    Creation,
+    /// What another control procedure of RPCSEC_GSS carries.
+    Control,
+}
+
+impl GssCredential<'_> {
+    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
+    pub fn payload(&self) -> Payload {
+        match (self.gss_proc, self.service) {
+            (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_integrity) => Payload::Integrity,
+            (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_privacy) => Payload::Privacy,
+            // Destroying a context is a Call of NULL, and implementations do not protect its nothing.
+            (GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY, _) => Payload::Plain,
+            (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => Payload::Creation,
+            _ => Payload::Control,
+        }
+    }
+}
+
+impl Credential<'_> {
+    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
+    pub fn payload(&self) -> Payload {
+        self.gss().map_or(Payload::Plain, GssCredential::payload)
+    }
+}
+
+static DATABODY_INTEG: Field = Field {
+    name: "rpc.authgss.data.length",
+    label: "databody_integ",
+    kind: Kind::Unsigned,
+    doc: "Length of the protected arguments or results. RFC 2203 section 5.3.2.2",
+};
+static SEQ_NUM: Field = Field {
+    name: "rpc.authgss.seqnum",
+    label: "seq_num",
+    kind: Kind::Unsigned,
+    doc: "The sequence number of the credential, protected with the data. RFC 2203 section 5.3.2.2",
+};
+static INTEG_DATA: Field =
+    Field::group("rpc.authgss.integ", "rpc_gss_integ_data", "Protected data. RFC 2203 section 5.3.2.2");
+static PRIV_DATA: Field =
+    Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
+static INIT: Field =
+    Field::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
+
+/// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
+#[derive(Clone, Copy, Debug)]
+pub struct Protected<'a> {
+    /// The sequence number that stands before the data.
+    pub seq_num: u32,
+    /// At the arguments or results, and ending with them.
+    pub body: Cursor<'a>,
+}
+
+impl<'a> Protected<'a> {
+    /// Opens what stands at the cursor, and moves the cursor to the checksum.
+    ///
+    /// # Errors
+    /// Where the message ends too early, or the data is too short for a sequence number.
+    pub fn open<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+        let at = cursor.position();
+        let length = cursor.word()?;
+        observer.value(&DATABODY_INTEG, at..at + 4, Value::Unsigned(u64::from(length)));
+        let mut body = cursor.enclosed(length)?;
+        let seq_num = u32::decode(&mut body, &SEQ_NUM, observer)?;
+        Ok(Self { seq_num, body })
+    }
+}
+
+macro_rules! read {
+    ($($type:ident, $field:ident;)*) => {$(
+        impl<'a> $type<'a> {
+            /// Reads what stands at the cursor.
+            ///
+            /// # Errors
+            /// Where the message ends too early.
+            pub fn read<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+                Self::decode(cursor, &$field, observer)
+            }
+        }
+    )*};
+}
+read! {
+    Checksum, INTEG_DATA;
+    PrivData, PRIV_DATA;
+    InitArg, INIT;
+    InitRes, INIT;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Unobserved;
+    use crate::rpc::auth::{Body, Credential};
+    use crate::xdr::{ChunkItem, Ddp, Encoder};
+
+    static FIELD: Field = Field::group("test", "test", "");
+
+    fn credential(gss_proc: GssProc, service: Service) -> GssCredential<'static> {
+        let handle = Opaque(b"ctx1");
+        GssCredential { rgc_version: Version::RPCSEC_GSS_VERS_1, gss_proc, seq_num: 9, service, handle }
+    }
+
+    #[test]
+    fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
+        let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
+        let decoded = <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
+        let expected = credential(GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_integrity);
+        assert_eq!(decoded, Credential::Gss(Body::Known(expected)));
+        assert_eq!(decoded.payload(), Payload::Integrity);
+        let mut encoder = Encoder::new();
+        decoded.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_2_only_data_is_protected_as_its_service_says() {
+        let payload = |gss_proc, service| credential(gss_proc, service).payload();
+        use {GssProc as P, Service as S};
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), Payload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), Payload::Privacy);
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), Payload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), Payload::Creation);
+        assert_eq!(payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity), Payload::Creation);
+        assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), Payload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_LIST, S::rpc_gss_svc_integrity), Payload::Control);
+    }
+
+    #[test]
+    fn rfc2203_section_5_2_3_1_a_new_context_comes_with_status_and_window() {
+        let bytes = b"\0\0\0\x02hd\0\0\0\0\0\0\0\0\0\x07\0\0\0\x80\0\0\0\x05token\0\0\0";
+        let decoded = InitRes::read(&mut Cursor::new(bytes), &mut Unobserved).unwrap();
+        let expected = InitRes {
+            handle: Opaque(b"hd"),
+            gss_major: 0,
+            gss_minor: 7,
+            seq_window: 128,
+            gss_token: Opaque(b"token"),
+        };
+        assert_eq!(decoded, expected);
+        let mut encoder = Encoder::new();
+        decoded.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_2_2_the_body_ends_before_the_checksum() {
+        let bytes = b"\0\0\0\x0c\0\0\0\x09\0\0\0\x01\0\0\0\x02\0\0\0\x04mic!";
+        let mut cursor = Cursor::new(bytes).with_base(1000);
+        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!((protected.seq_num, protected.body.position()), (9, 1008));
+        assert_eq!((protected.body.word(), protected.body.word()), (Ok(1), Ok(2)));
+        assert_eq!(protected.body.remaining(), 0);
+        let checksum = Checksum::read(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
+    }
+
+    /// RFC 8166 section 8.2.2.3 forbids it; a capture of a peer that does it all the same still decodes.
+    #[test]
+    fn an_item_reduced_out_of_protected_data_is_found_at_its_position() {
+        let mut encoder = Encoder::new();
+        encoder.nested(|encoder| {
+            encoder.word(9);
+            Ddp::Chunk { length: 5, bytes: None }.encode(encoder);
+        });
+        Checksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
+        let chunks = [ChunkItem { position: Some(12), length: 5, bytes: None }];
+        let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
+        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+        let data = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved).unwrap();
+        assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
+        assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic!");
+    }
+
+    #[test]
+    fn protected_data_without_room_for_its_sequence_number_is_refused() {
+        let result = Protected::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut Unobserved);
+        assert_eq!(result.unwrap_err(), Error::Short { at: 4, needed: 4 });
+    }
+}
