@@ -9,4 +9,5 @@ pub mod header;
 pub mod nfs;
 pub mod rdma;
 pub mod rpc;
+pub mod rpcrdma;
 pub mod xdr;

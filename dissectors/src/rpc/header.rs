@@ -13,6 +13,9 @@ crate::number! {
     pub struct Xid(u32) as Hex(8);
 }
 
+/// The version of RPC. RFC 5531 section 9.
+pub const VERSION: u32 = 2;
+
 /// As the output writes it: `0x` and eight digits.
 impl fmt::Display for Xid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,6 @@ mod program;
 pub use auth::{Credential, Verifier};
 pub use header::{
     AcceptStat, AcceptedReply, AuthError, AuthStat, Body, Call, Message, MismatchInfo, MsgType,
-    ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, Xid,
+    ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;

@@ -1,0 +1,13 @@
+//! RPC-over-RDMA version 1, RFC 8166: the header before each RPC message, its chunk lists, and what the two sides
+//! tell each other as they connect (RFC 8797).
+
+mod header;
+pub mod private_data;
+mod recognize;
+
+pub use header::{
+    Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Proc, RdmaError, ReadSegment, Segment,
+    Unread, VERSION, Versions, WriteChunk,
+};
+pub use private_data::PrivateData;
+pub use recognize::{Evidence, recognize};

@@ -1,0 +1,114 @@
+//! What each side tells the other as they connect: inline thresholds, and whether handles may be invalidated
+//! remotely. RFC 8797.
+
+use crate::field::Observer;
+
+crate::number! {
+    /// What tells this private data from that of other layers. RFC 8797 section 4.
+    pub struct FormatIdentifier(u32) as Hex(8);
+}
+
+impl FormatIdentifier {
+    /// The identifier of RPC-over-RDMA version 1. RFC 8797 section 4.
+    pub const RPC_OVER_RDMA: Self = Self(0xf6ab_0e18);
+}
+
+crate::header! {
+    /// RPC-over-RDMA version 1 CM private data. RFC 8797 section 4.
+    pub struct PrivateData [8] "rpcordma.private_data" {
+        /// Format Identifier.
+        0..32 format_identifier: FormatIdentifier => "rpcordma.private_data.format_identifier",
+        /// Version of this format.
+        32..40 version: u8 => "rpcordma.private_data.version",
+        /// R: the sender supports remote invalidation. RFC 8797 section 4.1.
+        47..48 remote_invalidation: bool => "rpcordma.private_data.remote_invalidation",
+        /// Send Size: KiB beyond the first of what the sender may send inline. RFC 8797 section 4.2.
+        48..56 send_size: u8 => "rpcordma.private_data.send_size",
+        /// Receive Size: KiB beyond the first of what the sender can receive inline. RFC 8797 section 4.2.
+        56..64 receive_size: u8 => "rpcordma.private_data.receive_size",
+    }
+}
+
+impl PrivateData {
+    /// What holds for a side that tells nothing. RFC 8797 section 5.1.
+    pub const DEFAULT: Self = Self {
+        format_identifier: FormatIdentifier::RPC_OVER_RDMA,
+        version: 1,
+        remote_invalidation: false,
+        send_size: 0,
+        receive_size: 0,
+    };
+
+    /// Finds it in the private data of a connection, of which other layers may have taken the beginning. `at` is
+    /// the position of `private_data` that the observer is told. RFC 8797 section 5.2.
+    pub fn find<'a, O: Observer<'a>>(private_data: &'a [u8], at: usize, observer: &mut O) -> Option<Self> {
+        let identifier = FormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
+        let start = private_data
+            .windows(Self::LENGTH)
+            .position(|window| window.starts_with(&identifier) && window.get(4) == Some(&1))?;
+        Self::decode(private_data.get(start..)?, at + start, observer).map(|(found, _)| found)
+    }
+
+    /// The most bytes that the sender of this sends in one RDMA Send. RFC 8797 section 4.2.
+    pub fn send_threshold(&self) -> u32 {
+        threshold(self.send_size)
+    }
+
+    /// The most bytes that the sender of this can receive with one RDMA Receive. RFC 8797 section 4.2.
+    pub fn receive_threshold(&self) -> u32 {
+        threshold(self.receive_size)
+    }
+}
+
+/// An inline threshold in bytes from its encoded form. RFC 8797 section 4.2.
+fn threshold(size: u8) -> u32 {
+    (u32::from(size) + 1) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Unobserved;
+
+    const BYTES: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0b1, 3, 255];
+
+    fn find(bytes: &[u8]) -> Option<PrivateData> {
+        PrivateData::find(bytes, 0, &mut Unobserved)
+    }
+
+    #[test]
+    fn rfc8797_section_4_sizes_count_kilobytes_beyond_the_first() {
+        let found = find(&BYTES).unwrap();
+        assert_eq!((found.send_threshold(), found.receive_threshold()), (4096, 262_144));
+        assert!(found.remote_invalidation);
+        assert_eq!(found.encode(), BYTES);
+    }
+
+    #[test]
+    fn rfc8797_section_4_reserved_bits_are_ignored() {
+        let bytes = [0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 0, 0];
+        assert_eq!(find(&bytes), Some(PrivateData::DEFAULT));
+    }
+
+    #[test]
+    fn rfc8797_section_5_2_the_identifier_may_stand_at_any_offset() {
+        let bytes = [&[0xf6, 0xab, 0x0e][..], &BYTES, &[0; 45]].concat();
+        assert_eq!(find(&bytes), find(&BYTES));
+    }
+
+    #[test]
+    fn rfc8797_section_5_2_an_unknown_version_or_too_little_room_is_none() {
+        let mut bytes = BYTES;
+        bytes[4] = 2;
+        assert_eq!(find(&bytes), None);
+        assert_eq!(find(&BYTES[..7]), None);
+        assert_eq!(find(&[0; 56]), None);
+        assert_eq!(find(&[]), None);
+    }
+
+    #[test]
+    fn rfc8797_section_5_1_the_default_threshold_is_1024_bytes() {
+        assert_eq!(PrivateData::DEFAULT.send_threshold(), 1024);
+        assert_eq!(PrivateData::DEFAULT.receive_threshold(), 1024);
+    }
+}

@@ -1,0 +1,299 @@
+//! Whether the payload of a SEND is RPC-over-RDMA, told by its structure: other protocols over RDMA, and test
+//! patterns, have words that look like a version and a procedure.
+
+use crate::field::Unobserved;
+use crate::rpc::{self, Message, MsgType, Xid};
+use crate::xdr::{Cursor, Error};
+
+use super::header::{Body, ChunkLists, Header, VERSION};
+
+/// How strongly a payload speaks for RPC-over-RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// It is something else, or too little of it is there to say.
+    None,
+    /// It could be, and would be on a connection that has shown itself to be; alone it claims nothing.
+    Weak,
+    /// It is.
+    Strong,
+}
+
+/// Length of a header whose three lists are empty. RFC 8166 section 4.5.
+const MIN_HEADER: usize = 28;
+
+/// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured.
+pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
+    let start = Cursor::new(bytes).with_length(length);
+    let mut cursor = start;
+    let header = match Header::decode(&mut cursor, &mut Unobserved) {
+        Ok(header) => header,
+        Err(error) if error.is_cut() => return cut_header(start),
+        Err(_) => return Evidence::None,
+    };
+    let at_end = cursor.remaining() == 0;
+    match &header.rdma_body {
+        Body::Msg(_) | Body::Msgp(_) => message(cursor, header.rdma_xid),
+        Body::Nomsg(lists) if !holds_message(lists) => Evidence::None,
+        Body::Nomsg(_) if at_end => Evidence::Strong,
+        Body::Nomsg(_) => Evidence::Weak,
+        Body::Done | Body::Error(_) if at_end => Evidence::Weak,
+        Body::Done | Body::Error(_) | Body::Unread(..) => Evidence::None,
+    }
+}
+
+/// Whether a chunk is there for the RPC message of an RDMA_NOMSG. RFC 8166 section 4.2.4.
+fn holds_message(lists: &ChunkLists<'_>) -> bool {
+    lists.rdma_reads.iter().any(|segment| segment.position == 0)
+        || lists.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty())
+}
+
+/// A header that nothing spoke against up to where the capture cut it.
+fn cut_header(mut cursor: Cursor<'_>) -> Evidence {
+    let (_xid, vers, _credit, proc) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
+    match (vers, proc) {
+        (Ok(VERSION), Ok(0..=2)) if cursor.length() >= MIN_HEADER => Evidence::Weak,
+        (Ok(VERSION), Ok(4)) if matches!(cursor.length(), 20 | 28) => Evidence::Weak,
+        _ => Evidence::None,
+    }
+}
+
+/// What follows the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
+fn message(cursor: Cursor<'_>, xid: Xid) -> Evidence {
+    match Message::decode(&mut { cursor }, &mut Unobserved) {
+        Ok(message) if message.xid == xid && is_sane(&message.body) => Evidence::Strong,
+        Err(error) if error.is_cut() => cut_message(cursor, xid),
+        _ => Evidence::None,
+    }
+}
+
+/// The header of an RPC message that was cut: its first three words decide.
+fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> Evidence {
+    let mut words = || -> Result<Evidence, Error> {
+        if cursor.word()? != xid.0 {
+            return Ok(Evidence::None);
+        }
+        // A type that is none, or a reply_stat that is none, was refused before.
+        let evidence = match (MsgType(cursor.word()?), cursor.word()?) {
+            (MsgType::CALL, version) if version != rpc::VERSION => Evidence::None,
+            _ => Evidence::Strong,
+        };
+        Ok(evidence)
+    };
+    words().unwrap_or(Evidence::Weak)
+}
+
+/// What the types of RFC 5531 allow, but no message has.
+fn is_sane(body: &rpc::Body<'_>) -> bool {
+    match body {
+        rpc::Body::Call(call) => call.rpcvers == rpc::VERSION,
+        rpc::Body::Reply(reply) => reply.status().name().is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Evidence::{None, Strong, Weak};
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn whole(bytes: &[u8]) -> Evidence {
+        recognize(bytes, bytes.len())
+    }
+
+    /// RDMA_MSG without chunks, and a Call of NFSv3 NULL with AUTH_NONE.
+    fn call() -> Vec<u8> {
+        words(&[7, 1, 32, 0, 0, 0, 0, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0])
+    }
+
+    /// RDMA_MSG with a Write chunk of one segment, and a Reply that was accepted with SUCCESS.
+    fn reply() -> Vec<u8> {
+        words(&[7, 1, 32, 0, 0, 1, 1, 0xb1, 4096, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0])
+    }
+
+    #[test]
+    fn rfc8166_section_4_2_1_a_call_and_a_reply_of_the_same_xid_as_the_header_are_claimed() {
+        assert_eq!((whole(&call()), whole(&reply())), (Strong, Strong));
+        let denied = words(&[7, 1, 32, 0, 0, 0, 0, 7, 1, 1, 1, 13]);
+        assert_eq!(whole(&denied), Strong);
+    }
+
+    #[test]
+    fn rfc8166_section_4_2_1_another_xid_after_the_header_is_refused() {
+        let mut bytes = call();
+        bytes[31] = 8;
+        assert_eq!(whole(&bytes), None);
+    }
+
+    #[test]
+    fn rfc8166_section_4_2_4_a_message_without_payload_needs_a_chunk_that_holds_it() {
+        let long_call = words(&[7, 1, 32, 1, 1, 0, 0xa1, 4096, 0, 0, 0, 0, 0]);
+        let long_reply = words(&[7, 1, 32, 1, 0, 0, 1, 1, 0xc1, 4096, 0, 0]);
+        assert_eq!((whole(&long_call), whole(&long_reply)), (Strong, Strong));
+
+        let nowhere = words(&[7, 1, 32, 1, 0, 0, 0]);
+        let elsewhere = words(&[7, 1, 32, 1, 1, 180, 0xa1, 4096, 0, 0, 0, 0, 0]);
+        let no_segment = words(&[7, 1, 32, 1, 0, 0, 1, 0]);
+        assert_eq!((whole(&nowhere), whole(&elsewhere), whole(&no_segment)), (None, None, None));
+    }
+
+    #[test]
+    fn rfc8166_section_4_5_errors_and_done_have_their_length_and_claim_nothing_alone() {
+        let done = words(&[7, 1, 32, 3]);
+        let vers = words(&[7, 1, 32, 4, 1, 1, 1]);
+        let chunk = words(&[7, 1, 32, 4, 2]);
+        for bytes in [done, vers, chunk] {
+            assert_eq!(whole(&bytes), Weak);
+            assert_eq!(whole(&[&bytes[..], &[0; 4]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn rfc5531_section_9_what_no_rpc_message_has_is_refused() {
+        let with = |at: usize, word: u32| {
+            let mut bytes = call();
+            bytes[at * 4..at * 4 + 4].copy_from_slice(&word.to_be_bytes());
+            whole(&bytes)
+        };
+        assert_eq!(with(8, 2), None, "msg_type");
+        assert_eq!(with(9, 3), None, "rpcvers");
+        assert_eq!(with(14, 404), None, "length of the credential");
+        let accept_stat = words(&[7, 1, 32, 0, 0, 0, 0, 7, 1, 0, 0, 0, 6]);
+        assert_eq!(whole(&accept_stat), None);
+    }
+
+    /// What a snap length leaves decides as far as it goes: the XID again and the first words of RPC claim, a
+    /// header alone does not, and cutting never turns anything into less than weak evidence but the first words.
+    #[test]
+    fn a_payload_cut_by_a_snap_length_is_weighed_by_what_is_there() {
+        for (bytes, rpc) in [(call(), 28), (reply(), 52)] {
+            for end in 0..bytes.len() {
+                let expected = match end {
+                    _ if end < 16 => None,
+                    _ if end < rpc + 12 => Weak,
+                    _ => Strong,
+                };
+                assert_eq!(recognize(&bytes[..end], bytes.len()), expected, "{end} of {}", bytes.len());
+            }
+        }
+        let error = words(&[7, 1, 32, 4, 1, 1, 1]);
+        assert_eq!((recognize(&error[..18], 28), recognize(&error[..18], 24)), (Weak, None));
+        let long_reply = words(&[7, 1, 32, 1, 0, 0, 1, 1, 0xc1, 4096, 0, 0]);
+        assert_eq!(recognize(&long_reply[..40], 48), Weak);
+        let other_xid = words(&[7, 1, 32, 0, 0, 0, 0, 8]);
+        assert_eq!(recognize(&other_xid, 200), None);
+    }
+
+    /// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.
+    #[test]
+    fn test_patterns_are_not_claimed() {
+        for length in [16, 20, 28, 64, 256, 4096] {
+            assert_eq!(whole(&vec![0; length]), None);
+            assert_eq!(whole(&vec![0xff; length]), None);
+            assert_eq!(whole(&(0..length).map(|byte| byte as u8).collect::<Vec<_>>()), None);
+            assert_eq!(whole(&words(&vec![1; length / 4])), None);
+            // Counting words: the first four of them are a DONE.
+            let counter = words(&(0..length as u32 / 4).collect::<Vec<_>>());
+            assert_eq!(whole(&counter), if length == 16 { Weak } else { None });
+        }
+    }
+
+    #[test]
+    fn words_that_look_like_version_and_procedure_are_not_enough() {
+        for proc in 0..=4 {
+            for filler in [0, 1, 2, 7, 0x0101_0101, u32::MAX] {
+                for length in [5, 7, 8, 12, 16, 64] {
+                    let mut pattern = vec![filler; length];
+                    pattern[..4].copy_from_slice(&[filler, 1, filler, proc]);
+                    let evidence = whole(&words(&pattern));
+                    assert!(evidence < Strong, "{proc} {filler} {length}");
+                    // Only an error or DONE of exactly its length is worth a thought.
+                    assert!(evidence == None || proc >= 3, "{proc} {filler} {length}");
+                }
+            }
+        }
+    }
+
+    /// An NVMe-oF command capsule: a submission queue entry of 64 bytes, little-endian, here of Read and of Connect
+    /// with its 1024 bytes of data.
+    #[test]
+    fn nvme_capsules_are_not_claimed() {
+        let mut read = [0; 64];
+        read[..2].copy_from_slice(&[0x02, 0x40]);
+        read[2..4].copy_from_slice(&7u16.to_le_bytes());
+        read[4..8].copy_from_slice(&1u32.to_le_bytes());
+        read[24..32].copy_from_slice(&0xffff_8881_0000_1000u64.to_le_bytes());
+        read[32..39].copy_from_slice(&[0, 0x10, 0, 0x34, 0x12, 0, 0]);
+        read[39] = 0x40;
+        assert_eq!(whole(&read), None);
+        // The namespace whose number, read the wrong way round, is the version.
+        read[4..8].copy_from_slice(&1u32.to_be_bytes());
+        assert_eq!(whole(&read), None);
+
+        let mut connect = vec![0; 64 + 1024];
+        connect[..5].copy_from_slice(&[0x7f, 0x40, 1, 0, 1]);
+        connect[64 + 256..64 + 280].copy_from_slice(b"nqn.2014-08.org.nvmexpre");
+        assert_eq!(whole(&connect), None);
+
+        // The completion: a result, the head of the queue, the identifier of the command, a status.
+        assert_eq!(whole(&[0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0, 7, 0, 0, 0]), None);
+    }
+
+    /// iSER (RFC 7145 section 9): a header of 28 bytes, then an iSCSI PDU header of 48.
+    #[test]
+    fn iser_messages_are_not_claimed() {
+        let mut message = [0; 28 + 48];
+        message[0] = 0x10 | 0x08;
+        message[4..8].copy_from_slice(&0x2000u32.to_be_bytes());
+        message[8..16].copy_from_slice(&0xffff_8881_0000_1000u64.to_be_bytes());
+        message[28..30].copy_from_slice(&[0x01, 0xc0]);
+        message[44..48].copy_from_slice(&7u32.to_be_bytes());
+        assert_eq!(whole(&message), None);
+        // A handle whose value is the version.
+        message[4..8].copy_from_slice(&1u32.to_be_bytes());
+        message[8..16].fill(0);
+        assert_eq!(whole(&message), None);
+        assert_eq!(whole(&[0x20; 28]), None);
+    }
+
+    /// SMB Direct (MS-SMBD section 2.2): the negotiation of 20 bytes, and data with its header of 24.
+    #[test]
+    fn smb_direct_messages_are_not_claimed() {
+        let negotiate: Vec<u8> = [
+            [0x00, 0x01, 0x00, 0x01], // MinVersion, MaxVersion 1.0
+            [0, 0, 0, 1],             // Reserved, CreditsRequested 256: the version, read the wrong way round
+            [0x54, 0x05, 0, 0],       // PreferredSendSize
+            [0, 0x20, 0, 0],          // MaxReceiveSize
+            [0, 0, 0x10, 0],          // MaxFragmentedSize
+        ]
+        .concat();
+        assert_eq!(whole(&negotiate), None);
+
+        let data = [
+            &[10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0][..],
+            b"\xfeSMB\x40\0\x01\0",
+            &[0; 56],
+        ]
+        .concat();
+        assert_eq!(whole(&data), None);
+        // An empty message that only grants credits.
+        assert_eq!(whole(&[10, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_are_never_claimed(bytes: Vec<u8>, length: u16) {
+            assert!(recognize(&bytes, length.into()) < Strong);
+        }
+
+        #[test]
+        fn arbitrary_bytes_under_a_plausible_beginning_are_never_claimed(
+            xid in 1u32.., credit: u32, proc in 0u32..=4, rest: Vec<u8>, more: u16,
+        ) {
+            let bytes = [words(&[xid, 1, credit, proc]), rest].concat();
+            assert!(recognize(&bytes, bytes.len() + usize::from(more)) < Strong);
+        }
+    }
+}
