@@ -1,0 +1,3 @@
+//! The program and its rooms from outside, in one binary.
+
+mod readers;

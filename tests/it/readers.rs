@@ -1,0 +1,1 @@
+//! Capture files, read by two readers.
