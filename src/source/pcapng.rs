@@ -326,3 +326,6 @@ impl<'a> Iterator for Options<'a> {
         Some((code, value))
     }
 }
+
+#[cfg(test)]
+mod tests;
