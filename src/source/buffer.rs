@@ -1,0 +1,160 @@
+//! A window over a stream of bytes that moves forward, and is refilled in large reads.
+
+use std::ops::Range;
+
+use super::compression::Input;
+use super::error::SourceErrorKind;
+
+/// Longest record or block that is held as a whole, in bytes.
+///
+/// libpcap itself refuses more than 256 KiB for network links; 16 MiB leaves room for offloaded segments and long
+/// options while a damaged length cannot take all memory.
+pub(super) const LONGEST_RECORD: usize = 16 << 20;
+
+/// The window. Positions in it stay valid until the next [`Buffer::fill`].
+pub(super) struct Buffer {
+    input: Input,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Position in the stream of `bytes[0]`.
+    base: u64,
+    ended: bool,
+    /// Where the [`Buffer::skip`] began that is under way or came to the end.
+    skipping: Option<u64>,
+}
+
+impl Buffer {
+    /// A window of `size` bytes over `input`.
+    pub(super) fn new(input: Input, size: usize) -> Self {
+        Self { input, bytes: vec![0; size.max(64)], start: 0, end: 0, base: 0, ended: false, skipping: None }
+    }
+
+    /// The stream below.
+    pub(super) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Position in the stream of the next byte to take, or of the start of a skip that did not come through.
+    pub(super) fn offset(&self) -> u64 {
+        self.skipping.unwrap_or(self.base.saturating_add(self.start as u64))
+    }
+
+    /// The bytes that are at hand, without reading.
+    #[inline]
+    pub(super) fn at_hand(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The bytes of a range that [`Buffer::take`] gave.
+    #[inline]
+    pub(super) fn get(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    /// Moves past `length` bytes, or past all that are at hand, and returns where they are.
+    #[inline]
+    pub(super) fn take(&mut self, length: usize) -> Range<usize> {
+        let from = self.start;
+        self.start = self.end.min(from.saturating_add(length));
+        from..self.start
+    }
+
+    /// Reads until at least `length` bytes are at hand; `false` when the stream ends before.
+    ///
+    /// # Errors
+    /// [`SourceErrorKind::Absurd`] for a `length` above [`LONGEST_RECORD`], and those of the stream.
+    #[inline]
+    pub(super) fn fill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
+        if self.end - self.start >= length { Ok(true) } else { self.refill(length) }
+    }
+
+    #[cold]
+    fn refill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
+        if length > LONGEST_RECORD {
+            return Err(SourceErrorKind::Absurd(length as u64));
+        }
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.base = self.base.saturating_add(self.start as u64);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < length && !self.ended {
+            // Growth follows the bytes that really arrive, so that a false length costs nothing.
+            if self.end == self.bytes.len() {
+                let grown = self.bytes.len().saturating_mul(2).min(LONGEST_RECORD);
+                self.bytes.resize(grown, 0);
+            }
+            let free = self.bytes.get_mut(self.end..).unwrap_or_default();
+            match self.input.read(free) {
+                Ok(0) => self.ended = true,
+                Ok(read) => self.end += read.min(free.len()),
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(self.end >= length)
+    }
+
+    /// Moves past `length` bytes without holding them; returns how many there were.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {
+        let mut left = length;
+        self.skipping = Some(self.offset());
+        loop {
+            let step = usize::try_from(left).unwrap_or(usize::MAX);
+            left -= self.take(step).len() as u64;
+            if left == 0 {
+                self.skipping = None;
+                return Ok(length);
+            }
+            if !self.fill(1)? {
+                return Ok(length - left);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compression::tests::input_of;
+    use super::*;
+
+    fn over(bytes: &[u8], size: usize) -> Buffer {
+        Buffer::new(input_of(bytes), size)
+    }
+
+    #[test]
+    fn a_record_longer_than_the_window_grows_it() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        let mut buffer = over(&bytes, 64);
+        assert!(buffer.fill(10).unwrap());
+        let first = buffer.take(10);
+        assert_eq!(buffer.get(first), &bytes[..10]);
+        assert!(buffer.fill(900).unwrap());
+        let second = buffer.take(900);
+        assert_eq!(buffer.get(second), &bytes[10..910]);
+        assert_eq!(buffer.offset(), 910);
+    }
+
+    #[test]
+    fn a_false_length_does_not_take_memory() {
+        let mut buffer = over(&[0; 100], 64);
+        assert!(!buffer.fill(LONGEST_RECORD).unwrap());
+        assert!(buffer.bytes.len() <= 256);
+        assert!(matches!(buffer.fill(LONGEST_RECORD + 1), Err(SourceErrorKind::Absurd(_))));
+    }
+
+    #[test]
+    fn skipping_holds_nothing_and_tells_how_far_it_came() {
+        let mut buffer = over(&[7; 1000], 64);
+        assert_eq!(buffer.skip(990).unwrap(), 990);
+        assert_eq!(buffer.offset(), 990);
+        assert_eq!(buffer.skip(u64::MAX).unwrap(), 10);
+        assert_eq!(buffer.offset(), 990);
+        assert_eq!(buffer.bytes.len(), 64);
+    }
+}

@@ -1,0 +1,75 @@
+//! Numbers in the byte order of the machine that captured.
+
+/// Byte order of a pcap file or of a pcapng section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// Two bytes as a number.
+    #[inline]
+    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    /// Four bytes as a number.
+    #[inline]
+    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    /// Eight bytes as a number.
+    pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    /// The first `N` words of four bytes; `None` where there are not so many.
+    #[inline]
+    pub(super) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
+        let (chunks, _) = bytes.as_chunks::<4>();
+        Some(chunks.first_chunk::<N>()?.map(|word| self.u32(word)))
+    }
+
+    /// The two halves of a word that holds two numbers of 16 bits, in the order of the file.
+    pub(super) fn halves(self, word: u32) -> (u16, u16) {
+        // Lossless: each is one half of the word.
+        let (high, low) = ((word >> 16) as u16, word as u16);
+        match self {
+            Self::Little => (low, high),
+            Self::Big => (high, low),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_come_in_the_order_of_the_file() {
+        let bytes = [0x00, 0x02, 0x00, 0x04];
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let [word] = order.words(&bytes).unwrap();
+            assert_eq!(order.halves(word), (order.u16([0x00, 0x02]), order.u16([0x00, 0x04])));
+        }
+    }
+
+    #[test]
+    fn too_few_bytes_are_no_words() {
+        assert_eq!(ByteOrder::Big.words::<2>(&[0, 0, 0, 1, 0, 0, 0]), None);
+        assert_eq!(ByteOrder::Big.words::<1>(&[0, 0, 0, 1, 0]), Some([1]));
+    }
+}

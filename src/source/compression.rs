@@ -1,0 +1,270 @@
+//! The bytes of a file or of standard input, decompressed where they are compressed.
+//!
+//! The compression is told from the first bytes and never from the name, so that it is also seen on standard input.
+
+use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
+
+use super::error::SourceErrorKind;
+use super::gzip::{self, Gzip};
+use super::zstd::{self, Zstd};
+
+/// Bytes that are read ahead from a compressed input.
+const COMPRESSED_BUFFER: usize = 64 << 10;
+
+/// An input, from its first byte on.
+pub(super) struct Input {
+    stream: Stream,
+    total: Option<u64>,
+}
+
+enum Stream {
+    /// Not looked at yet; nothing within after that failed.
+    Fresh(Option<Counted>),
+    Plain(Raw),
+    // Boxed because the states of the decompressors are large.
+    Gzip(Box<Gzip>),
+    Zstd(Box<Zstd>),
+}
+
+impl Input {
+    /// An input of `total` bytes, where this is known. Nothing is read before the first [`Input::read`].
+    pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>) -> Self {
+        Self { stream: Stream::Fresh(Some(Counted { reader, read: 0, failed: false })), total }
+    }
+
+    /// Whether positions in this input are positions in decompressed data.
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self.stream, Stream::Gzip(_) | Stream::Zstd(_))
+    }
+
+    /// Bytes read so far, before decompression.
+    pub(super) fn bytes_read(&self) -> u64 {
+        let raw = match &self.stream {
+            Stream::Fresh(_) => return 0,
+            Stream::Plain(raw) => raw,
+            Stream::Gzip(gzip) => gzip.input().raw.get_ref(),
+            Stream::Zstd(zstd) => zstd.input().raw.get_ref(),
+        };
+        raw.get_ref().1.read
+    }
+
+    /// Length before decompression, where it is known.
+    pub(super) fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// Reads some bytes; none are the end.
+    ///
+    /// # Errors
+    /// [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] and [`SourceErrorKind::Compression`].
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        if let Stream::Fresh(reader) = &mut self.stream
+            && let Some(reader) = reader.take()
+        {
+            self.stream = recognise(reader).map_err(SourceErrorKind::Read)?;
+        }
+        match &mut self.stream {
+            Stream::Fresh(_) => Ok(0),
+            Stream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
+            Stream::Gzip(gzip) => gzip.read(into),
+            Stream::Zstd(zstd) => zstd.read(into),
+        }
+    }
+}
+
+fn recognise(mut reader: Counted) -> io::Result<Stream> {
+    let mut first = [0; 4];
+    let have = read_up_to(&mut reader, &mut first)?;
+    let first = first.get(..have).unwrap_or_default().to_vec();
+    let (is_gzip, is_zstd) = (gzip::begins(&first), zstd::begins(&first));
+    let raw = Cursor::new(first).chain(reader);
+    Ok(if is_gzip {
+        Stream::Gzip(Box::new(Gzip::new(Compressed::new(raw))))
+    } else if is_zstd {
+        Stream::Zstd(Box::new(Zstd::new(Compressed::new(raw))))
+    } else {
+        Stream::Plain(raw)
+    })
+}
+
+/// The first bytes, which were looked at, and the others.
+pub(super) type Raw = Chain<Cursor<Vec<u8>>, Counted>;
+
+/// A reader that counts what it gave, and remembers that it failed: the decompressors wrap its errors in theirs.
+pub(super) struct Counted {
+    reader: Box<dyn Read + Send>,
+    read: u64,
+    failed: bool,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.reader.read(into) {
+                Ok(read) => {
+                    self.read = self.read.saturating_add(read as u64);
+                    return Ok(read);
+                }
+                // A signal came in between.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.failed = true;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Compressed data, and what its errors mean.
+pub(super) struct Compressed {
+    pub(super) raw: BufReader<Raw>,
+}
+
+impl Compressed {
+    fn new(raw: Raw) -> Self {
+        Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
+    }
+
+    /// Fills `into` as far as the input goes, and returns how far that was.
+    pub(super) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        read_up_to(&mut self.raw, into).map_err(SourceErrorKind::Read)
+    }
+
+    /// Fills `into`.
+    pub(super) fn read_all(&mut self, into: &mut [u8], format: &'static str) -> Result<(), SourceErrorKind> {
+        let have = self.read_up_to(into)?;
+        if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TornCompression(format)) }
+    }
+
+    /// Moves past `length` bytes.
+    pub(super) fn skip(&mut self, length: u64, format: &'static str) -> Result<(), SourceErrorKind> {
+        let skipped = io::copy(&mut (&mut self.raw).take(length), &mut io::sink());
+        match skipped.map_err(SourceErrorKind::Read)? {
+            skipped if skipped == length => Ok(()),
+            _ => Err(SourceErrorKind::TornCompression(format)),
+        }
+    }
+
+    /// What an error of a decompressor that reads from here means: the input failed, ended, or is damaged.
+    pub(super) fn explain(
+        &mut self,
+        format: &'static str,
+        error: &(dyn std::error::Error + 'static),
+    ) -> SourceErrorKind {
+        let failed = self.raw.get_ref().get_ref().1.failed;
+        let words = one_line(error);
+        if failed {
+            SourceErrorKind::Read(io::Error::other(words))
+        } else if matches!(read_up_to(&mut self.raw, &mut [0]), Ok(0)) && ended(error) {
+            SourceErrorKind::TornCompression(format)
+        } else {
+            SourceErrorKind::Compression(format, words)
+        }
+    }
+}
+
+/// Whether somewhere below `error` a read came to the end too early.
+fn ended(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Fills `into` as far as the input goes, and returns how far that was.
+fn read_up_to(reader: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while let Some(free) = into.get_mut(have..).filter(|free| !free.is_empty()) {
+        match reader.read(free)? {
+            0 => break,
+            read => have += read,
+        }
+    }
+    Ok(have)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// An input over bytes in memory.
+    pub(in super::super) fn input_of(bytes: &[u8]) -> Input {
+        Input::new(Box::new(Cursor::new(bytes.to_vec())), Some(bytes.len() as u64))
+    }
+
+    /// What an input gives before it ends or fails.
+    pub(in super::super) fn drain(mut input: Input) -> (Vec<u8>, Result<(), SourceErrorKind>) {
+        let mut all = Vec::new();
+        let mut piece = [0; 1000];
+        loop {
+            match input.read(&mut piece) {
+                Ok(0) => return (all, Ok(())),
+                Ok(read) => all.extend_from_slice(&piece[..read]),
+                Err(error) => return (all, Err(error)),
+            }
+        }
+    }
+
+    pub(in super::super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::GzBuilder::new()
+            .filename("trace.pcap")
+            .comment("kept")
+            .extra(vec![1, 2, 3])
+            .write(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    pub(in super::super) fn zstd(bytes: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    #[test]
+    fn what_is_not_compressed_passes_unchanged() {
+        for bytes in [&b""[..], b"\x1f", b"plain, and longer than the first look"] {
+            let input = input_of(bytes);
+            assert!(!input.is_compressed());
+            let (all, end) = drain(input);
+            assert_eq!(all, bytes);
+            end.unwrap();
+        }
+    }
+
+    #[test]
+    fn progress_counts_bytes_before_decompression() {
+        let packed = gzip(&[0; 100_000]);
+        let mut input = input_of(&packed);
+        while input.read(&mut [0; 4096]).unwrap() > 0 {}
+        assert_eq!((input.bytes_read(), input.total()), (packed.len() as u64, Some(packed.len() as u64)));
+    }
+
+    #[test]
+    fn a_failing_input_is_not_taken_for_damaged_data() {
+        struct Failing(Cursor<Vec<u8>>);
+        impl Read for Failing {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(into)? {
+                    0 => Err(io::Error::from_raw_os_error(5)),
+                    read => Ok(read),
+                }
+            }
+        }
+        let noise: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for mut packed in [noise.clone(), gzip(&noise), zstd(&noise)] {
+            packed.truncate(packed.len() / 2);
+            let input = Input::new(Box::new(Failing(Cursor::new(packed))), None);
+            assert!(matches!(drain(input).1, Err(SourceErrorKind::Read(_))));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Gzip data of one or more members (RFC 1952).
+
+use std::io::BufRead;
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+use super::compression::Compressed;
+use super::error::SourceErrorKind;
+
+const FORMAT: &str = "gzip";
+
+/// FLG bits, RFC 1952 section 2.3.1.
+const FHCRC: u8 = 1 << 1;
+const FEXTRA: u8 = 1 << 2;
+const FNAME: u8 = 1 << 3;
+const FCOMMENT: u8 = 1 << 4;
+const RESERVED: u8 = 0xe0;
+
+/// Whether `first` begins a gzip member.
+pub(super) fn begins(first: &[u8]) -> bool {
+    first.starts_with(&[0x1f, 0x8b])
+}
+
+/// A decompressor that gives all that is right before an error, to the byte, and then the error.
+pub(super) struct Gzip {
+    input: Compressed,
+    inflate: Decompress,
+    crc: Crc,
+    next: Next,
+}
+
+enum Next {
+    Header,
+    Body,
+    Trailer,
+    MemberOrEnd,
+    Fail(Option<SourceErrorKind>),
+    End,
+}
+
+impl Gzip {
+    pub(super) fn new(input: Compressed) -> Self {
+        Self { input, inflate: Decompress::new(false), crc: Crc::new(), next: Next::Header }
+    }
+
+    pub(super) fn input(&self) -> &Compressed {
+        &self.input
+    }
+
+    /// Reads some bytes; none are the end.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        loop {
+            match &mut self.next {
+                Next::Header => {
+                    self.header()?;
+                    self.next = Next::Body;
+                }
+                Next::Body => match self.body(into)? {
+                    0 => {}
+                    read => return Ok(read),
+                },
+                Next::Trailer => {
+                    self.trailer()?;
+                    self.next = Next::MemberOrEnd;
+                }
+                Next::MemberOrEnd => self.next = self.after_member()?,
+                Next::Fail(error) => {
+                    let error = error.take();
+                    self.next = Next::End;
+                    return error.map_or(Ok(0), Err);
+                }
+                Next::End => return Ok(0),
+            }
+        }
+    }
+
+    fn header(&mut self) -> Result<(), SourceErrorKind> {
+        let mut fixed = [0; 10];
+        self.input.read_all(&mut fixed, FORMAT)?;
+        let [id1, id2, method, flags, ..] = fixed;
+        if !begins(&[id1, id2]) {
+            return Err(corrupt("no gzip header where a member should begin"));
+        }
+        if method != 8 || flags & RESERVED != 0 {
+            return Err(corrupt("unknown compression method or flags"));
+        }
+        if flags & FEXTRA != 0 {
+            let mut length = [0; 2];
+            self.input.read_all(&mut length, FORMAT)?;
+            self.input.skip(u64::from(u16::from_le_bytes(length)), FORMAT)?;
+        }
+        for flag in [FNAME, FCOMMENT] {
+            if flags & flag != 0 {
+                self.input.raw.skip_until(0).map_err(SourceErrorKind::Read)?;
+            }
+        }
+        if flags & FHCRC != 0 {
+            self.input.skip(2, FORMAT)?;
+        }
+        self.inflate.reset(false);
+        self.crc.reset();
+        Ok(())
+    }
+
+    fn body(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        let packed = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
+        let ended = packed.is_empty();
+        let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
+        let result = self.inflate.decompress(packed, into, FlushDecompress::None);
+        let consumed = usize::try_from(self.inflate.total_in() - before_in).unwrap_or(0);
+        let produced = usize::try_from(self.inflate.total_out() - before_out).unwrap_or(0);
+        self.input.raw.consume(consumed);
+        self.crc.update(into.get(..produced).unwrap_or_default());
+        match result {
+            Ok(Status::StreamEnd) => self.next = Next::Trailer,
+            Ok(_) if ended && produced == 0 => {
+                self.next = Next::Fail(Some(SourceErrorKind::TornCompression(FORMAT)));
+            }
+            // Neither input nor output moved although there is some of both: it never will.
+            Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
+                self.next = Next::Fail(Some(corrupt("the data does not go on")));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let what = error.message().unwrap_or("the deflate data is damaged");
+                self.next = Next::Fail(Some(corrupt(what)));
+            }
+        }
+        Ok(produced)
+    }
+
+    fn trailer(&mut self) -> Result<(), SourceErrorKind> {
+        let mut trailer = [0; 8];
+        self.input.read_all(&mut trailer, FORMAT)?;
+        let [a, b, c, d, length @ ..] = trailer;
+        let right = u32::from_le_bytes([a, b, c, d]) == self.crc.sum()
+            && u32::from_le_bytes(length) == self.crc.amount();
+        if right { Ok(()) } else { Err(corrupt("checksum or length differ")) }
+    }
+
+    /// Another member follows, or the end; zeros up to the end are the padding of block devices and tapes.
+    fn after_member(&mut self) -> Result<Next, SourceErrorKind> {
+        loop {
+            let rest = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
+            let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+            match rest.get(zeros..) {
+                _ if rest.is_empty() => return Ok(Next::End),
+                Some([_, ..]) if zeros == 0 => return Ok(Next::Header),
+                Some([_, ..]) => return Err(corrupt("unknown bytes after the end")),
+                _ => self.input.raw.consume(zeros),
+            }
+        }
+    }
+}
+
+fn corrupt(what: &str) -> SourceErrorKind {
+    SourceErrorKind::Compression(FORMAT, what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compression::tests::{drain, gzip, input_of};
+    use super::*;
+
+    #[test]
+    fn members_follow_one_another_as_one_stream() {
+        let packed = [gzip(b"one, "), gzip(b""), gzip(b"two")].concat();
+        let (all, end) = drain(input_of(&packed));
+        assert_eq!(all, b"one, two");
+        end.unwrap();
+    }
+
+    #[test]
+    fn zeros_after_the_last_member_are_padding_and_other_bytes_are_damage() {
+        let (all, end) = drain(input_of(&[gzip(b"data"), vec![0; 1024]].concat()));
+        assert_eq!(all, b"data");
+        end.unwrap();
+        for rest in [&b"rest of something else"[..], b"\0\0rest"] {
+            let (all, end) = drain(input_of(&[&gzip(b"data"), rest].concat()));
+            assert_eq!(all, b"data");
+            assert!(matches!(end, Err(SourceErrorKind::Compression("gzip", _))));
+        }
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_is_told_and_gives_a_prefix() {
+        let data: Vec<u8> = (0..2000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
+        let packed = gzip(&data);
+        for cut in 2..packed.len() {
+            let (all, end) = drain(input_of(&packed[..cut]));
+            assert!(data.starts_with(&all));
+            assert!(matches!(end, Err(SourceErrorKind::TornCompression("gzip"))), "cut at {cut}");
+        }
+        let (all, _) = drain(input_of(&packed[..packed.len() - 8]));
+        assert_eq!(all, data, "only the trailer is missing");
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_told_after_all_the_data() {
+        let mut packed = gzip(b"data");
+        let crc = packed.len() - 8;
+        packed[crc] ^= 1;
+        let (all, end) = drain(input_of(&packed));
+        assert_eq!(all, b"data");
+        assert!(matches!(end, Err(SourceErrorKind::Compression("gzip", _))));
+    }
+}

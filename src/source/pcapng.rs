@@ -1,0 +1,350 @@
+//! The pcapng format (draft-ietf-opsawg-pcapng).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use nfsrdma_dissectors::frame::{LinkType, Timestamp};
+
+use super::Record;
+use super::buffer::{Buffer, LONGEST_RECORD};
+use super::bytes::ByteOrder;
+use super::clock::Clock;
+use super::error::SourceErrorKind;
+
+/// First bytes of a file: the type of the Section Header Block, the same in both byte orders.
+pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Block types, section 11.1.
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Option codes, sections 3.5, 4.2 and 4.6.
+const OPT_END: u16 = 0;
+const OPT_COMMENT: u16 = 1;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
+
+/// Bytes around the body of a block: type and length before it, length after it.
+const AROUND: usize = 12;
+/// Bytes before the data of an Enhanced Packet Block and of a Packet Block.
+const BEFORE_DATA: usize = 28;
+/// Interfaces that a section may have, and bytes of a name that are kept: what bounds the memory they take.
+const MOST_INTERFACES: usize = 1 << 16;
+const LONGEST_NAME: usize = 256;
+
+/// An interface that frames were captured on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, of at most 256 bytes; empty where the file gives none, as in every pcap file.
+    pub name: String,
+    /// What the first byte of its frames belongs to.
+    pub link: LinkType,
+    /// The limit to which its frames were cut, in bytes; 0 for none.
+    pub snap_length: u32,
+    /// Packets that it received, as the capturing program last counted them (isb_ifrecv).
+    pub received: Option<u64>,
+    /// Packets that were lost for want of buffers, in the interface and in the operating system, as the capturing
+    /// program last counted them (isb_ifdrop and isb_osdrop).
+    pub dropped: Option<u64>,
+    clock: Clock,
+}
+
+impl Interface {
+    /// An interface of which only these are known.
+    pub(super) fn unnamed(link: LinkType, snap_length: u32) -> Self {
+        Self {
+            name: String::new(),
+            link,
+            snap_length,
+            received: None,
+            dropped: None,
+            clock: Clock::default(),
+        }
+    }
+}
+
+/// A pcapng file from its first Section Header Block on.
+pub(super) struct Pcapng {
+    order: ByteOrder,
+    interfaces: Vec<Interface>,
+    dropped_before: Option<u64>,
+    last: Timestamp,
+    options: Range<usize>,
+}
+
+impl Pcapng {
+    /// Reads the first Section Header Block.
+    pub(super) fn open(buffer: &mut Buffer) -> Result<Self, SourceErrorKind> {
+        let mut this = Self {
+            order: ByteOrder::Little,
+            interfaces: Vec::new(),
+            dropped_before: None,
+            last: Timestamp(0),
+            options: 0..0,
+        };
+        this.section(buffer).map_err(|error| match error {
+            SourceErrorKind::Torn { have, need } => SourceErrorKind::TornHeader { have, need },
+            other => other,
+        })?;
+        Ok(this)
+    }
+
+    /// The interfaces that the present section has described so far.
+    pub(super) fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// The drop counters of all interfaces of all sections so far; `None` where there was none.
+    pub(super) fn dropped(&self) -> Option<u64> {
+        self.interfaces.iter().filter_map(|interface| interface.dropped).fold(self.dropped_before, add)
+    }
+
+    /// Comments on the last packet, section 3.5.
+    pub(super) fn comments<'a>(&self, buffer: &'a Buffer) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+        Options { order: self.order, rest: buffer.get(self.options.clone()) }
+            .filter(|(code, _)| *code == OPT_COMMENT)
+            .map(|(_, value)| String::from_utf8_lossy(value))
+    }
+
+    /// Reads blocks up to the next packet; `false` at the end.
+    #[inline]
+    pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {
+        loop {
+            if !buffer.fill(8)? {
+                return match buffer.at_hand().len() as u64 {
+                    0 => Ok(false),
+                    have => Err(SourceErrorKind::Torn { have, need: AROUND as u64 }),
+                };
+            }
+            let Some([kind, length]) = self.order.words(buffer.at_hand()) else { return Ok(false) };
+            if kind == ENHANCED_PACKET || kind == PACKET {
+                self.packet(buffer, record, kind, length)?;
+                return Ok(true);
+            }
+            match kind {
+                SECTION_HEADER => self.section(buffer)?,
+                SIMPLE_PACKET => {
+                    self.simple_packet(buffer, record, length)?;
+                    return Ok(true);
+                }
+                INTERFACE_DESCRIPTION => self.interface(buffer, length)?,
+                INTERFACE_STATISTICS => self.statistics(buffer, length)?,
+                // Name resolution, secrets, journals, custom blocks, and what may come later.
+                _ => skip(buffer, kind, length)?,
+            }
+        }
+    }
+
+    /// Enhanced Packet Block, section 4.3; Packet Block, which is obsolete, appendix A.
+    #[inline]
+    fn packet(
+        &mut self,
+        buffer: &mut Buffer,
+        record: &mut Record,
+        kind: u32,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
+        let length = whole(buffer, kind, length, BEFORE_DATA + 4)?;
+        let words = self.order.words(buffer.at_hand());
+        let Some([_, _, id, high, low, captured, on_wire]) = words else { return Err(short(kind)) };
+        let id = if kind == PACKET { u32::from(self.order.halves(id).0) } else { id };
+        let Some(interface) = self.interfaces.get(id as usize) else {
+            return Err(SourceErrorKind::Interface(id));
+        };
+        if captured as usize > length - BEFORE_DATA - 4 {
+            return Err(SourceErrorKind::Block(kind, "is too short for the packet that it claims to hold"));
+        }
+        record.time = interface.clock.time(u64::from(high) << 32 | u64::from(low));
+        record.link = interface.link;
+        record.length = on_wire.max(captured);
+        let block = buffer.take(length);
+        let data = block.start + BEFORE_DATA;
+        // The sum is within the block, which is within the buffer; rounding it up can pass the end by 3 at most.
+        let end = data + captured as usize;
+        self.options = end.next_multiple_of(4).min(block.end - 4)..block.end - 4;
+        self.last = record.time;
+        record.bytes = data..end;
+        Ok(())
+    }
+
+    /// Simple Packet Block, section 4.4: a packet of the first interface, at no known time. It gets the time of the
+    /// packet before it in the file, so that the clock does not go back, or 1970 where there is none.
+    fn simple_packet(
+        &mut self,
+        buffer: &mut Buffer,
+        record: &mut Record,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
+        const BEFORE: usize = 12;
+        let length = whole(buffer, SIMPLE_PACKET, length, BEFORE + 4)?;
+        let words = self.order.words(buffer.at_hand());
+        let Some([_, _, on_wire]) = words else { return Err(short(SIMPLE_PACKET)) };
+        let Some(interface) = self.interfaces.first() else { return Err(SourceErrorKind::Interface(0)) };
+        let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
+        let captured = (on_wire.min(limit) as usize).min(length - BEFORE - 4);
+        record.link = interface.link;
+        let data = buffer.take(length).start + BEFORE;
+        self.options = 0..0;
+        record.time = self.last;
+        record.length = on_wire;
+        record.bytes = data..data + captured;
+        Ok(())
+    }
+
+    /// Section Header Block, section 4.1. Its own byte order must be known before its length is.
+    fn section(&mut self, buffer: &mut Buffer) -> Result<(), SourceErrorKind> {
+        const LEAST: usize = 28;
+        if !buffer.fill(AROUND)? {
+            return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: LEAST as u64 });
+        }
+        let order = match buffer.at_hand().get(8..12) {
+            Some([0x4d, 0x3c, 0x2b, 0x1a]) => ByteOrder::Little,
+            Some([0x1a, 0x2b, 0x3c, 0x4d]) => ByteOrder::Big,
+            _ => return Err(SourceErrorKind::Block(SECTION_HEADER, "has no byte-order magic")),
+        };
+        let Some([_, length]) = order.words(buffer.at_hand()) else { return Err(short(SECTION_HEADER)) };
+        let length = whole(buffer, SECTION_HEADER, length, LEAST)?;
+        let Some([_, _, _, version]) = order.words(buffer.at_hand()) else {
+            return Err(short(SECTION_HEADER));
+        };
+        let (major, minor) = order.halves(version);
+        if major != 1 {
+            return Err(SourceErrorKind::Version("pcapng", major, minor));
+        }
+        buffer.take(length);
+        self.dropped_before = self.dropped();
+        self.interfaces.clear();
+        self.order = order;
+        Ok(())
+    }
+
+    /// Interface Description Block, section 4.2.
+    fn interface(&mut self, buffer: &mut Buffer, length: u32) -> Result<(), SourceErrorKind> {
+        const KIND: u32 = INTERFACE_DESCRIPTION;
+        let length = whole(buffer, KIND, length, 20)?;
+        let order = self.order;
+        let Some([_, _, link, snap_length]) = order.words(buffer.at_hand()) else { return Err(short(KIND)) };
+        if self.interfaces.len() >= MOST_INTERFACES {
+            return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
+        }
+        let mut interface = Interface::unnamed(LinkType(u32::from(order.halves(link).0)), snap_length);
+        let rest = buffer.at_hand().get(16..length - 4).unwrap_or_default();
+        for (code, value) in (Options { order, rest }) {
+            match (code, value) {
+                (IF_NAME, name) => {
+                    let kept = name.get(..LONGEST_NAME).unwrap_or(name);
+                    interface.name = String::from_utf8_lossy(kept).trim_end_matches('\0').to_owned();
+                }
+                (IF_TSRESOL, [resolution, ..]) => interface.clock.set_resolution(*resolution),
+                (IF_TSOFFSET, value) => {
+                    if let Some(seconds) = value.first_chunk() {
+                        interface.clock.set_offset(order.u64(*seconds).cast_signed());
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.interfaces.push(interface);
+        buffer.take(length);
+        Ok(())
+    }
+
+    /// Interface Statistics Block, section 4.6. The counters run on, so that the last block of an interface is the one.
+    fn statistics(&mut self, buffer: &mut Buffer, length: u32) -> Result<(), SourceErrorKind> {
+        let length = whole(buffer, INTERFACE_STATISTICS, length, 24)?;
+        let order = self.order;
+        let Some([_, _, id]) = order.words(buffer.at_hand()) else { return Err(short(INTERFACE_STATISTICS)) };
+        if let Some(interface) = self.interfaces.get_mut(id as usize) {
+            let rest = buffer.at_hand().get(20..length - 4).unwrap_or_default();
+            let mut dropped = None;
+            for (code, value) in (Options { order, rest }) {
+                let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
+                match code {
+                    ISB_IFRECV => interface.received = Some(count),
+                    ISB_IFDROP | ISB_OSDROP => dropped = add(dropped, count),
+                    _ => {}
+                }
+            }
+            interface.dropped = dropped.or(interface.dropped);
+        }
+        buffer.take(length);
+        Ok(())
+    }
+}
+
+fn add(sum: Option<u64>, count: u64) -> Option<u64> {
+    Some(sum.unwrap_or(0).saturating_add(count))
+}
+
+fn short(kind: u32) -> SourceErrorKind {
+    SourceErrorKind::Block(kind, "is shorter than its fixed part")
+}
+
+/// Checks a block's length, section 3.1, and has the whole block at hand.
+///
+/// The length that is repeated after the body serves to walk backwards; it is not read, since programs were seen to
+/// leave it wrong.
+#[inline]
+fn whole(buffer: &mut Buffer, kind: u32, length: u32, least: usize) -> Result<usize, SourceErrorKind> {
+    let whole = length as usize;
+    if whole < least {
+        return Err(short(kind));
+    }
+    if !whole.is_multiple_of(4) {
+        return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
+    }
+    if whole > LONGEST_RECORD {
+        return Err(SourceErrorKind::Absurd(u64::from(length)));
+    }
+    if !buffer.fill(whole)? {
+        return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: u64::from(length) });
+    }
+    Ok(whole)
+}
+
+/// Moves past a block of any length without holding it.
+fn skip(buffer: &mut Buffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
+    if (length as usize) < AROUND {
+        return Err(short(kind));
+    }
+    if !length.is_multiple_of(4) {
+        return Err(SourceErrorKind::Block(kind, "has a length that is no multiple of 4"));
+    }
+    match buffer.skip(u64::from(length))? {
+        have if have < u64::from(length) => Err(SourceErrorKind::Torn { have, need: u64::from(length) }),
+        _ => Ok(()),
+    }
+}
+
+/// The options of a block, section 3.5: code and value. What does not fit the format ends them.
+struct Options<'a> {
+    order: ByteOrder,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&[c0, c1, l0, l1], rest) = self.rest.split_first_chunk::<4>()?;
+        let code = self.order.u16([c0, c1]);
+        let length = usize::from(self.order.u16([l0, l1]));
+        let value = rest.get(..length)?;
+        if code == OPT_END {
+            return None;
+        }
+        self.rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((code, value))
+    }
+}
+
+#[cfg(test)]
+mod tests;

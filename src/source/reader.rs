@@ -1,0 +1,129 @@
+//! One file, read to its end.
+
+use std::io::Read;
+
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
+
+use super::Record;
+use super::buffer::Buffer;
+use super::compression::Input;
+use super::error::{SourceError, SourceErrorKind};
+use super::format::Format;
+use super::pcapng::{Interface, Pcapng};
+
+/// A file with its window, its format, and the frame that was read last.
+pub(super) struct Reader {
+    name: String,
+    buffer: Buffer,
+    format: Option<Format>,
+    /// The interface of a pcap file, which has one.
+    only: Option<Interface>,
+    record: Record,
+    /// Whether `record` is one.
+    holds: bool,
+    frames: u64,
+    ended: bool,
+}
+
+impl Reader {
+    /// A reader with a window of `window` bytes; `total` is the length of the input where it is known.
+    pub(super) fn new(name: String, reader: Box<dyn Read + Send>, total: Option<u64>, window: usize) -> Self {
+        let buffer = Buffer::new(Input::new(reader, total), window);
+        Self {
+            name,
+            buffer,
+            format: None,
+            only: None,
+            record: Record::default(),
+            holds: false,
+            frames: 0,
+            ended: false,
+        }
+    }
+
+    /// The name to tell of it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The compressed or plain bytes below.
+    pub(super) fn input(&self) -> &Input {
+        self.buffer.input()
+    }
+
+    /// Reads the next frame and returns its time; `None` at the end, and after an error.
+    #[inline]
+    pub(super) fn advance(&mut self) -> Result<Option<Timestamp>, SourceError> {
+        let result = match &mut self.format {
+            _ if self.ended => Ok(false),
+            // The record is filled in place: copying it here cost a third of the time on short frames.
+            Some(Format::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
+            Some(Format::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
+            None => self.begin(),
+        };
+        self.holds = match result {
+            Ok(holds) => holds,
+            Err(kind) => return Err(self.fail(kind)),
+        };
+        if self.holds {
+            self.frames += 1;
+            Ok(Some(self.record.time))
+        } else {
+            self.ended = true;
+            Ok(None)
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self) -> Result<bool, SourceErrorKind> {
+        match self.format.insert(Format::open(&mut self.buffer)?) {
+            Format::Pcap(pcap) => {
+                self.only = Some(Interface::unnamed(pcap.link(), pcap.snap_length()));
+                pcap.next(&mut self.buffer, &mut self.record)
+            }
+            Format::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, kind: SourceErrorKind) -> SourceError {
+        self.ended = true;
+        self.holds = false;
+        SourceError {
+            file: self.name.clone(),
+            frame: self.format.is_some().then(|| FrameNumber(self.frames.saturating_add(1))),
+            offset: Some(self.buffer.offset()),
+            decompressed: self.buffer.input().is_compressed(),
+            kind,
+        }
+    }
+
+    /// The frame that was read last, under a number.
+    #[inline]
+    pub(super) fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
+        let record = self.holds.then_some(&self.record)?;
+        Some(Frame {
+            number,
+            time: record.time,
+            link: record.link,
+            bytes: self.buffer.get(record.bytes.clone()),
+            length: record.length,
+        })
+    }
+
+    /// The pcapng file, with its window.
+    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &Buffer)> {
+        match &self.format {
+            Some(Format::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
+            _ => None,
+        }
+    }
+
+    /// The interfaces that are known so far.
+    pub(super) fn interfaces(&self) -> &[Interface] {
+        match &self.format {
+            Some(Format::Pcapng(pcapng)) => pcapng.interfaces(),
+            _ => self.only.as_slice(),
+        }
+    }
+}
