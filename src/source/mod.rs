@@ -65,6 +65,12 @@ struct Record {
     bytes: Range<usize>,
 }
 
+impl Default for Record {
+    fn default() -> Self {
+        Self { time: Timestamp(0), link: LinkType::NULL, length: 0, bytes: 0..0 }
+    }
+}
+
 /// How far a [`Source`] has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {

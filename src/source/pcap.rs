@@ -62,17 +62,17 @@ impl Pcap {
         self.snap_length
     }
 
-    /// Reads a record; `None` at the end. Section 5 of the draft.
+    /// Reads a record; `false` at the end. Section 5 of the draft.
     #[inline]
-    pub(super) fn next(&mut self, buffer: &mut Buffer) -> Result<Option<Record>, SourceErrorKind> {
+    pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {
         if !buffer.fill(RECORD_HEADER)? {
             return match buffer.at_hand().len() as u64 {
-                0 => Ok(None),
+                0 => Ok(false),
                 have => Err(SourceErrorKind::Torn { have, need: RECORD_HEADER as u64 }),
             };
         }
         let Some([seconds, fraction, mut captured, mut length]) = self.order.words(buffer.at_hand()) else {
-            return Ok(None);
+            return Ok(false);
         };
         if self.lengths_in_any_order {
             (captured, length) = (captured.min(length), captured.max(length));
@@ -84,14 +84,13 @@ impl Pcap {
         if !buffer.fill(whole)? {
             return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: whole as u64 });
         }
-        let record = buffer.take(whole);
-        Ok(Some(Record {
-            // Two 32-bit numbers: neither product nor sum leaves 63 bits.
-            time: Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit),
-            link: self.link,
-            length: length.max(captured),
-            bytes: record.start + RECORD_HEADER..record.end,
-        }))
+        let taken = buffer.take(whole);
+        // Two 32-bit numbers: neither product nor sum leaves 63 bits.
+        record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit);
+        record.link = self.link;
+        record.length = length.max(captured);
+        record.bytes = taken.start + RECORD_HEADER..taken.end;
+        Ok(true)
     }
 }
 

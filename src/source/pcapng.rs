@@ -114,23 +114,27 @@ impl Pcapng {
             .map(|(_, value)| String::from_utf8_lossy(value))
     }
 
-    /// Reads blocks up to the next packet; `None` at the end.
+    /// Reads blocks up to the next packet; `false` at the end.
     #[inline]
-    pub(super) fn next(&mut self, buffer: &mut Buffer) -> Result<Option<Record>, SourceErrorKind> {
+    pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {
         loop {
             if !buffer.fill(8)? {
                 return match buffer.at_hand().len() as u64 {
-                    0 => Ok(None),
+                    0 => Ok(false),
                     have => Err(SourceErrorKind::Torn { have, need: AROUND as u64 }),
                 };
             }
-            let Some([kind, length]) = self.order.words(buffer.at_hand()) else { return Ok(None) };
+            let Some([kind, length]) = self.order.words(buffer.at_hand()) else { return Ok(false) };
             if kind == ENHANCED_PACKET || kind == PACKET {
-                return self.packet(buffer, kind, length).map(Some);
+                self.packet(buffer, record, kind, length)?;
+                return Ok(true);
             }
             match kind {
                 SECTION_HEADER => self.section(buffer)?,
-                SIMPLE_PACKET => return self.simple_packet(buffer, length).map(Some),
+                SIMPLE_PACKET => {
+                    self.simple_packet(buffer, record, length)?;
+                    return Ok(true);
+                }
                 INTERFACE_DESCRIPTION => self.interface(buffer, length)?,
                 INTERFACE_STATISTICS => self.statistics(buffer, length)?,
                 // Name resolution, secrets, journals, custom blocks, and what may come later.
@@ -141,7 +145,13 @@ impl Pcapng {
 
     /// Enhanced Packet Block, section 4.3; Packet Block, which is obsolete, appendix A.
     #[inline]
-    fn packet(&mut self, buffer: &mut Buffer, kind: u32, length: u32) -> Result<Record, SourceErrorKind> {
+    fn packet(
+        &mut self,
+        buffer: &mut Buffer,
+        record: &mut Record,
+        kind: u32,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
         let length = whole(buffer, kind, length, BEFORE_DATA + 4)?;
         let words = self.order.words(buffer.at_hand());
         let Some([_, _, id, high, low, captured, on_wire]) = words else { return Err(short(kind)) };
@@ -152,20 +162,27 @@ impl Pcapng {
         if captured as usize > length - BEFORE_DATA - 4 {
             return Err(SourceErrorKind::Block(kind, "is too short for the packet that it claims to hold"));
         }
-        let time = interface.clock.time(u64::from(high) << 32 | u64::from(low));
-        let link = interface.link;
+        record.time = interface.clock.time(u64::from(high) << 32 | u64::from(low));
+        record.link = interface.link;
+        record.length = on_wire.max(captured);
         let block = buffer.take(length);
         let data = block.start + BEFORE_DATA;
         // The sum is within the block, which is within the buffer; rounding it up can pass the end by 3 at most.
         let end = data + captured as usize;
         self.options = end.next_multiple_of(4).min(block.end - 4)..block.end - 4;
-        self.last = time;
-        Ok(Record { time, link, length: on_wire.max(captured), bytes: data..end })
+        self.last = record.time;
+        record.bytes = data..end;
+        Ok(())
     }
 
     /// Simple Packet Block, section 4.4: a packet of the first interface, at no known time. It gets the time of the
     /// packet before it in the file, so that the clock does not go back, or 1970 where there is none.
-    fn simple_packet(&mut self, buffer: &mut Buffer, length: u32) -> Result<Record, SourceErrorKind> {
+    fn simple_packet(
+        &mut self,
+        buffer: &mut Buffer,
+        record: &mut Record,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
         const BEFORE: usize = 12;
         let length = whole(buffer, SIMPLE_PACKET, length, BEFORE + 4)?;
         let words = self.order.words(buffer.at_hand());
@@ -173,11 +190,13 @@ impl Pcapng {
         let Some(interface) = self.interfaces.first() else { return Err(SourceErrorKind::Interface(0)) };
         let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
         let captured = (on_wire.min(limit) as usize).min(length - BEFORE - 4);
-        let link = interface.link;
-        let block = buffer.take(length);
-        let data = block.start + BEFORE;
+        record.link = interface.link;
+        let data = buffer.take(length).start + BEFORE;
         self.options = 0..0;
-        Ok(Record { time: self.last, link, length: on_wire, bytes: data..data + captured })
+        record.time = self.last;
+        record.length = on_wire;
+        record.bytes = data..data + captured;
+        Ok(())
     }
 
     /// Section Header Block, section 4.1. Its own byte order must be known before its length is.
