@@ -1,4 +1,8 @@
 //! The program and its rooms from outside, in one binary.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says so by failing, in its helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says so by failing, in its helper functions too"
+)]
 
 mod readers;
