@@ -80,3 +80,61 @@ pub struct Frame<'a> {
     /// Length on the wire; larger than `bytes.len()` where a snap length cut the frame.
     pub length: u32,
 }
+
+/// What is left of a frame below some header: the bytes that were captured, how long it is on the wire, and
+/// where it begins.
+///
+/// The length comes from the headers above it and not from the capture, so that counting by lengths stays right
+/// where a snap length cut the frame, and trailing padding of the link layer is no part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The bytes that were captured; at most `length` of them.
+    pub bytes: &'a [u8],
+    /// Length on the wire in bytes.
+    pub length: usize,
+    /// Position of the first byte in the frame, or in the reassembled message.
+    pub at: usize,
+}
+
+impl<'a> Part<'a> {
+    /// The first `length` bytes of `bytes`, which begin at position `at`.
+    #[inline(always)]
+    pub fn new(bytes: &'a [u8], length: usize, at: usize) -> Self {
+        Self { bytes: bytes.get(..length).unwrap_or(bytes), length, at }
+    }
+
+    /// The same beginning with the length that a header tells; longer than before only where the capture cut it.
+    #[inline(always)]
+    pub fn sized(self, length: usize) -> Self {
+        Self::new(self.bytes, length, self.at)
+    }
+
+    /// What follows the first `count` bytes.
+    #[inline(always)]
+    pub fn after(self, count: usize) -> Self {
+        Self {
+            bytes: self.bytes.get(count..).unwrap_or_default(),
+            length: self.length.saturating_sub(count),
+            at: self.at.saturating_add(count),
+        }
+    }
+
+    /// Whether the capture has less than what was on the wire.
+    #[inline(always)]
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length
+    }
+
+    /// Where the captured bytes stand.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.at..self.at + self.bytes.len()
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// The whole frame.
+    #[inline(always)]
+    pub fn part(&self) -> Part<'a> {
+        Part::new(self.bytes, (self.length as usize).max(self.bytes.len()), 0)
+    }
+}

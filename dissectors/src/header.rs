@@ -157,12 +157,13 @@ impl<'a> Fixed<'a> for &'a [u8] {
     }
 }
 
-/// Makes a newtype over a number a value of fixed headers and of XDR, shown in decimal or hexadecimal.
+/// Makes a newtype over a number a value of fixed headers, and of XDR where XDR has such numbers (32 and 64
+/// bits), shown in decimal or hexadecimal.
 ///
 /// `number! { /// docs  pub struct Qpn(u32) as Hex(6); }`
 #[macro_export]
 macro_rules! number {
-    ($($(#[$meta:meta])* pub struct $name:ident($number:ty) as $kind:expr;)*) => {$(
+    ($($(#[$meta:meta])* pub struct $name:ident($number:ident) as $kind:expr;)*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $number);
@@ -184,6 +185,11 @@ macro_rules! number {
             }
         }
 
+        $crate::number!(@xdr $name $number);
+    )*};
+    (@xdr $name:ident u8) => {};
+    (@xdr $name:ident u16) => {};
+    (@xdr $name:ident $number:ident) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
             const KIND: $crate::field::Kind = <Self as $crate::header::Fixed<'a>>::KIND;
 
@@ -198,6 +204,60 @@ macro_rules! number {
 
             fn encode(&self, encoder: &mut $crate::xdr::Encoder) {
                 $crate::xdr::Xdr::encode(&self.0, encoder);
+            }
+        }
+    };
+}
+
+/// Makes a newtype over a number whose values the specification names: a value of fixed headers, told as an
+/// enumeration, and displayed by its name or, where it has none, as a hexadecimal number.
+///
+/// `named! { /// docs  pub struct Class(u8) { COMMUNICATION = 0x07 "ComMgt", } }`
+#[macro_export]
+macro_rules! named {
+    ($($(#[$meta:meta])* pub struct $name:ident($number:ty) {
+        $($(#[$value_meta:meta])* $constant:ident = $value:literal $text:literal),* $(,)?
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $number);
+
+        #[allow(missing_docs)]
+        impl $name {
+            $($(#[$value_meta])* pub const $constant: Self = Self($value);)*
+
+            /// The name that the specification gives the value.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($value => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => write!(f, "{:#x}", self.0),
+                }
+            }
+        }
+
+        impl<'a> $crate::header::Fixed<'a> for $name {
+            const KIND: $crate::field::Kind = $crate::field::Kind::Enum;
+
+            #[inline(always)]
+            fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+                Self(<$number as $crate::header::Fixed>::get::<LENGTH, START, END>(header))
+            }
+
+            fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+                $crate::header::Fixed::put::<START, END>(self.0, header);
+            }
+
+            fn value(self) -> $crate::field::Value<'a> {
+                $crate::field::Value::Enum(u64::from(self.0), self.name())
             }
         }
     )*};

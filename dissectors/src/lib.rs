@@ -3,9 +3,12 @@
 //! No I/O, no clock, no threads, no unsafe: bytes in, meaning out.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod field;
 pub mod frame;
 pub mod header;
+pub mod infiniband;
+pub mod net;
 pub mod nfs;
 pub mod rdma;
 pub mod rpc;

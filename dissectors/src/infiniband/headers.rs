@@ -1,0 +1,333 @@
+//! The headers around the Base Transport Header: routes before it, extension transport headers behind it.
+//!
+//! Sections are of the InfiniBand Architecture Specification volume 1.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use super::Qpn;
+use crate::address::Lid;
+use crate::field::{Kind, Value};
+use crate::header::Fixed;
+use crate::rdma::Handle;
+
+crate::number! {
+    /// Message sequence number, 24 bits: how many messages the responder completed, modulo 2^24. Section 9.7.5.1.4.
+    pub struct Msn(u32) as Unsigned;
+
+    /// Queue key, 32 bits, which entitles a datagram to its queue pair. Section 10.2.4.
+    pub struct QueueKey(u32) as Hex(8);
+
+    /// Four bytes for the consumer at the other end.
+    pub struct ImmediateData(u32) as Hex(8);
+}
+
+crate::named! {
+    /// What follows the Local Route Header. Section 7.7.5.
+    pub struct LinkNextHeader(u8) {
+        /// A raw packet with an ether type.
+        RAW = 0 "Raw",
+        /// A raw packet of IPv6.
+        IPV6 = 1 "Raw IPv6",
+        /// The Base Transport Header.
+        LOCAL = 2 "IBA local",
+        /// The Global Route Header, then the Base Transport Header.
+        GLOBAL = 3 "IBA global",
+    }
+}
+
+crate::header! {
+    /// Local Route Header. Section 7.7.
+    pub struct Lrh [8] "infiniband.lrh" {
+        /// Virtual lane.
+        0..4 vl: u8 => "infiniband.lrh.vl",
+        /// Version of the link layer; 0.
+        4..8 lver: u8 => "infiniband.lrh.lver",
+        /// Service level.
+        8..12 sl: u8 => "infiniband.lrh.sl",
+        /// What follows.
+        14..16 lnh: LinkNextHeader => "infiniband.lrh.lnh",
+        /// Where the packet goes.
+        16..32 dlid: Lid => "infiniband.lrh.dlid",
+        /// Length from this header through the ICRC in words of four bytes.
+        37..48 pktlen: u16 => "infiniband.lrh.pktlen",
+        /// Where the packet comes from.
+        48..64 slid: Lid => "infiniband.lrh.slid",
+    }
+
+    /// Global Route Header, of the layout of the IPv6 header. Section 8.3.
+    pub struct Grh [40] "infiniband.grh" {
+        /// 6.
+        0..4 ipver: u8 => "infiniband.grh.ipver",
+        /// Traffic class.
+        4..12 tclass: u8 => "infiniband.grh.tclass",
+        /// Flow label.
+        12..32 flowlabel: u32 => "infiniband.grh.flowlabel",
+        /// Length in bytes from behind this header through the ICRC.
+        32..48 paylen: u16 => "infiniband.grh.paylen",
+        /// What follows: 0x1b is the Base Transport Header.
+        48..56 nxthdr: u8 => "infiniband.grh.nxthdr",
+        /// How many more routers the packet may pass.
+        56..64 hoplmt: u8 => "infiniband.grh.hoplmt",
+        /// Where the packet comes from.
+        64..192 sgid: Ipv6Addr => "infiniband.grh.sgid",
+        /// Where the packet goes.
+        192..320 dgid: Ipv6Addr => "infiniband.grh.dgid",
+    }
+
+    /// Reliable Datagram Extended Transport Header. Section 9.3.1.
+    pub struct Rdeth [4] "infiniband.rdeth" {
+        /// End-to-end context of the receiver.
+        8..32 eecnxt: u32 => "infiniband.rdeth.eecnxt",
+    }
+
+    /// Datagram Extended Transport Header. Section 9.3.2.
+    pub struct Deth [8] "infiniband.deth" {
+        /// What entitles the datagram to the queue pair.
+        0..32 q_key: QueueKey => "infiniband.deth.q_key",
+        /// Queue pair that the datagram comes from.
+        40..64 srcqp: Qpn => "infiniband.deth.srcqp",
+    }
+
+    /// RDMA Extended Transport Header. Section 9.3.3.
+    pub struct Reth [16] "infiniband.reth" {
+        /// Where in the region the data is.
+        0..64 va: u64 => "infiniband.reth.va",
+        /// The region of memory.
+        64..96 r_key: Handle => "infiniband.reth.r_key",
+        /// Length of the whole message in bytes, 0 to 2^31.
+        96..128 dmalen: u32 => "infiniband.reth.dmalen",
+    }
+
+    /// Atomic Extended Transport Header. Section 9.3.4.
+    pub struct AtomicEth [28] "infiniband.atomiceth" {
+        /// Where in the region the value is.
+        0..64 va: u64 => "infiniband.reth.va",
+        /// The region of memory.
+        64..96 r_key: Handle => "infiniband.reth.r_key",
+        /// What to store, or what to add.
+        96..160 swapdt: u64 => "infiniband.atomiceth.swapdt",
+        /// What the value must be for the swap.
+        160..224 cmpdt: u64 => "infiniband.atomiceth.cmpdt",
+    }
+
+    /// ACK Extended Transport Header. Section 9.3.5.
+    pub struct Aeth [4] "infiniband.aeth" {
+        /// Whether the request is acknowledged, and what comes with that.
+        0..8 syndrome: Syndrome => "infiniband.aeth.syndrome",
+        /// How many messages the responder completed.
+        8..32 msn: Msn => "infiniband.aeth.msn",
+    }
+
+    /// Atomic ACK Extended Transport Header. Section 9.5.
+    pub struct AtomicAckEth [8] "infiniband.atomicacketh" {
+        /// The value that was there before.
+        0..64 origremdt: u64 => "infiniband.atomicacketh.origremdt",
+    }
+
+    /// Immediate Data Extended Transport Header. Section 9.3.6.
+    pub struct ImmDt [4] "infiniband.immdt" {
+        /// Four bytes for the consumer.
+        0..32 immediate: ImmediateData => "infiniband.immdt",
+    }
+
+    /// Invalidate Extended Transport Header. Section 9.3.7.
+    pub struct Ieth [4] "infiniband.ieth" {
+        /// The handle that must not be used any more.
+        0..32 r_key: Handle => "infiniband.ieth",
+    }
+
+    /// Extended Reliable Connection Extended Transport Header. Annex A14.
+    pub struct XrcEth [4] "infiniband.xrceth" {
+        /// Shared receive queue that the message goes to.
+        8..32 xrcsrq: u32 => "infiniband.xrceth.xrcsrq",
+    }
+
+    /// Flush Extended Transport Header. Annex A19.
+    pub struct Feth [4] "infiniband.feth" {
+        /// How much is flushed: 0 a range, 1 the whole region.
+        26..28 selectivity: u8 => "infiniband.feth.sel",
+        /// What is asked for: bit 0 global visibility, bit 1 persistence.
+        28..32 placement: u8 => "infiniband.feth.plt",
+    }
+}
+
+impl Grh {
+    /// Value of `nxthdr` when the Base Transport Header follows. Section 8.3.
+    pub const NEXT_BTH: u8 = 0x1b;
+}
+
+/// What an acknowledgement says: the first byte of the AETH. Section 9.7.5.1.2, table 43.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Syndrome {
+    /// The request is acknowledged.
+    Ack {
+        /// End-to-end flow-control credits as they stand in the header, 5 bits; see [`Syndrome::credits`].
+        credits: u8,
+    },
+    /// The receiver was not ready: the requester waits, then tries again.
+    RnrNak {
+        /// The time to wait as it stands in the header, 5 bits; see [`Syndrome::wait_us`].
+        timer: u8,
+    },
+    /// The request is refused.
+    Nak(NakCode),
+    /// A value that the specification reserves.
+    Reserved(u8),
+}
+
+crate::named! {
+    /// Why a request is refused, 5 bits. Section 9.7.5.2.8, table 46.
+    pub struct NakCode(u8) {
+        /// A packet is missing before the one that came.
+        PSN_SEQUENCE_ERROR = 0 "PSN Sequence Error",
+        /// The responder does not support the operation, or the message does not fit.
+        INVALID_REQUEST = 1 "Invalid Request",
+        /// The handle does not allow it.
+        REMOTE_ACCESS_ERROR = 2 "Remote Access Error",
+        /// The responder failed.
+        REMOTE_OPERATIONAL_ERROR = 3 "Remote Operational Error",
+        /// The datagram is refused.
+        INVALID_RD_REQUEST = 4 "Invalid RD Request",
+    }
+}
+
+/// The sequence 0, 1, 2, 3, 4, 6, 8, 12, 16, ... in which credits and times are encoded.
+const fn half_octaves(code: u8) -> u32 {
+    match code {
+        0 | 1 => code as u32,
+        code if code.is_multiple_of(2) => 1 << (code / 2),
+        code => 3 << (code / 2 - 1),
+    }
+}
+
+impl Syndrome {
+    /// The syndrome that a byte stands for.
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Self {
+        let value = byte & 0x1f;
+        match byte >> 5 {
+            0 => Self::Ack { credits: value },
+            1 => Self::RnrNak { timer: value },
+            3 => Self::Nak(NakCode(value)),
+            _ => Self::Reserved(byte),
+        }
+    }
+
+    /// The byte that stands for the syndrome.
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Ack { credits } => credits & 0x1f,
+            Self::RnrNak { timer } => 0x20 | timer & 0x1f,
+            Self::Nak(code) => 0x60 | code.0 & 0x1f,
+            Self::Reserved(byte) => byte,
+        }
+    }
+
+    /// Receive buffers that the responder still offers; `None` when it does not count them (code 31), and when
+    /// this is no acknowledgement. Table 45.
+    pub const fn credits(self) -> Option<u32> {
+        match self {
+            Self::Ack { credits } if credits < 31 => Some(half_octaves(credits)),
+            _ => None,
+        }
+    }
+
+    /// How long the requester waits before it tries again, in microseconds; `None` unless the receiver was not
+    /// ready. Table 44.
+    pub const fn wait_us(self) -> Option<u32> {
+        match self {
+            Self::RnrNak { timer: 0 } => Some(655_360),
+            Self::RnrNak { timer } => Some(half_octaves(timer & 0x1f) * 10),
+            _ => None,
+        }
+    }
+
+    /// Name for people; `None` for a reserved value.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Ack { .. } => Some("Ack"),
+            Self::RnrNak { .. } => Some("RNR Nak"),
+            Self::Nak(code) => code.name(),
+            Self::Reserved(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ack { .. } => f.pad("Ack"),
+            Self::RnrNak { .. } => f.pad("RNR Nak"),
+            Self::Nak(code) => write!(f, "Nak: {code}"),
+            Self::Reserved(byte) => write!(f, "reserved {byte:#04x}"),
+        }
+    }
+}
+
+impl<'a> Fixed<'a> for Syndrome {
+    const KIND: Kind = Kind::Enum;
+
+    #[inline(always)]
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        Self::from_byte(u8::get::<LENGTH, START, END>(header))
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        self.byte().put::<START, END>(header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Enum(u64::from(self.byte()), self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Unobserved;
+
+    #[test]
+    fn bits_5_and_6_of_the_syndrome_tell_its_kind() {
+        assert_eq!(Syndrome::from_byte(0x1f), Syndrome::Ack { credits: 31 });
+        assert_eq!(Syndrome::from_byte(0x2c), Syndrome::RnrNak { timer: 12 });
+        assert_eq!(Syndrome::from_byte(0x40), Syndrome::Reserved(0x40));
+        assert_eq!(Syndrome::from_byte(0x60), Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR));
+        assert_eq!(Syndrome::from_byte(0x61), Syndrome::Nak(NakCode::INVALID_REQUEST));
+        assert_eq!(Syndrome::from_byte(0x62), Syndrome::Nak(NakCode::REMOTE_ACCESS_ERROR));
+        assert_eq!(Syndrome::from_byte(0x63), Syndrome::Nak(NakCode::REMOTE_OPERATIONAL_ERROR));
+        assert_eq!(Syndrome::from_byte(0x64), Syndrome::Nak(NakCode::INVALID_RD_REQUEST));
+        assert_eq!(Syndrome::from_byte(0x65), Syndrome::Nak(NakCode(5)));
+        assert_eq!(Syndrome::from_byte(0x80), Syndrome::Reserved(0x80));
+        assert!((0..=255).all(|byte| Syndrome::from_byte(byte).byte() == byte));
+    }
+
+    #[test]
+    fn credits_are_encoded_in_half_octaves() {
+        let credits = |code| Syndrome::Ack { credits: code }.credits();
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8].map(credits), [0, 1, 2, 3, 4, 6, 8, 12, 16].map(Some));
+        assert_eq!(credits(30), Some(32_768));
+        assert_eq!(credits(31), None);
+        assert_eq!(Syndrome::Nak(NakCode::INVALID_REQUEST).credits(), None);
+    }
+
+    #[test]
+    fn timer_of_a_receiver_that_is_not_ready() {
+        let wait = |code| Syndrome::RnrNak { timer: code }.wait_us();
+        assert_eq!(wait(0), Some(655_360));
+        assert_eq!(wait(1), Some(10));
+        assert_eq!(wait(5), Some(60));
+        assert_eq!(wait(14), Some(1_280));
+        assert_eq!(wait(31), Some(491_520));
+        assert_eq!(Syndrome::Ack { credits: 1 }.wait_us(), None);
+    }
+
+    #[test]
+    fn local_route_header_of_a_management_datagram() {
+        let bytes = [0xf0, 0x02, 0xff, 0xff, 0x00, 0x48, 0x00, 0x07];
+        let (lrh, _) = Lrh::decode(&bytes, 0, &mut Unobserved).unwrap();
+        assert_eq!((lrh.vl, lrh.lver, lrh.sl, lrh.lnh), (15, 0, 0, LinkNextHeader::LOCAL));
+        assert_eq!((lrh.dlid, lrh.pktlen, lrh.slid), (Lid(0xffff), 72, Lid(7)));
+        assert_eq!(lrh.encode(), bytes);
+    }
+}

@@ -1,0 +1,471 @@
+//! What each opcode of the Base Transport Header means: service, operation, place in the message, and the
+//! extension headers that follow.
+
+use std::fmt;
+
+use crate::field::{Kind, Value};
+use crate::header::Fixed;
+
+/// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower five.
+/// InfiniBand Architecture Specification volume 1, section 9.2.1; XRC: annex A14; RoCEv2 CNP: annex A17.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Opcode(pub u8);
+
+/// Transport service, the upper three bits of an opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// Reliable Connection.
+    Rc,
+    /// Unreliable Connection.
+    Uc,
+    /// Reliable Datagram.
+    Rd,
+    /// Unreliable Datagram.
+    Ud,
+    /// Congestion notification of RoCEv2, which belongs to no service.
+    Cnp,
+    /// Extended Reliable Connection.
+    Xrc,
+}
+
+/// What a packet does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Message to a receive buffer of the other side.
+    Send,
+    /// Data placed in the other side's memory.
+    Write,
+    /// Asks for data of the other side's memory.
+    ReadRequest,
+    /// The data that was asked for.
+    ReadResponse,
+    /// Acknowledges requests, or refuses one.
+    Acknowledge,
+    /// The value that an atomic operation found.
+    AtomicAcknowledge,
+    /// Atomic compare and swap.
+    CompareSwap,
+    /// Atomic fetch and add.
+    FetchAdd,
+    /// Resynchronises a Reliable Datagram channel.
+    Resync,
+    /// Makes data written before persistent or visible.
+    Flush,
+    /// Writes eight bytes at once.
+    AtomicWrite,
+    /// Congestion notification.
+    Cnp,
+}
+
+/// Which part of its message a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The first of several.
+    First,
+    /// Neither the first nor the last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The whole message.
+    Only,
+}
+
+impl Place {
+    /// Whether a message begins here.
+    pub const fn begins(self) -> bool {
+        matches!(self, Self::First | Self::Only)
+    }
+
+    /// Whether the message ends here.
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Last | Self::Only)
+    }
+}
+
+/// An extension transport header; its bit in [`ExtensionHeaders`]. They follow in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum ExtensionHeader {
+    /// Reliable datagram.
+    Rdeth = 1,
+    /// Datagram.
+    Deth = 1 << 1,
+    /// Extended reliable connection.
+    XrcEth = 1 << 2,
+    /// Flush.
+    Feth = 1 << 3,
+    /// RDMA.
+    Reth = 1 << 4,
+    /// Atomic.
+    AtomicEth = 1 << 5,
+    /// Acknowledgement.
+    Aeth = 1 << 6,
+    /// Atomic acknowledgement.
+    AtomicAckEth = 1 << 7,
+    /// Immediate data.
+    ImmDt = 1 << 8,
+    /// Invalidate.
+    Ieth = 1 << 9,
+}
+
+impl ExtensionHeader {
+    const ALL: [Self; 10] = [
+        Self::Rdeth,
+        Self::Deth,
+        Self::XrcEth,
+        Self::Feth,
+        Self::Reth,
+        Self::AtomicEth,
+        Self::Aeth,
+        Self::AtomicAckEth,
+        Self::ImmDt,
+        Self::Ieth,
+    ];
+
+    const fn length(self) -> usize {
+        match self {
+            Self::Rdeth | Self::XrcEth | Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
+            Self::Deth | Self::AtomicAckEth => 8,
+            Self::Reth => 16,
+            Self::AtomicEth => 28,
+        }
+    }
+}
+
+/// The extension headers that follow the Base Transport Header of an opcode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtensionHeaders(u16);
+
+impl ExtensionHeaders {
+    const fn new(headers: &[ExtensionHeader]) -> Self {
+        let mut bits = 0;
+        let mut next = 0;
+        while next < headers.len() {
+            bits |= headers[next] as u16;
+            next += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether none follows.
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this one follows.
+    #[inline(always)]
+    pub const fn contains(self, header: ExtensionHeader) -> bool {
+        self.0 & header as u16 != 0
+    }
+
+    /// Length of them all in bytes.
+    pub const fn length(self) -> usize {
+        let mut length = 0;
+        let mut next = 0;
+        while next < ExtensionHeader::ALL.len() {
+            if self.contains(ExtensionHeader::ALL[next]) {
+                length += ExtensionHeader::ALL[next].length();
+            }
+            next += 1;
+        }
+        length
+    }
+}
+
+/// What an opcode tells about its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Transport service.
+    pub service: Service,
+    /// What the packet does.
+    pub operation: Operation,
+    /// Which part of its message it carries.
+    pub place: Place,
+    /// The extension headers that follow the Base Transport Header.
+    pub headers: ExtensionHeaders,
+    /// Length of those headers in bytes.
+    pub headers_length: u8,
+}
+
+macro_rules! opcodes {
+    ($($(#[$meta:meta])* $name:ident = $code:literal $text:literal:
+        $service:ident $operation:ident $place:ident [$($header:ident)*],)*) => {
+        #[allow(missing_docs)]
+        impl Opcode {
+            $($(#[$meta])* pub const $name: Self = Self($code);)*
+
+            /// Every opcode that is defined.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The specification's name, led by the service: `RC_SEND_FIRST`; `None` for a reserved opcode or
+            /// one of a manufacturer.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+
+            /// The name as people read it, which is tshark's: `RC Send First`.
+            pub const fn text(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+
+        static FORMS: [Option<Form>; 256] = {
+            let mut forms = [None; 256];
+            $({
+                let headers = ExtensionHeaders::new(&[$(ExtensionHeader::$header),*]);
+                forms[$code] = Some(Form {
+                    service: Service::$service,
+                    operation: Operation::$operation,
+                    place: Place::$place,
+                    headers,
+                    headers_length: headers.length() as u8,
+                });
+            })*
+            forms
+        };
+    };
+}
+
+opcodes! {
+    RC_SEND_FIRST = 0x00 "RC Send First": Rc Send First [],
+    RC_SEND_MIDDLE = 0x01 "RC Send Middle": Rc Send Middle [],
+    RC_SEND_LAST = 0x02 "RC Send Last": Rc Send Last [],
+    RC_SEND_LAST_WITH_IMMEDIATE = 0x03 "RC Send Last Immediate": Rc Send Last [ImmDt],
+    RC_SEND_ONLY = 0x04 "RC Send Only": Rc Send Only [],
+    RC_SEND_ONLY_WITH_IMMEDIATE = 0x05 "RC Send Only Immediate": Rc Send Only [ImmDt],
+    RC_RDMA_WRITE_FIRST = 0x06 "RC RDMA Write First": Rc Write First [Reth],
+    RC_RDMA_WRITE_MIDDLE = 0x07 "RC RDMA Write Middle": Rc Write Middle [],
+    RC_RDMA_WRITE_LAST = 0x08 "RC RDMA Write Last": Rc Write Last [],
+    RC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0x09 "RC RDMA Write Last Immediate": Rc Write Last [ImmDt],
+    RC_RDMA_WRITE_ONLY = 0x0a "RC RDMA Write Only": Rc Write Only [Reth],
+    RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0x0b "RC RDMA Write Only Immediate": Rc Write Only [Reth ImmDt],
+    RC_RDMA_READ_REQUEST = 0x0c "RC RDMA Read Request": Rc ReadRequest Only [Reth],
+    RC_RDMA_READ_RESPONSE_FIRST = 0x0d "RC RDMA Read Response First": Rc ReadResponse First [Aeth],
+    RC_RDMA_READ_RESPONSE_MIDDLE = 0x0e "RC RDMA Read Response Middle": Rc ReadResponse Middle [],
+    RC_RDMA_READ_RESPONSE_LAST = 0x0f "RC RDMA Read Response Last": Rc ReadResponse Last [Aeth],
+    RC_RDMA_READ_RESPONSE_ONLY = 0x10 "RC RDMA Read Response Only": Rc ReadResponse Only [Aeth],
+    RC_ACKNOWLEDGE = 0x11 "RC Acknowledge": Rc Acknowledge Only [Aeth],
+    RC_ATOMIC_ACKNOWLEDGE = 0x12 "RC Atomic Acknowledge": Rc AtomicAcknowledge Only [Aeth AtomicAckEth],
+    RC_COMPARE_SWAP = 0x13 "RC Compare Swap": Rc CompareSwap Only [AtomicEth],
+    RC_FETCH_ADD = 0x14 "RC Fetch Add": Rc FetchAdd Only [AtomicEth],
+    RC_SEND_LAST_WITH_INVALIDATE = 0x16 "RC Send Last Invalidate": Rc Send Last [Ieth],
+    RC_SEND_ONLY_WITH_INVALIDATE = 0x17 "RC Send Only Invalidate": Rc Send Only [Ieth],
+    RC_FLUSH = 0x1c "RC Flush": Rc Flush Only [Feth Reth],
+    RC_ATOMIC_WRITE = 0x1d "RC Atomic Write": Rc AtomicWrite Only [Reth],
+    UC_SEND_FIRST = 0x20 "UC Send First": Uc Send First [],
+    UC_SEND_MIDDLE = 0x21 "UC Send Middle": Uc Send Middle [],
+    UC_SEND_LAST = 0x22 "UC Send Last": Uc Send Last [],
+    UC_SEND_LAST_WITH_IMMEDIATE = 0x23 "UC Send Last Immediate": Uc Send Last [ImmDt],
+    UC_SEND_ONLY = 0x24 "UC Send Only": Uc Send Only [],
+    UC_SEND_ONLY_WITH_IMMEDIATE = 0x25 "UC Send Only Immediate": Uc Send Only [ImmDt],
+    UC_RDMA_WRITE_FIRST = 0x26 "UC RDMA Write First": Uc Write First [Reth],
+    UC_RDMA_WRITE_MIDDLE = 0x27 "UC RDMA Write Middle": Uc Write Middle [],
+    UC_RDMA_WRITE_LAST = 0x28 "UC RDMA Write Last": Uc Write Last [],
+    UC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0x29 "UC RDMA Write Last Immediate": Uc Write Last [ImmDt],
+    UC_RDMA_WRITE_ONLY = 0x2a "UC RDMA Write Only": Uc Write Only [Reth],
+    UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0x2b "UC RDMA Write Only Immediate": Uc Write Only [Reth ImmDt],
+    RD_SEND_FIRST = 0x40 "RD Send First": Rd Send First [Rdeth Deth],
+    RD_SEND_MIDDLE = 0x41 "RD Send Middle": Rd Send Middle [Rdeth Deth],
+    RD_SEND_LAST = 0x42 "RD Send Last": Rd Send Last [Rdeth Deth],
+    RD_SEND_LAST_WITH_IMMEDIATE = 0x43 "RD Send Last Immediate": Rd Send Last [Rdeth Deth ImmDt],
+    RD_SEND_ONLY = 0x44 "RD Send Only": Rd Send Only [Rdeth Deth],
+    RD_SEND_ONLY_WITH_IMMEDIATE = 0x45 "RD Send Only Immediate": Rd Send Only [Rdeth Deth ImmDt],
+    RD_RDMA_WRITE_FIRST = 0x46 "RD RDMA Write First": Rd Write First [Rdeth Deth Reth],
+    RD_RDMA_WRITE_MIDDLE = 0x47 "RD RDMA Write Middle": Rd Write Middle [Rdeth Deth],
+    RD_RDMA_WRITE_LAST = 0x48 "RD RDMA Write Last": Rd Write Last [Rdeth Deth],
+    RD_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0x49 "RD RDMA Write Last Immediate": Rd Write Last [Rdeth Deth ImmDt],
+    RD_RDMA_WRITE_ONLY = 0x4a "RD RDMA Write Only": Rd Write Only [Rdeth Deth Reth],
+    RD_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0x4b "RD RDMA Write Only Immediate": Rd Write Only [Rdeth Deth Reth ImmDt],
+    RD_RDMA_READ_REQUEST = 0x4c "RD RDMA Read Request": Rd ReadRequest Only [Rdeth Deth Reth],
+    RD_RDMA_READ_RESPONSE_FIRST = 0x4d "RD RDMA Read Response First": Rd ReadResponse First [Rdeth Aeth],
+    RD_RDMA_READ_RESPONSE_MIDDLE = 0x4e "RD RDMA Read Response Middle": Rd ReadResponse Middle [Rdeth],
+    RD_RDMA_READ_RESPONSE_LAST = 0x4f "RD RDMA Read Response Last": Rd ReadResponse Last [Rdeth Aeth],
+    RD_RDMA_READ_RESPONSE_ONLY = 0x50 "RD RDMA Read Response Only": Rd ReadResponse Only [Rdeth Aeth],
+    RD_ACKNOWLEDGE = 0x51 "RD Acknowledge": Rd Acknowledge Only [Rdeth Aeth],
+    RD_ATOMIC_ACKNOWLEDGE = 0x52 "RD Atomic Acknowledge": Rd AtomicAcknowledge Only [Rdeth Aeth AtomicAckEth],
+    RD_COMPARE_SWAP = 0x53 "RD Compare Swap": Rd CompareSwap Only [Rdeth Deth AtomicEth],
+    RD_FETCH_ADD = 0x54 "RD Fetch Add": Rd FetchAdd Only [Rdeth Deth AtomicEth],
+    RD_RESYNC = 0x55 "RD Resync": Rd Resync Only [Rdeth Deth],
+    RD_FLUSH = 0x5c "RD Flush": Rd Flush Only [Rdeth Deth Feth Reth],
+    RD_ATOMIC_WRITE = 0x5d "RD Atomic Write": Rd AtomicWrite Only [Rdeth Deth Reth],
+    UD_SEND_ONLY = 0x64 "UD Send Only": Ud Send Only [Deth],
+    UD_SEND_ONLY_WITH_IMMEDIATE = 0x65 "UD Send Only Immediate": Ud Send Only [Deth ImmDt],
+    /// Congestion notification packet of RoCEv2: 16 reserved bytes follow. Annex A17.9.3.
+    CNP = 0x81 "CNP": Cnp Cnp Only [],
+    XRC_SEND_FIRST = 0xa0 "XRC Send First": Xrc Send First [XrcEth],
+    XRC_SEND_MIDDLE = 0xa1 "XRC Send Middle": Xrc Send Middle [XrcEth],
+    XRC_SEND_LAST = 0xa2 "XRC Send Last": Xrc Send Last [XrcEth],
+    XRC_SEND_LAST_WITH_IMMEDIATE = 0xa3 "XRC Send Last Immediate": Xrc Send Last [XrcEth ImmDt],
+    XRC_SEND_ONLY = 0xa4 "XRC Send Only": Xrc Send Only [XrcEth],
+    XRC_SEND_ONLY_WITH_IMMEDIATE = 0xa5 "XRC Send Only Immediate": Xrc Send Only [XrcEth ImmDt],
+    XRC_RDMA_WRITE_FIRST = 0xa6 "XRC RDMA Write First": Xrc Write First [XrcEth Reth],
+    XRC_RDMA_WRITE_MIDDLE = 0xa7 "XRC RDMA Write Middle": Xrc Write Middle [XrcEth],
+    XRC_RDMA_WRITE_LAST = 0xa8 "XRC RDMA Write Last": Xrc Write Last [XrcEth],
+    XRC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0xa9 "XRC RDMA Write Last Immediate": Xrc Write Last [XrcEth ImmDt],
+    XRC_RDMA_WRITE_ONLY = 0xaa "XRC RDMA Write Only": Xrc Write Only [XrcEth Reth],
+    XRC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0xab "XRC RDMA Write Only Immediate": Xrc Write Only [XrcEth Reth ImmDt],
+    XRC_RDMA_READ_REQUEST = 0xac "XRC RDMA Read Request": Xrc ReadRequest Only [XrcEth Reth],
+    XRC_RDMA_READ_RESPONSE_FIRST = 0xad "XRC RDMA Read Response First": Xrc ReadResponse First [Aeth],
+    XRC_RDMA_READ_RESPONSE_MIDDLE = 0xae "XRC RDMA Read Response Middle": Xrc ReadResponse Middle [],
+    XRC_RDMA_READ_RESPONSE_LAST = 0xaf "XRC RDMA Read Response Last": Xrc ReadResponse Last [Aeth],
+    XRC_RDMA_READ_RESPONSE_ONLY = 0xb0 "XRC RDMA Read Response Only": Xrc ReadResponse Only [Aeth],
+    XRC_ACKNOWLEDGE = 0xb1 "XRC Acknowledge": Xrc Acknowledge Only [Aeth],
+    XRC_ATOMIC_ACKNOWLEDGE = 0xb2 "XRC Atomic Acknowledge": Xrc AtomicAcknowledge Only [Aeth AtomicAckEth],
+    XRC_COMPARE_SWAP = 0xb3 "XRC Compare Swap": Xrc CompareSwap Only [XrcEth AtomicEth],
+    XRC_FETCH_ADD = 0xb4 "XRC Fetch Add": Xrc FetchAdd Only [XrcEth AtomicEth],
+    XRC_SEND_LAST_WITH_INVALIDATE = 0xb6 "XRC Send Last Invalidate": Xrc Send Last [XrcEth Ieth],
+    XRC_SEND_ONLY_WITH_INVALIDATE = 0xb7 "XRC Send Only Invalidate": Xrc Send Only [XrcEth Ieth],
+}
+
+impl Opcode {
+    /// What the opcode tells about its packet; `None` for a reserved opcode or one of a manufacturer.
+    #[inline(always)]
+    pub fn form(self) -> Option<&'static Form> {
+        FORMS[usize::from(self.0)].as_ref()
+    }
+}
+
+/// As tshark: `RC Send First`; a number in hexadecimal where no name is defined.
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text() {
+            Some(text) => f.pad(text),
+            None => write!(f, "opcode {:#04x}", self.0),
+        }
+    }
+}
+
+impl<'a> Fixed<'a> for Opcode {
+    const KIND: Kind = Kind::Enum;
+
+    #[inline(always)]
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        Self(u8::get::<LENGTH, START, END>(header))
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        self.0.put::<START, END>(header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Enum(u64::from(self.0), self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExtensionHeader::*;
+    use super::*;
+
+    fn headers(opcode: Opcode) -> Vec<ExtensionHeader> {
+        let headers = opcode.form().unwrap().headers;
+        ExtensionHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
+    }
+
+    #[test]
+    fn the_upper_three_bits_are_the_service() {
+        for opcode in Opcode::ALL {
+            let service = match opcode.0 >> 5 {
+                0 => Service::Rc,
+                1 => Service::Uc,
+                2 => Service::Rd,
+                3 => Service::Ud,
+                4 => Service::Cnp,
+                _ => Service::Xrc,
+            };
+            assert_eq!(opcode.form().unwrap().service, service, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn connected_services_share_the_lower_five_bits() {
+        for opcode in Opcode::ALL.iter().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
+            let (Some(form), Some(rc)) = (opcode.form(), Opcode(opcode.0 & 0x1f).form()) else {
+                assert_eq!(*opcode, Opcode::RD_RESYNC);
+                continue;
+            };
+            assert_eq!((form.operation, form.place), (rc.operation, rc.place), "{opcode}");
+            let request = !matches!(
+                form.operation,
+                Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
+            );
+            let mut expected = rc.headers.0;
+            match form.service {
+                Service::Rd if request => expected |= Rdeth as u16 | Deth as u16,
+                Service::Rd => expected |= Rdeth as u16,
+                Service::Xrc if request => expected |= XrcEth as u16,
+                _ => {}
+            }
+            assert_eq!(form.headers.0, expected, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn headers_that_follow_each_operation_of_a_reliable_connection() {
+        for (opcode, expected, length) in [
+            (Opcode::RC_SEND_FIRST, &[][..], 0),
+            (Opcode::RC_SEND_MIDDLE, &[], 0),
+            (Opcode::RC_SEND_LAST, &[], 0),
+            (Opcode::RC_SEND_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
+            (Opcode::RC_SEND_ONLY, &[], 0),
+            (Opcode::RC_SEND_ONLY_WITH_IMMEDIATE, &[ImmDt], 4),
+            (Opcode::RC_RDMA_WRITE_FIRST, &[Reth], 16),
+            (Opcode::RC_RDMA_WRITE_MIDDLE, &[], 0),
+            (Opcode::RC_RDMA_WRITE_LAST, &[], 0),
+            (Opcode::RC_RDMA_WRITE_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
+            (Opcode::RC_RDMA_WRITE_ONLY, &[Reth], 16),
+            (Opcode::RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE, &[Reth, ImmDt], 20),
+            (Opcode::RC_RDMA_READ_REQUEST, &[Reth], 16),
+            (Opcode::RC_RDMA_READ_RESPONSE_FIRST, &[Aeth], 4),
+            (Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, &[], 0),
+            (Opcode::RC_RDMA_READ_RESPONSE_LAST, &[Aeth], 4),
+            (Opcode::RC_RDMA_READ_RESPONSE_ONLY, &[Aeth], 4),
+            (Opcode::RC_ACKNOWLEDGE, &[Aeth], 4),
+            (Opcode::RC_ATOMIC_ACKNOWLEDGE, &[Aeth, AtomicAckEth], 12),
+            (Opcode::RC_COMPARE_SWAP, &[AtomicEth], 28),
+            (Opcode::RC_FETCH_ADD, &[AtomicEth], 28),
+            (Opcode::RC_SEND_LAST_WITH_INVALIDATE, &[Ieth], 4),
+            (Opcode::RC_SEND_ONLY_WITH_INVALIDATE, &[Ieth], 4),
+            (Opcode::RC_FLUSH, &[Feth, Reth], 20),
+            (Opcode::RC_ATOMIC_WRITE, &[Reth], 16),
+        ] {
+            assert_eq!(headers(opcode), expected, "{opcode}");
+            assert_eq!(opcode.form().unwrap().headers_length, length, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn headers_of_the_other_services() {
+        assert_eq!(headers(Opcode::UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE), [Reth, ImmDt]);
+        assert_eq!(headers(Opcode::RD_SEND_FIRST), [Rdeth, Deth]);
+        assert_eq!(headers(Opcode::RD_ATOMIC_ACKNOWLEDGE), [Rdeth, Aeth, AtomicAckEth]);
+        assert_eq!(headers(Opcode::RD_RESYNC), [Rdeth, Deth]);
+        assert_eq!(headers(Opcode::UD_SEND_ONLY), [Deth]);
+        assert_eq!(headers(Opcode::UD_SEND_ONLY_WITH_IMMEDIATE), [Deth, ImmDt]);
+        assert_eq!(headers(Opcode::XRC_RDMA_WRITE_FIRST), [XrcEth, Reth]);
+        assert_eq!(headers(Opcode::XRC_ACKNOWLEDGE), [Aeth]);
+        assert_eq!(headers(Opcode::CNP), []);
+    }
+
+    #[test]
+    fn reserved_opcodes_have_no_form() {
+        for code in [0x15, 0x18, 0x1f, 0x2c, 0x66, 0x80, 0x9f, 0xb8, 0xc0, 0xff] {
+            assert_eq!(Opcode(code).form(), None, "{code:#x}");
+            assert_eq!(Opcode(code).to_string(), format!("opcode {code:#04x}"));
+        }
+    }
+
+    #[test]
+    fn names_are_the_specifications_and_the_text_is_tsharks() {
+        assert_eq!(Opcode::RC_SEND_FIRST.name(), Some("RC_SEND_FIRST"));
+        assert_eq!(Opcode::RC_SEND_FIRST.to_string(), "RC Send First");
+        assert_eq!(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE.to_string(), "RC RDMA Read Response Middle");
+    }
+}

@@ -1,0 +1,102 @@
+//! InfiniBand's own routes: the Local Route Header of a native packet, and the Global Route Header, with which
+//! RoCEv1 begins.
+
+use super::link::{self, EtherType};
+use super::{Carried, Datagram, Malformed, Reason, ip};
+use crate::address::Address;
+use crate::field::{Field, Kind, Observer, Value};
+use crate::frame::Part;
+use crate::infiniband::{Grh, LinkNextHeader, Lrh, Packet, Wire};
+
+crate::header! {
+    /// Raw header: the ether type of a packet that is not InfiniBand's own. InfiniBand Architecture
+    /// Specification volume 1, section 5.3.
+    pub struct RawHeader [4] "infiniband.rwh" {
+        /// What follows.
+        16..32 etype: EtherType => "infiniband.rwh.etype",
+    }
+}
+
+static VARIANT_CRC: Field = Field {
+    name: "infiniband.variant.crc",
+    label: "VCRC",
+    kind: Kind::Hex(4),
+    doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
+};
+
+const VARIANT_CRC_LENGTH: usize = 2;
+
+/// A native packet, from the Local Route Header on.
+pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if lrh.lver != 0 {
+        return Datagram::malformed(Malformed::LrhVersion, part.at);
+    }
+    let length = usize::from(lrh.pktlen) * 4;
+    if length < Lrh::LENGTH {
+        return Datagram::malformed(Malformed::LrhLength, part.at + 4);
+    }
+    let rest = part.sized(length).after(Lrh::LENGTH);
+    let mut datagram = match lrh.lnh {
+        LinkNextHeader::GLOBAL => routed(rest, Wire::InfiniBand, observer),
+        LinkNextHeader::LOCAL => Datagram {
+            source: Address::Lid(lrh.slid),
+            destination: Address::Lid(lrh.dlid),
+            network: part.at,
+            carried: packet(rest, Wire::InfiniBand, observer),
+        },
+        LinkNextHeader::IPV6 => return ip::version6(rest, observer),
+        _ => {
+            return match RawHeader::decode(rest.bytes, rest.at, observer) {
+                Some((header, _)) => link::network(header.etype, rest.after(RawHeader::LENGTH), observer),
+                None => Datagram::cut(rest.at),
+            };
+        }
+    };
+    datagram.network = part.at;
+    if O::WATCHES {
+        let crc = part.after(length);
+        if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
+            let value = Value::Unsigned(u64::from(u16::from_be_bytes(*bytes)));
+            observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
+        }
+    }
+    datagram
+}
+
+/// A packet of RoCEv1, from the Global Route Header on.
+pub(super) fn global<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    routed(part, Wire::RoceV1, observer)
+}
+
+fn routed<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Datagram<'a> {
+    let Some((grh, _)) = Grh::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if grh.ipver != 6 {
+        return Datagram::malformed(Malformed::GrhVersion, part.at);
+    }
+    let rest = part.after(Grh::LENGTH).sized(usize::from(grh.paylen));
+    let carried = if grh.nxthdr == Grh::NEXT_BTH {
+        packet(rest, wire, observer)
+    } else {
+        Carried::malformed(Malformed::GrhNextHeader, part.at + 6)
+    };
+    Datagram {
+        source: Address::from_gid(grh.sgid),
+        destination: Address::from_gid(grh.dgid),
+        network: part.at,
+        carried,
+    }
+}
+
+/// A packet of the InfiniBand transport.
+#[inline]
+pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Carried<'a> {
+    match Packet::decode(part, wire, observer) {
+        Ok(packet) => Carried::Infiniband(packet),
+        Err(error) => Carried::Other(Reason::Infiniband(error)),
+    }
+}

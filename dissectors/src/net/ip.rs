@@ -1,0 +1,239 @@
+//! IPv4 and IPv6: addresses, options and extension headers, fragments.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
+
+use super::{Carried, Datagram, Malformed, transport};
+use crate::address::Address;
+use crate::field::{Kind, Observer, Value};
+use crate::frame::Part;
+use crate::header::{Fixed, bits, put_bits};
+
+crate::named! {
+    /// What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>
+    pub struct IpProtocol(u8) {
+        HOP_BY_HOP = 0 "IPv6 hop-by-hop options",
+        ICMP = 1 "ICMP",
+        IGMP = 2 "IGMP",
+        TCP = 6 "TCP",
+        UDP = 17 "UDP",
+        IPV6 = 41 "IPv6",
+        ROUTING = 43 "IPv6 routing",
+        FRAGMENT = 44 "IPv6 fragment",
+        GRE = 47 "GRE",
+        ESP = 50 "ESP",
+        AUTHENTICATION = 51 "AH",
+        ICMPV6 = 58 "ICMPv6",
+        NONE = 59 "no next header",
+        DESTINATION_OPTIONS = 60 "IPv6 destination options",
+        SCTP = 132 "SCTP",
+    }
+}
+
+/// A length that stands in words and is told in bytes; `UNIT` bytes are a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words<const UNIT: u32>(pub u16);
+
+impl<const UNIT: u32> Words<UNIT> {
+    /// The length in bytes.
+    #[inline(always)]
+    pub fn bytes(self) -> u32 {
+        u32::from(self.0) * UNIT
+    }
+}
+
+impl<'a, const UNIT: u32> Fixed<'a> for Words<UNIT> {
+    const KIND: Kind = Kind::Unsigned;
+
+    #[inline(always)]
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        const { assert!(END - START <= 16) };
+        Self(bits::<LENGTH, START, END>(header) as u16)
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        put_bits::<START, END>(u64::from(self.0), header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Unsigned(u64::from(self.bytes()))
+    }
+}
+
+crate::number! {
+    /// What tells the fragments of one datagram from those of another: 16 bits in IPv4, 32 in IPv6.
+    pub struct Identification(u32) as Hex(4);
+}
+
+crate::header! {
+    /// IPv4. RFC 791 section 3.1.
+    pub struct Ipv4 [20] "ip" {
+        0..4 version: u8 => "ip.version",
+        /// Length of this header with its options.
+        4..8 hdr_len: Words<4> => "ip.hdr_len",
+        8..16 dsfield: u8 => "ip.dsfield",
+        /// Length of the datagram in bytes, with this header; 0 where a segmentation offload left it open.
+        16..32 len: u16 => "ip.len",
+        32..48 id: Identification => "ip.id",
+        48..49 rb: bool => "ip.flags.rb",
+        49..50 df: bool => "ip.flags.df",
+        /// Another fragment follows.
+        50..51 mf: bool => "ip.flags.mf",
+        /// Where the fragment belongs in the datagram.
+        51..64 frag_offset: Words<8> => "ip.frag_offset",
+        64..72 ttl: u8 => "ip.ttl",
+        72..80 proto: IpProtocol => "ip.proto",
+        80..96 checksum: u16 => "ip.checksum",
+        96..128 src: Ipv4Addr => "ip.src",
+        128..160 dst: Ipv4Addr => "ip.dst",
+    }
+
+    /// IPv6. RFC 8200 section 3.
+    pub struct Ipv6 [40] "ipv6" {
+        0..4 version: u8 => "ipv6.version",
+        4..12 tclass: u8 => "ipv6.tclass",
+        12..32 flow: u32 => "ipv6.flow",
+        /// Length in bytes of what follows; 0 where a jumbogram or a segmentation offload left it open.
+        32..48 plen: u16 => "ipv6.plen",
+        48..56 nxt: IpProtocol => "ipv6.nxt",
+        56..64 hlim: u8 => "ipv6.hlim",
+        64..192 src: Ipv6Addr => "ipv6.src",
+        192..320 dst: Ipv6Addr => "ipv6.dst",
+    }
+
+    /// IPv6 fragment header. RFC 8200 section 4.5.
+    pub struct Ipv6Fragment [8] "ipv6.fraghdr" {
+        0..8 nxt: IpProtocol => "ipv6.fraghdr.nxt",
+        /// Where the fragment belongs in the datagram.
+        16..29 offset: Words<8> => "ipv6.fraghdr.offset",
+        /// Another fragment follows.
+        31..32 more: bool => "ipv6.fraghdr.more",
+        32..64 ident: Identification => "ipv6.fraghdr.ident",
+    }
+}
+
+/// A fragment of an IP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpFragment<'a> {
+    /// What the whole datagram carries.
+    pub protocol: IpProtocol,
+    /// What the fragments of one datagram have in common, besides addresses and protocol.
+    pub identification: Identification,
+    /// Where the fragment belongs in the payload of the datagram, in bytes, 0 to 65,528.
+    pub offset: u32,
+    /// Whether another fragment follows this one.
+    pub more: bool,
+    /// This fragment's part of the payload.
+    pub payload: Part<'a>,
+}
+
+/// An IP datagram of the version that its first bits tell.
+pub(super) fn either<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    match part.bytes.first().map(|first| first >> 4) {
+        Some(4) => version4(part, observer),
+        Some(6) => version6(part, observer),
+        Some(_) => Datagram::malformed(Malformed::IpVersion, part.at),
+        None => Datagram::cut(part.at),
+    }
+}
+
+#[inline]
+pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if header.version != 4 {
+        return Datagram::malformed(Malformed::IpVersion, part.at);
+    }
+    let header_length = header.hdr_len.bytes() as usize;
+    let length = if header.len == 0 { part.length } else { usize::from(header.len) };
+    let carried = if header_length < Ipv4::LENGTH || header_length > length {
+        Carried::malformed(Malformed::IpHeaderLength, part.at)
+    } else {
+        let payload = part.sized(length).after(header_length);
+        if header.mf || header.frag_offset.0 != 0 {
+            Carried::Fragment(IpFragment {
+                protocol: header.proto,
+                identification: header.id,
+                offset: header.frag_offset.bytes(),
+                more: header.mf,
+                payload,
+            })
+        } else if header.proto == IpProtocol::AUTHENTICATION {
+            extensions(header.proto, payload, observer)
+        } else {
+            transport::decode(header.proto, payload, observer)
+        }
+    };
+    Datagram {
+        source: Address::Ip(IpAddr::V4(header.src)),
+        destination: Address::Ip(IpAddr::V4(header.dst)),
+        network: part.at,
+        carried,
+    }
+}
+
+#[inline]
+pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    let Some((header, _)) = Ipv6::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if header.version != 6 {
+        return Datagram::malformed(Malformed::IpVersion, part.at);
+    }
+    let rest = part.after(Ipv6::LENGTH);
+    let payload = if header.plen == 0 { rest } else { rest.sized(usize::from(header.plen)) };
+    let carried = match header.nxt {
+        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, observer),
+        _ => extensions(header.nxt, payload, observer),
+    };
+    Datagram {
+        source: Address::Ip(IpAddr::V6(header.src)),
+        destination: Address::Ip(IpAddr::V6(header.dst)),
+        network: part.at,
+        carried,
+    }
+}
+
+/// Goes through extension headers up to the transport, or to a header that tells of a fragment: what follows
+/// that is no header where the fragment is not the first.
+fn extensions<'a, O: Observer<'a>>(
+    mut protocol: IpProtocol,
+    mut part: Part<'a>,
+    observer: &mut O,
+) -> Carried<'a> {
+    loop {
+        let (next, length) = match protocol {
+            IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
+                match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
+                    Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
+                    Err(_) if part.is_cut() => return Carried::cut(part.at),
+                    Err(_) => return Carried::malformed(Malformed::IpExtension, part.at),
+                }
+            }
+            IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
+                Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
+                Err(_) if part.is_cut() => return Carried::cut(part.at),
+                Err(_) => return Carried::malformed(Malformed::IpExtension, part.at),
+            },
+            IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
+                Some((header, _)) if header.more || header.offset.0 != 0 => {
+                    return Carried::Fragment(IpFragment {
+                        protocol: header.nxt,
+                        identification: header.ident,
+                        offset: header.offset.bytes(),
+                        more: header.more,
+                        payload: part.after(Ipv6Fragment::LENGTH),
+                    });
+                }
+                Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
+                None if part.is_cut() => return Carried::cut(part.at),
+                None => return Carried::malformed(Malformed::IpExtension, part.at),
+            },
+            _ => return transport::decode(protocol, part, observer),
+        };
+        protocol = next;
+        part = part.after(length);
+    }
+}

@@ -1,0 +1,208 @@
+//! Link layers: what names the network protocol of a frame.
+
+use super::{Datagram, Reason, fabric, ip};
+use crate::field::Observer;
+use crate::frame::Part;
+
+crate::named! {
+    /// The network protocol of a frame, as Ethernet numbers it.
+    pub struct EtherType(u16) {
+        IPV4 = 0x0800 "IPv4",
+        ARP = 0x0806 "ARP",
+        VLAN = 0x8100 "802.1Q VLAN",
+        IPV6 = 0x86dd "IPv6",
+        FLOW_CONTROL = 0x8808 "Ethernet flow control",
+        SERVICE_VLAN = 0x88a8 "802.1ad VLAN",
+        LLDP = 0x88cc "LLDP",
+        PTP = 0x88f7 "PTP",
+        /// RoCEv1: a Global Route Header follows.
+        ROCE = 0x8915 "RoCE",
+        /// A VLAN tag before 802.1ad numbered it.
+        OLD_SERVICE_VLAN = 0x9100 "QinQ VLAN",
+    }
+
+    /// The address family of a loopback frame; IPv6 has a number of each system.
+    pub struct Family(u32) {
+        INET = 2 "IPv4",
+        INET6_LINUX = 10 "IPv6 (Linux)",
+        INET6_OPENBSD = 24 "IPv6 (NetBSD, OpenBSD)",
+        INET6_FREEBSD = 28 "IPv6 (FreeBSD)",
+        INET6_MACOS = 30 "IPv6 (macOS)",
+    }
+
+    /// What an ERF record holds, 7 bits.
+    pub struct ErfType(u8) {
+        ETHERNET = 2 "Ethernet",
+        COLOR_ETHERNET = 11 "Ethernet with colour",
+        DSM_ETHERNET = 16 "Ethernet with stream",
+        INFINIBAND = 21 "InfiniBand",
+        /// Flow control of the link, without any packet.
+        INFINIBAND_LINK = 25 "InfiniBand link",
+    }
+}
+
+crate::header! {
+    /// Ethernet II. IEEE 802.3 section 3.
+    pub struct Ethernet [14] "eth" {
+        0..48 dst: [u8; 6] => "eth.dst",
+        48..96 src: [u8; 6] => "eth.src",
+        /// What follows; below 0x0600 a length.
+        96..112 ethertype: EtherType => "eth.type",
+    }
+
+    /// VLAN tag. IEEE 802.1Q section 9.6.
+    pub struct Vlan [4] "vlan" {
+        0..3 priority: u8 => "vlan.priority",
+        3..4 dei: bool => "vlan.dei",
+        4..16 id: u16 => "vlan.id",
+        /// What follows.
+        16..32 etype: EtherType => "vlan.etype",
+    }
+
+    /// Linux cooked capture. <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL.html>
+    pub struct Sll [16] "sll" {
+        /// Whether the frame came in (0 to 3) or went out (4).
+        0..16 pkttype: u16 => "sll.pkttype",
+        /// Kind of device: an ARPHRD_ value of Linux.
+        16..32 hatype: u16 => "sll.hatype",
+        32..48 halen: u16 => "sll.halen",
+        48..96 src: [u8; 6] => "sll.src.eth",
+        /// What follows.
+        112..128 etype: EtherType => "sll.etype",
+    }
+
+    /// Linux cooked capture, second form. <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>
+    pub struct Sll2 [20] "sll" {
+        /// What follows.
+        0..16 etype: EtherType => "sll.etype",
+        32..64 ifindex: u32 => "sll.ifindex",
+        /// Kind of device: an ARPHRD_ value of Linux.
+        64..80 hatype: u16 => "sll.hatype",
+        /// Whether the frame came in (0 to 3) or went out (4).
+        80..88 pkttype: u8 => "sll.pkttype",
+        88..96 halen: u8 => "sll.halen",
+        96..144 src: [u8; 6] => "sll.src.eth",
+    }
+
+    /// Loopback, in the byte order of the network. <https://www.tcpdump.org/linktypes.html>
+    pub struct Loopback [4] "null" {
+        0..32 family: Family => "null.family",
+    }
+
+    /// Loopback, in the other byte order.
+    pub struct SwappedLoopback [4] "null" {
+        0..8 family: u8 => "null.family",
+    }
+
+    /// Extensible Record Format of Endace.
+    pub struct Erf [16] "erf" {
+        /// An extension header of eight bytes follows.
+        64..65 ext_header: bool => "erf.types.ext_header",
+        65..72 record_type: ErfType => "erf.types.type",
+        72..80 flags: u8 => "erf.flags",
+        /// Length of the record in bytes, with this header.
+        80..96 rlen: u16 => "erf.rlen",
+        /// How many records were lost before this one.
+        96..112 lctr: u16 => "erf.lctr",
+        /// Length on the wire in bytes.
+        112..128 wlen: u16 => "erf.wlen",
+    }
+
+    /// Extension header of ERF.
+    pub struct ErfExtension [8] "erf.ehdr" {
+        /// Another one follows.
+        0..1 more: bool => "erf.types.ext_header",
+        1..8 extension_type: u8 => "erf.ehdr.types",
+    }
+}
+
+#[inline]
+pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    match Ethernet::decode(part.bytes, part.at, observer) {
+        Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), observer),
+        None => Datagram::cut(part.at),
+    }
+}
+
+/// Goes on with what an ether type says, through any VLAN tags.
+#[inline]
+pub(super) fn network<'a, O: Observer<'a>>(
+    mut ether_type: EtherType,
+    mut part: Part<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
+    loop {
+        return match ether_type {
+            EtherType::IPV4 => ip::version4(part, observer),
+            EtherType::IPV6 => ip::version6(part, observer),
+            EtherType::ROCE => fabric::global(part, observer),
+            EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
+                let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
+                    return Datagram::cut(part.at);
+                };
+                ether_type = tag.etype;
+                part = part.after(Vlan::LENGTH);
+                continue;
+            }
+            other => Datagram::other(Reason::EtherType(other)),
+        };
+    }
+}
+
+pub(super) fn sll<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    match Sll::decode(part.bytes, part.at, observer) {
+        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), observer),
+        None => Datagram::cut(part.at),
+    }
+}
+
+pub(super) fn sll2<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    match Sll2::decode(part.bytes, part.at, observer) {
+        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), observer),
+        None => Datagram::cut(part.at),
+    }
+}
+
+/// The family tells its byte order: no number of a family needs more than one byte.
+pub(super) fn null<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    let family = if part.bytes.first().is_some_and(|first| *first != 0) {
+        SwappedLoopback::decode(part.bytes, part.at, observer)
+            .map(|(header, _)| Family(u32::from(header.family)))
+    } else {
+        Loopback::decode(part.bytes, part.at, observer).map(|(header, _)| header.family)
+    };
+    let rest = part.after(Loopback::LENGTH);
+    match family {
+        None => Datagram::cut(part.at),
+        Some(Family::INET) => ip::version4(rest, observer),
+        Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
+            ip::version6(rest, observer)
+        }
+        Some(other) => Datagram::other(Reason::Family(other)),
+    }
+}
+
+/// Two bytes of padding stand before the Ethernet frame of an ERF record.
+const ERF_ETHERNET_PAD: usize = 2;
+
+pub(super) fn erf<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+    let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    let mut rest = part.after(Erf::LENGTH);
+    let mut more = header.ext_header;
+    while more {
+        let Some((extension, _)) = ErfExtension::decode(rest.bytes, rest.at, observer) else {
+            return Datagram::cut(rest.at);
+        };
+        more = extension.more;
+        rest = rest.after(ErfExtension::LENGTH);
+    }
+    match header.record_type {
+        ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {
+            ethernet(rest.after(ERF_ETHERNET_PAD), observer)
+        }
+        ErfType::INFINIBAND => fabric::local(rest, observer),
+        other => Datagram::other(Reason::ErfRecord(other)),
+    }
+}

@@ -1,0 +1,197 @@
+//! From a captured frame down to what carries RDMA or RPC: link layers, IP, UDP and TCP.
+//!
+//! Every header is described once with [`header!`](crate::header!), and that description both finds the way and
+//! tells an observer about it.
+
+mod fabric;
+mod ip;
+mod link;
+mod transport;
+
+use std::fmt;
+
+pub use fabric::RawHeader;
+pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, Words};
+pub use link::{
+    Erf, ErfExtension, ErfType, EtherType, Ethernet, Family, Loopback, Sll, Sll2, SwappedLoopback, Vlan,
+};
+pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
+
+use crate::address::Address;
+use crate::field::Observer;
+use crate::frame::{Frame, LinkType, Part};
+use crate::infiniband;
+
+/// What a frame carries, and between whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Who sent it.
+    pub source: Address,
+    /// Who gets it.
+    pub destination: Address,
+    /// Where the header with these addresses begins: IP, or the first route header of InfiniBand.
+    pub network: usize,
+    /// What it carries.
+    pub carried: Carried<'a>,
+}
+
+/// What a datagram carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried<'a> {
+    /// A packet of the InfiniBand transport.
+    Infiniband(infiniband::Packet<'a>),
+    /// A segment of TCP.
+    Tcp(TcpSegment<'a>),
+    /// A datagram of UDP, but for RoCEv2.
+    Udp(UdpDatagram<'a>),
+    /// A fragment of an IP datagram.
+    Fragment(IpFragment<'a>),
+    /// Nothing that this program reads.
+    Other(Reason),
+}
+
+/// Why a frame carries nothing that this program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A link type without decoder here.
+    LinkType(LinkType),
+    /// A network protocol without meaning here, such as ARP; below 0x0600 the length of an IEEE 802.3 frame.
+    EtherType(EtherType),
+    /// An IP protocol without meaning here, such as ICMP.
+    IpProtocol(IpProtocol),
+    /// A record type of ERF without meaning here, such as flow control of an InfiniBand link.
+    ErfRecord(ErfType),
+    /// An address family of a loopback frame without meaning here.
+    Family(Family),
+    /// The capture ends within the header that begins here.
+    Cut {
+        /// Position in the frame.
+        at: usize,
+    },
+    /// A header that says what cannot be.
+    Malformed {
+        /// What is wrong.
+        what: Malformed,
+        /// Position in the frame.
+        at: usize,
+    },
+    /// It should be a packet of the InfiniBand transport, and is none.
+    Infiniband(infiniband::Error),
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Neither version 4 nor 6, or not the one that the layer above says.
+    IpVersion,
+    /// A header length below 20 bytes or beyond the datagram.
+    IpHeaderLength,
+    /// An extension header beyond the datagram, or in a place that is not allowed.
+    IpExtension,
+    /// A length below 8 or beyond the datagram.
+    UdpLength,
+    /// A header length below 20 bytes or beyond the datagram.
+    TcpHeaderLength,
+    /// A link version that is not 0.
+    LrhVersion,
+    /// A packet length shorter than the headers.
+    LrhLength,
+    /// A version that is not 6.
+    GrhVersion,
+    /// Something else than the Base Transport Header follows.
+    GrhNextHeader,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::IpVersion => "IP version",
+            Self::IpHeaderLength => "IP header length",
+            Self::IpExtension => "IPv6 extension header",
+            Self::UdpLength => "UDP length",
+            Self::TcpHeaderLength => "TCP header length",
+            Self::LrhVersion => "LRH version",
+            Self::LrhLength => "LRH packet length",
+            Self::GrhVersion => "GRH version",
+            Self::GrhNextHeader => "GRH next header",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LinkType(link) => write!(f, "link type {} is not known here", link.0),
+            Self::EtherType(ether_type) => write!(f, "ether type {ether_type}"),
+            Self::IpProtocol(protocol) => write!(f, "IP protocol {protocol}"),
+            Self::ErfRecord(record) => write!(f, "ERF record type {record}"),
+            Self::Family(family) => write!(f, "address family {family}"),
+            Self::Cut { at } => write!(f, "the capture ends within the header at byte {at}"),
+            Self::Malformed { what, at } => write!(f, "bad {what} at byte {at}"),
+            Self::Infiniband(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<'a> Datagram<'a> {
+    fn other(reason: Reason) -> Self {
+        Self {
+            source: Address::Unknown,
+            destination: Address::Unknown,
+            network: 0,
+            carried: Carried::Other(reason),
+        }
+    }
+
+    fn cut(at: usize) -> Self {
+        Self::other(Reason::Cut { at })
+    }
+
+    fn malformed(what: Malformed, at: usize) -> Self {
+        Self::other(Reason::Malformed { what, at })
+    }
+}
+
+impl Carried<'_> {
+    fn cut(at: usize) -> Self {
+        Self::Other(Reason::Cut { at })
+    }
+
+    fn malformed(what: Malformed, at: usize) -> Self {
+        Self::Other(Reason::Malformed { what, at })
+    }
+}
+
+/// Finds what a frame carries.
+#[inline]
+pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+    let part = frame.part();
+    match frame.link {
+        LinkType::ETHERNET => link::ethernet(part, observer),
+        LinkType::LINUX_SLL => link::sll(part, observer),
+        LinkType::LINUX_SLL2 => link::sll2(part, observer),
+        LinkType::NULL | LinkType::LOOP => link::null(part, observer),
+        LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
+            ip::either(part, observer)
+        }
+        LinkType::ERF => link::erf(part, observer),
+        LinkType::INFINIBAND => fabric::local(part, observer),
+        other => Datagram::other(Reason::LinkType(other)),
+    }
+}
+
+/// Finds what the payload of an IP datagram carries that was put together from fragments; `payload.at` is where
+/// the observer is told that it begins.
+pub fn decode_payload<'a, O: Observer<'a>>(
+    source: Address,
+    destination: Address,
+    protocol: IpProtocol,
+    payload: Part<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
+    let carried = transport::decode(protocol, payload, observer);
+    Datagram { source, destination, network: payload.at, carried }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use super::*;
+use crate::address::{Lid, Port};
+use crate::field::{Field, Unobserved, Value};
+use crate::frame::{FrameNumber, Timestamp};
+use crate::infiniband::{Opcode, Packet, Psn, Qpn, Wire};
+
+/// An acknowledgement as Linux rxe sent it: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
+const ACK: [u8; 62] = [
+    0x52, 0x54, 0x00, 0x09, 0x00, 0x02, 0x52, 0x54, 0x00, 0x09, 0x00, 0x01, 0x08, 0x00, // Ethernet
+    0x45, 0x00, 0x00, 0x30, 0x4d, 0xba, 0x40, 0x00, 0x40, 0x11, 0xd8, 0xee, // IPv4
+    0x0a, 0x09, 0x00, 0x01, 0x0a, 0x09, 0x00, 0x02, // addresses
+    0xe9, 0x09, 0x12, 0xb7, 0x00, 0x1c, 0x00, 0x00, // UDP
+    0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x00, 0xc7, 0x3b, 0xf3, // BTH
+    0x1f, 0x00, 0x00, 0x01, // AETH
+    0xfd, 0x81, 0x31, 0x4d, // ICRC
+];
+
+/// The datagram of [`ACK`].
+fn ip() -> &'static [u8] {
+    &ACK[14..]
+}
+
+fn frame(link: LinkType, bytes: &[u8]) -> Frame<'_> {
+    cut_frame(link, bytes, bytes.len())
+}
+
+fn cut_frame(link: LinkType, bytes: &[u8], length: usize) -> Frame<'_> {
+    Frame { number: FrameNumber(1), time: Timestamp(0), link, bytes, length: length as u32 }
+}
+
+fn read(link: LinkType, bytes: &[u8]) -> Datagram<'_> {
+    decode(&frame(link, bytes), &mut Unobserved)
+}
+
+fn packet(datagram: Datagram<'_>) -> Packet<'_> {
+    match datagram.carried {
+        Carried::Infiniband(packet) => packet,
+        other => panic!("no packet but {other:?}"),
+    }
+}
+
+fn address(text: &str) -> Address {
+    Address::Ip(text.parse().unwrap())
+}
+
+/// Holds that the link layer ends where the IP datagram of [`ACK`] begins.
+#[track_caller]
+fn leads_to_the_acknowledgement(link: LinkType, header: &[u8]) {
+    let bytes = [header, ip()].concat();
+    let datagram = read(link, &bytes);
+    assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
+    assert_eq!(datagram.network, header.len());
+    let packet = packet(datagram);
+    assert_eq!(packet.wire, Wire::RoceV2);
+    assert_eq!((packet.at, packet.length), (header.len() + 28, 20));
+    assert_eq!((packet.bth.destqp, packet.bth.psn), (Qpn(0x11), Psn(0xc7_3bf3)));
+}
+
+#[test]
+fn roce_v2_over_ethernet() {
+    let datagram = read(LinkType::ETHERNET, &ACK);
+    assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
+    let packet = packet(datagram);
+    assert_eq!(packet.bth.opcode, Opcode::RC_ACKNOWLEDGE);
+    assert_eq!(packet.aeth.unwrap().msn.0, 1);
+    assert_eq!(packet.payload, Part { bytes: &[], length: 0, at: 58 });
+}
+
+#[test]
+fn every_link_layer_leads_to_ip() {
+    leads_to_the_acknowledgement(LinkType::ETHERNET, &ACK[..14]);
+    for raw in [LinkType::RAW, LinkType::RAW_BSD, LinkType::RAW_OPENBSD, LinkType::IPV4] {
+        leads_to_the_acknowledgement(raw, &[]);
+    }
+    leads_to_the_acknowledgement(LinkType::NULL, &[2, 0, 0, 0]);
+    leads_to_the_acknowledgement(LinkType::NULL, &[0, 0, 0, 2]);
+    leads_to_the_acknowledgement(LinkType::LOOP, &[0, 0, 0, 2]);
+    let sll = [0, 4, 0, 1, 0, 6, 0x52, 0x54, 0, 9, 0, 1, 0, 0, 0x08, 0x00];
+    leads_to_the_acknowledgement(LinkType::LINUX_SLL, &sll);
+    let sll2 = [0x08, 0x00, 0, 0, 0, 0, 0, 2, 0, 1, 4, 6, 0x52, 0x54, 0, 9, 0, 1, 0, 0];
+    leads_to_the_acknowledgement(LinkType::LINUX_SLL2, &sll2);
+}
+
+#[test]
+fn vlan_tags_are_passed_however_many() {
+    let mut tagged = ACK[..12].to_vec();
+    tagged.extend([0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x60, 0x07, 0x08, 0x00]);
+    leads_to_the_acknowledgement(LinkType::ETHERNET, &tagged);
+    let sll2 =
+        [0x81, 0x00, 0, 0, 0, 0, 0, 2, 0, 1, 4, 6, 0x52, 0x54, 0, 9, 0, 1, 0, 0, 0x60, 0x07, 0x08, 0x00];
+    leads_to_the_acknowledgement(LinkType::LINUX_SLL2, &sll2);
+}
+
+#[test]
+fn erf_holds_ethernet_behind_its_extension_headers_and_two_bytes_of_pad() {
+    let mut header = vec![0, 0, 0, 0, 0, 0, 0, 0, 0x82, 0x04, 0, 96, 0, 0, 0, 64];
+    header.extend([0x83, 0, 0, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0, 0, 0]);
+    header.extend([0, 0]);
+    header.extend(&ACK[..14]);
+    leads_to_the_acknowledgement(LinkType::ERF, &header);
+}
+
+/// A native acknowledgement: LRH, BTH, AETH, ICRC, VCRC.
+const NATIVE: [u8; 30] = [
+    0x00, 0x02, 0x00, 0x04, 0x00, 0x07, 0x00, 0x01, // LRH
+    0x11, 0x00, 0xff, 0xff, 0x00, 0x87, 0x04, 0x08, 0x00, 0x00, 0x00, 0x05, // BTH
+    0x1f, 0x00, 0x00, 0x01, // AETH
+    0x01, 0x02, 0x03, 0x04, // ICRC
+    0x05, 0x06, // VCRC
+];
+
+#[test]
+fn native_infiniband_goes_by_local_identifiers() {
+    let erf = [&[0, 0, 0, 0, 0, 0, 0, 0, 21, 4, 0, 46, 0, 0, 0, 30][..], &NATIVE].concat();
+    for (link, bytes, at) in [(LinkType::INFINIBAND, &NATIVE[..], 0), (LinkType::ERF, &erf, 16)] {
+        let datagram = read(link, bytes);
+        assert_eq!(datagram.source, Address::Lid(Lid(1)));
+        assert_eq!(datagram.destination, Address::Lid(Lid(4)));
+        assert_eq!(datagram.network, at);
+        let packet = packet(datagram);
+        assert_eq!((packet.wire, packet.at, packet.length), (Wire::InfiniBand, at + 8, 20));
+        assert_eq!(packet.bth.destqp, Qpn(0x87_0408));
+        assert_eq!(packet.payload.length, 0);
+    }
+}
+
+/// A Global Route Header with IPv4-mapped GIDs and `paylen` bytes behind it.
+fn grh(paylen: u16) -> Vec<u8> {
+    let mut grh = vec![0x60, 0, 0, 0];
+    grh.extend(paylen.to_be_bytes());
+    grh.extend([0x1b, 64]);
+    for last in [1, 2] {
+        grh.extend(Ipv4Addr::new(10, 9, 0, last).to_ipv6_mapped().octets());
+    }
+    grh
+}
+
+#[test]
+fn roce_v1_has_a_global_route_header_behind_its_ether_type() {
+    let mut bytes = ACK[..12].to_vec();
+    bytes.extend([0x89, 0x15]);
+    bytes.extend(grh(20));
+    bytes.extend(&NATIVE[8..28]);
+    bytes.extend([0; 9]);
+    let datagram = read(LinkType::ETHERNET, &bytes);
+    assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
+    assert_eq!(datagram.network, 14);
+    let packet = packet(datagram);
+    assert_eq!((packet.wire, packet.at, packet.length), (Wire::RoceV1, 54, 20));
+}
+
+#[test]
+fn a_native_packet_with_a_global_route_header_goes_by_gids() {
+    let mut bytes = NATIVE[..8].to_vec();
+    bytes[1] = 0x03;
+    bytes[5] = 17;
+    bytes.extend(grh(20));
+    bytes.extend(&NATIVE[8..]);
+    let datagram = read(LinkType::INFINIBAND, &bytes);
+    assert_eq!((datagram.source, datagram.network), (address("10.9.0.1"), 0));
+    assert_eq!((packet(datagram).wire, packet(datagram).at), (Wire::InfiniBand, 48));
+}
+
+/// The datagram of [`ACK`] with an IPv6 header, and `extensions` before UDP.
+fn ip6(first: u8, extensions: &[u8]) -> Vec<u8> {
+    let udp = &ip()[20..];
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend(((extensions.len() + udp.len()) as u16).to_be_bytes());
+    bytes.extend([first, 64]);
+    for last in [1, 2] {
+        let address: std::net::Ipv6Addr = format!("fd09::{last}").parse().unwrap();
+        bytes.extend(address.octets());
+    }
+    [&bytes, extensions, udp].concat()
+}
+
+#[test]
+fn ipv6_with_and_without_extension_headers() {
+    let options = [43, 0, 1, 4, 0, 0, 0, 0];
+    let routing = [17, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let whole = [17, 0, 0, 0, 0, 0, 0, 9];
+    for (first, extensions) in [
+        (17, vec![]),
+        (0, [&options[..], &routing].concat()),
+        (44, whole.to_vec()),
+        (60, [17, 0, 1, 4, 0, 0, 0, 0].to_vec()),
+    ] {
+        for link in [LinkType::RAW, LinkType::IPV6] {
+            let bytes = ip6(first, &extensions);
+            let datagram = read(link, &bytes);
+            assert_eq!((datagram.source, datagram.destination), (address("fd09::1"), address("fd09::2")));
+            assert_eq!(packet(datagram).at, 48 + extensions.len());
+        }
+    }
+    let bytes = [&[30, 0, 0, 0][..], &ip6(17, &[])].concat();
+    assert_eq!(packet(read(LinkType::NULL, &bytes)).at, 52);
+}
+
+#[test]
+fn ipv4_options_are_passed() {
+    let mut bytes = ip().to_vec();
+    bytes[0] = 0x46;
+    bytes[3] += 4;
+    bytes.splice(20..20, [1, 1, 1, 0]);
+    assert_eq!(packet(read(LinkType::RAW, &bytes)).at, 32);
+}
+
+#[test]
+fn the_padding_of_a_short_ethernet_frame_is_no_payload() {
+    let mut bytes = ACK.to_vec();
+    bytes.extend([0; 6]);
+    let packet = packet(read(LinkType::ETHERNET, &bytes));
+    assert_eq!((packet.length, packet.payload.length), (20, 0));
+}
+
+#[test]
+fn a_snap_length_changes_no_length() {
+    let mut bytes = ACK.to_vec();
+    bytes[16..18].copy_from_slice(&(48u16 + 1020).to_be_bytes());
+    bytes[38..40].copy_from_slice(&(28u16 + 1020).to_be_bytes());
+    bytes[42] = Opcode::RC_RDMA_READ_RESPONSE_FIRST.0;
+    for captured in [54, 58, 60, 62] {
+        let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
+        let packet = packet(decode(&frame, &mut Unobserved));
+        assert_eq!((packet.length, packet.payload.length, packet.payload.at), (1040, 1020, 58));
+        assert_eq!(packet.payload.bytes.len(), captured.saturating_sub(58));
+        assert_eq!(packet.aeth.is_some(), captured >= 58);
+    }
+    for (captured, at) in [(13, 0), (33, 14), (41, 34)] {
+        let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
+        assert_eq!(decode(&frame, &mut Unobserved).carried, Carried::Other(Reason::Cut { at }));
+    }
+}
+
+#[test]
+fn what_is_not_read_tells_why() {
+    let reason = |link, bytes: &[u8]| match read(link, bytes).carried {
+        Carried::Other(reason) => reason,
+        other => panic!("{other:?}"),
+    };
+    let mut arp = ACK.to_vec();
+    arp[13] = 6;
+    assert_eq!(reason(LinkType::ETHERNET, &arp), Reason::EtherType(EtherType::ARP));
+    assert_eq!(Reason::EtherType(EtherType(0x88e5)).to_string(), "ether type 0x88e5");
+    let mut icmp = ACK.to_vec();
+    icmp[23] = 1;
+    assert_eq!(reason(LinkType::ETHERNET, &icmp), Reason::IpProtocol(IpProtocol::ICMP));
+    assert_eq!(reason(LinkType(147), &ACK), Reason::LinkType(LinkType(147)));
+    let mut version = ACK.to_vec();
+    version[14] = 0x55;
+    assert_eq!(
+        reason(LinkType::ETHERNET, &version),
+        Reason::Malformed { what: Malformed::IpVersion, at: 14 }
+    );
+    let mut length = ACK.to_vec();
+    length[39] = 0x1d;
+    assert_eq!(reason(LinkType::ETHERNET, &length).to_string(), "bad UDP length at byte 38");
+    let flow_control = [0, 0, 0, 0, 0, 0, 0, 0, 25, 4, 0, 24, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(reason(LinkType::ERF, &flow_control), Reason::ErfRecord(ErfType::INFINIBAND_LINK));
+}
+
+#[test]
+fn a_tcp_segment_has_what_its_stream_needs() {
+    let mut bytes = vec![0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
+    bytes.extend([0xa5, 0x38, 0x08, 0x01, 0x82, 0xd6, 0xee, 0x10, 0xde, 0x7f, 0x2e, 0x18]);
+    bytes.extend([0x60, 0x18, 0x00, 0x7e, 0, 0, 0, 0, 1, 1, 1, 0]);
+    bytes.extend(*b"abcdef");
+    bytes.extend([0; 4]);
+    let datagram = read(LinkType::RAW, &bytes);
+    let Carried::Tcp(segment) = datagram.carried else { panic!("{datagram:?}") };
+    assert_eq!((segment.source_port, segment.destination_port), (Port(42296), Port(2049)));
+    assert_eq!(segment.sequence, TcpSequence(0x82d6_ee10));
+    assert_eq!(segment.acknowledgment, TcpSequence(0xde7f_2e18));
+    assert!(segment.flags.ack() && !segment.flags.syn() && !segment.flags.fin() && !segment.flags.rst());
+    assert_eq!(segment.window, 126);
+    assert_eq!(segment.payload, Part { bytes: b"abcdef", length: 6, at: 44 });
+}
+
+#[test]
+fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
+    let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
+    bytes.extend([0; 12]);
+    bytes.extend([0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+    bytes.extend([7; 100]);
+    let frame = cut_frame(LinkType::RAW, &bytes, 70_040);
+    let Carried::Tcp(segment) = decode(&frame, &mut Unobserved).carried else { panic!() };
+    assert_eq!((segment.payload.length, segment.payload.bytes.len()), (70_000, 100));
+}
+
+#[test]
+fn fragments_are_handed_on() {
+    let mut bytes = ip().to_vec();
+    bytes[6..8].copy_from_slice(&0x2003u16.to_be_bytes());
+    let Carried::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    assert_eq!(fragment.protocol, IpProtocol::UDP);
+    assert_eq!(fragment.identification, Identification(0x4dba));
+    assert_eq!((fragment.offset, fragment.more), (24, true));
+    assert_eq!(fragment.payload, Part { bytes: &ip()[20..], length: 28, at: 20 });
+
+    let bytes = ip6(44, &[17, 0, 0x00, 0x18, 0xde, 0xad, 0xbe, 0xef]);
+    let Carried::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    assert_eq!(fragment.identification, Identification(0xdead_beef));
+    assert_eq!((fragment.offset, fragment.more, fragment.payload.at), (24, false, 48));
+
+    let whole = &ip()[20..];
+    let datagram = decode_payload(
+        address("10.9.0.1"),
+        address("10.9.0.2"),
+        IpProtocol::UDP,
+        Part::new(whole, whole.len(), 0),
+        &mut Unobserved,
+    );
+    assert_eq!(packet(datagram).at, 8);
+}
+
+/// What an observer was told: the name of each field with its place and value; groups by their name.
+#[derive(Default)]
+struct Told(Vec<(&'static str, Range<usize>, String)>, Vec<&'static str>);
+
+impl<'a> Observer<'a> for Told {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.0.push((field.name, at..at, String::new()));
+        self.1.push(field.name);
+    }
+
+    fn leave(&mut self, _: usize) {
+        self.1.pop().expect("a group was entered");
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        self.0.push((field.name, bytes, format!("{value:?}")));
+    }
+}
+
+impl Told {
+    fn of(link: LinkType, bytes: &[u8]) -> Self {
+        let mut told = Self::default();
+        decode(&frame(link, bytes), &mut told);
+        assert!(told.1.is_empty(), "groups {:?} were not left", told.1);
+        told
+    }
+
+    #[track_caller]
+    fn find(&self, name: &str) -> (Range<usize>, &str) {
+        let found = self.0.iter().find(|(told, ..)| *told == name);
+        found.map(|(_, range, value)| (range.clone(), &value[..])).unwrap_or_else(|| panic!("no {name}"))
+    }
+}
+
+#[test]
+fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
+    let told = Told::of(LinkType::ETHERNET, &ACK);
+    assert_eq!(told.find("eth.dst"), (0..6, "Ethernet([82, 84, 0, 9, 0, 2])"));
+    assert_eq!(told.find("eth.type"), (12..14, "Enum(2048, Some(\"IPv4\"))"));
+    assert_eq!(told.find("ip.hdr_len"), (14..15, "Unsigned(20)"));
+    assert_eq!(told.find("ip.ttl"), (22..23, "Unsigned(64)"));
+    assert_eq!(told.find("ip.src"), (26..30, "Ipv4(10.9.0.1)"));
+    assert_eq!(told.find("udp.dstport"), (36..38, "Unsigned(4791)"));
+    assert_eq!(told.find("infiniband.bth.opcode"), (42..43, "Enum(17, Some(\"RC Acknowledge\"))"));
+    assert_eq!(told.find("infiniband.bth.destqp"), (47..50, "Unsigned(17)"));
+    assert_eq!(told.find("infiniband.aeth.syndrome"), (54..55, "Enum(31, Some(\"Ack\"))"));
+    assert_eq!(told.find("infiniband.aeth.syndrome.credit_count"), (54..55, "Unsigned(31)"));
+    assert_eq!(told.find("infiniband.invariant.crc"), (58..62, "Unsigned(4253102413)"));
+    let told = Told::of(LinkType::INFINIBAND, &NATIVE);
+    assert_eq!(told.find("infiniband.lrh.pktlen"), (4..6, "Unsigned(7)"));
+    assert_eq!(told.find("infiniband.variant.crc"), (28..30, "Unsigned(1286)"));
+}

@@ -1,0 +1,214 @@
+//! UDP and TCP, and what RoCEv2 puts into UDP.
+
+use super::ip::{IpProtocol, Words};
+use super::{Carried, Malformed, Reason, fabric};
+use crate::address::Port;
+use crate::field::{FlagName, Kind, Observer, Value};
+use crate::frame::Part;
+use crate::header::Fixed;
+use crate::infiniband::Wire;
+
+crate::number! {
+    /// Sequence number of TCP, counted modulo 2^32. RFC 9293 section 3.4.
+    pub struct TcpSequence(u32) as Unsigned;
+}
+
+impl TcpSequence {
+    /// The number `count` bytes later.
+    #[inline]
+    #[must_use]
+    pub const fn add(self, count: u32) -> Self {
+        Self(self.0.wrapping_add(count))
+    }
+
+    /// How many bytes `other` comes after `self`, from -2^31 to 2^31 - 1; negative when it comes before.
+    #[inline]
+    pub const fn distance(self, other: Self) -> i32 {
+        other.0.wrapping_sub(self.0) as i32
+    }
+}
+
+/// Control bits of TCP, 8 bits. RFC 9293 section 3.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TcpFlags(pub u8);
+
+const TCP_FLAGS: &[FlagName] = &[
+    (0x01, "FIN"),
+    (0x02, "SYN"),
+    (0x04, "RST"),
+    (0x08, "PSH"),
+    (0x10, "ACK"),
+    (0x20, "URG"),
+    (0x40, "ECE"),
+    (0x80, "CWR"),
+];
+
+impl TcpFlags {
+    /// The sender has no more to say.
+    pub const fn fin(self) -> bool {
+        self.0 & 0x01 != 0
+    }
+
+    /// The sequence number is the one before the first byte.
+    pub const fn syn(self) -> bool {
+        self.0 & 0x02 != 0
+    }
+
+    /// The connection is broken off.
+    pub const fn rst(self) -> bool {
+        self.0 & 0x04 != 0
+    }
+
+    /// The acknowledgement number counts.
+    pub const fn ack(self) -> bool {
+        self.0 & 0x10 != 0
+    }
+}
+
+impl<'a> Fixed<'a> for TcpFlags {
+    const KIND: Kind = Kind::Flags;
+
+    #[inline(always)]
+    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
+        Self(u8::get::<LENGTH, START, END>(header))
+    }
+
+    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
+        self.0.put::<START, END>(header);
+    }
+
+    fn value(self) -> Value<'a> {
+        Value::Flags(u64::from(self.0), TCP_FLAGS)
+    }
+}
+
+crate::header! {
+    /// UDP. RFC 768.
+    pub struct Udp [8] "udp" {
+        0..16 srcport: Port => "udp.srcport",
+        16..32 dstport: Port => "udp.dstport",
+        /// Length in bytes with this header; 0 in a jumbogram.
+        32..48 length: u16 => "udp.length",
+        48..64 checksum: u16 => "udp.checksum",
+    }
+
+    /// TCP. RFC 9293 section 3.1.
+    pub struct Tcp [20] "tcp" {
+        0..16 srcport: Port => "tcp.srcport",
+        16..32 dstport: Port => "tcp.dstport",
+        32..64 seq: TcpSequence => "tcp.seq_raw",
+        64..96 ack: TcpSequence => "tcp.ack_raw",
+        /// Length of this header with its options.
+        96..100 hdr_len: Words<4> => "tcp.hdr_len",
+        104..112 flags: TcpFlags => "tcp.flags",
+        112..128 window: u16 => "tcp.window_size_value",
+        128..144 checksum: u16 => "tcp.checksum",
+        144..160 urgent_pointer: u16 => "tcp.urgent_pointer",
+    }
+
+    /// The control bits of TCP one by one. RFC 9293 section 3.1.
+    pub struct TcpFlagBits [1] "tcp.flags" {
+        0..1 cwr: bool => "tcp.flags.cwr",
+        1..2 ece: bool => "tcp.flags.ece",
+        2..3 urg: bool => "tcp.flags.urg",
+        3..4 ack: bool => "tcp.flags.ack",
+        4..5 push: bool => "tcp.flags.push",
+        5..6 reset: bool => "tcp.flags.reset",
+        6..7 syn: bool => "tcp.flags.syn",
+        7..8 fin: bool => "tcp.flags.fin",
+    }
+}
+
+/// The byte of a TCP header that holds its control bits.
+const TCP_FLAGS_AT: usize = 13;
+
+/// A segment of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSegment<'a> {
+    /// Who sent it.
+    pub source_port: Port,
+    /// Who gets it.
+    pub destination_port: Port,
+    /// Number of the first byte of the payload, or of the SYN before it.
+    pub sequence: TcpSequence,
+    /// Number of the byte that is expected next in the other direction.
+    pub acknowledgment: TcpSequence,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// Receive window as it stands, not scaled.
+    pub window: u16,
+    /// Bytes of the stream.
+    pub payload: Part<'a>,
+}
+
+/// A datagram of UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpDatagram<'a> {
+    /// Who sent it.
+    pub source_port: Port,
+    /// Who gets it.
+    pub destination_port: Port,
+    /// What it holds.
+    pub payload: Part<'a>,
+}
+
+/// Destination port of RoCEv2. InfiniBand Architecture Specification volume 1, annex A17.
+const ROCE_V2_PORT: Port = Port(4791);
+
+#[inline]
+pub(super) fn decode<'a, O: Observer<'a>>(
+    protocol: IpProtocol,
+    payload: Part<'a>,
+    observer: &mut O,
+) -> Carried<'a> {
+    match protocol {
+        IpProtocol::UDP => udp(payload, observer),
+        IpProtocol::TCP => tcp(payload, observer),
+        other => Carried::Other(Reason::IpProtocol(other)),
+    }
+}
+
+#[inline]
+fn udp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
+    if part.length < Udp::LENGTH {
+        return Carried::malformed(Malformed::UdpLength, part.at);
+    }
+    let Some((header, _)) = Udp::decode(part.bytes, part.at, observer) else {
+        return Carried::cut(part.at);
+    };
+    let length = if header.length == 0 { part.length } else { usize::from(header.length) };
+    if length < Udp::LENGTH || length > part.length {
+        return Carried::malformed(Malformed::UdpLength, part.at + 4);
+    }
+    let payload = part.sized(length).after(Udp::LENGTH);
+    if header.dstport == ROCE_V2_PORT {
+        return fabric::packet(payload, Wire::RoceV2, observer);
+    }
+    Carried::Udp(UdpDatagram { source_port: header.srcport, destination_port: header.dstport, payload })
+}
+
+#[inline]
+fn tcp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
+    if part.length < Tcp::LENGTH {
+        return Carried::malformed(Malformed::TcpHeaderLength, part.at);
+    }
+    let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
+        return Carried::cut(part.at);
+    };
+    if O::WATCHES {
+        TcpFlagBits::decode(part.after(TCP_FLAGS_AT).bytes, part.at + TCP_FLAGS_AT, observer);
+    }
+    let header_length = header.hdr_len.bytes() as usize;
+    if header_length < Tcp::LENGTH || header_length > part.length {
+        return Carried::malformed(Malformed::TcpHeaderLength, part.at + 12);
+    }
+    Carried::Tcp(TcpSegment {
+        source_port: header.srcport,
+        destination_port: header.dstport,
+        sequence: header.seq,
+        acknowledgment: header.ack,
+        flags: header.flags,
+        window: header.window,
+        payload: part.after(header_length),
+    })
+}
