@@ -13,7 +13,7 @@ crate::xdr! { "nfs";
         object: NfsFh3<'a> => "nfs.fhandle",
         new_attributes: Sattr3,
         /// sattrguard3: the ctime that the object must have.
-        guard: Option<Nfstime3> => "nfs.sattrguard3",
+        guard: Option<Nfstime3> => "nfs.ctime",
     }
 
     /// LOOKUP3args. RFC 1813 section 3.3.3.
