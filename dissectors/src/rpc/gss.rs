@@ -260,4 +260,19 @@ mod tests {
         let result = Protected::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut Unobserved);
         assert_eq!(result.unwrap_err(), Error::Short { at: 4, needed: 4 });
     }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            bytes: Vec<u8>, length: u16, inner in 0u32..64, position: u8, chunk: u32,
+        ) {
+            let bytes = [&inner.to_be_bytes()[..], &bytes].concat();
+            let chunks = [ChunkItem { position: Some(position.into()), length: chunk, bytes: None }];
+            let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
+            if let Ok(mut protected) = Protected::open(&mut cursor, &mut Unobserved) {
+                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved);
+                let _ = Checksum::read(&mut cursor, &mut Unobserved);
+            }
+        }
+    }
 }

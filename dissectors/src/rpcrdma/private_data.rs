@@ -111,4 +111,12 @@ mod tests {
         assert_eq!(PrivateData::DEFAULT.send_threshold(), 1024);
         assert_eq!(PrivateData::DEFAULT.receive_threshold(), 1024);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(before: Vec<u8>, after: Vec<u8>) {
+            let bytes = [&before[..], &BYTES[..4], &after].concat();
+            let _ = find(&bytes);
+        }
+    }
 }

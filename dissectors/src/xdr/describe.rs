@@ -240,7 +240,7 @@ macro_rules! xdr {
     (@field $group:literal $field:ident [$filter:expr] $type:ty, $doc:expr) => {
         $crate::field::Field {
             name: $filter,
-            label: stringify!($field),
+            label: $crate::field::label(stringify!($field)),
             kind: <$type as $crate::xdr::Xdr>::KIND,
             doc: $doc,
         }

@@ -1,0 +1,584 @@
+//! Each procedure's arguments and results, laid out by hand from RFC 1813 section 3.3.
+
+use super::*;
+use crate::field::{Field, Observer, Unobserved, Value};
+use crate::nfs::Status;
+use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Error, Opaque, Text};
+use std::ops::Range;
+
+/// What XDR lays out: numbers in four bytes or eight, fixed opaque data, text after its length and with its fill.
+trait Layout {
+    fn bytes(&self) -> Vec<u8>;
+}
+impl Layout for i32 {
+    fn bytes(&self) -> Vec<u8> {
+        self.to_be_bytes().into()
+    }
+}
+impl Layout for u64 {
+    fn bytes(&self) -> Vec<u8> {
+        self.to_be_bytes().into()
+    }
+}
+impl Layout for [u8; 8] {
+    fn bytes(&self) -> Vec<u8> {
+        self.into()
+    }
+}
+impl Layout for &str {
+    fn bytes(&self) -> Vec<u8> {
+        let fill = [0; 3];
+        let fill = &fill[..(4 - self.len() % 4) % 4];
+        [&(self.len() as u32).to_be_bytes(), self.as_bytes(), fill].concat()
+    }
+}
+impl Layout for Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
+        self.clone()
+    }
+}
+
+macro_rules! lay_out {
+    ($($part:expr),* $(,)?) => { [$(Layout::bytes(&$part)),*].concat() };
+}
+
+const FH: NfsFh3<'static> = Opaque(b"handle7");
+const VERF: Verifier3 = *b"verifier";
+
+/// fattr3 of a file, and the same decoded.
+fn fattr() -> Vec<u8> {
+    lay_out![1, 0o4644, 2, 1000, 100, 42u64, 4096u64, 8, 9, 0xfd00u64, 128u64, 1, 2, 3, 4, 5, 6]
+}
+const FATTR: Fattr3 = Fattr3 {
+    r#type: Ftype3::NF3REG,
+    mode: Mode3(0o4644),
+    nlink: 2,
+    uid: 1000,
+    gid: 100,
+    size: 42,
+    used: 4096,
+    rdev: Specdata3 { specdata1: 8, specdata2: 9 },
+    fsid: 0xfd00,
+    fileid: 128,
+    atime: Nfstime3 { seconds: 1, nseconds: 2 },
+    mtime: Nfstime3 { seconds: 3, nseconds: 4 },
+    ctime: Nfstime3 { seconds: 5, nseconds: 6 },
+};
+
+/// wcc_data with attributes before and after, and the same decoded.
+fn wcc() -> Vec<u8> {
+    lay_out![1, 40u64, 3, 4, 5, 6, 1, fattr()]
+}
+const WCC: WccData = WccData {
+    before: Some(WccAttr { size: 40, mtime: FATTR.mtime, ctime: FATTR.ctime }),
+    after: Some(FATTR),
+};
+
+/// sattr3 that sets each attribute, and the same decoded.
+fn sattr() -> Vec<u8> {
+    lay_out![1, 0o755, 1, 1000, 1, 100, 1, 30_000u64, 1, 2, 7, 8]
+}
+const SATTR: Sattr3 = Sattr3 {
+    mode: Some(Mode3(0o755)),
+    uid: Some(1000),
+    gid: Some(100),
+    size: Some(30_000),
+    atime: SetTime::Server,
+    mtime: SetTime::Client(Nfstime3 { seconds: 7, nseconds: 8 }),
+};
+const UNCHANGED: Sattr3 = Sattr3 {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    atime: SetTime::DontChange,
+    mtime: SetTime::DontChange,
+};
+
+const WHERE: Diropargs3<'static> = Diropargs3 { dir: FH, name: Text(b"file") };
+
+/// Watches that what is entered is left, and that values come in the order of the bytes.
+#[derive(Default)]
+struct InOrder {
+    depth: usize,
+    end: usize,
+    names: Vec<&'static str>,
+}
+
+impl<'a> Observer<'a> for InOrder {
+    fn enter(&mut self, _: &'static Field, at: usize) {
+        assert!(at >= self.end);
+        self.depth += 1;
+    }
+    fn leave(&mut self, at: usize) {
+        assert!(at >= self.end);
+        self.depth -= 1;
+    }
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+        assert!(bytes.start >= self.end && bytes.end >= bytes.start, "{}", field.name);
+        self.end = bytes.end;
+        self.names.push(field.name);
+    }
+}
+
+macro_rules! holds {
+    ($check:ident, $bodies:ident) => {
+        /// Holds the bytes to decode to their end, to what is expected, and to be encoded again; and any beginning
+        /// of them to be told as cut.
+        #[track_caller]
+        fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies<'_>) {
+            let mut cursor = Cursor::new(bytes);
+            let mut observer = InOrder::default();
+            let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
+            assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
+            assert_eq!(decoded.number(), procedure);
+            for body in [&decoded, expected] {
+                let mut encoder = Encoder::new();
+                body.encode(&mut encoder);
+                assert_eq!(encoder.bytes(), bytes);
+            }
+            for end in 0..bytes.len() {
+                let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
+                let error = $bodies::decode(procedure, &mut cursor, &mut Unobserved).unwrap_err();
+                assert_eq!(error, Error::Cut { at: end });
+                assert!(
+                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut Unobserved).is_err()
+                );
+            }
+        }
+    };
+}
+holds!(arguments, Args);
+holds!(results, Results);
+
+#[test]
+fn rfc1813_section_3_3_0_null_has_neither_arguments_nor_results() {
+    arguments(Procedure::NULL, &[], &Args::NULL(Void));
+    results(Procedure::NULL, &[], &Results::NULL(Void));
+    assert_eq!(Results::NULL(Void).status(), None);
+}
+
+#[test]
+fn rfc1813_section_3_3_1_getattr() {
+    arguments(Procedure::GETATTR, &lay_out!["handle7"], &Args::GETATTR(GetattrArgs { object: FH }));
+    let ok = GetattrOk { obj_attributes: FATTR };
+    results(Procedure::GETATTR, &lay_out![0, fattr()], &Results::GETATTR(Outcome::Ok(ok)));
+    let stale = Outcome::Fail(Nfsstat3::NFS3ERR_STALE, Void);
+    results(Procedure::GETATTR, &lay_out![70], &Results::GETATTR(stale));
+}
+
+#[test]
+fn rfc1813_section_3_3_2_setattr_sets_what_set_it_says_and_may_be_guarded() {
+    let all = SetattrArgs { object: FH, new_attributes: SATTR, guard: Some(FATTR.ctime) };
+    arguments(Procedure::SETATTR, &lay_out!["handle7", sattr(), 1, 5, 6], &Args::SETATTR(all));
+    let nothing = SetattrArgs { object: FH, new_attributes: UNCHANGED, guard: None };
+    arguments(Procedure::SETATTR, &lay_out!["handle7", 0, 0, 0, 0, 0, 0, 0], &Args::SETATTR(nothing));
+
+    let ok = Outcome::Ok(ObjWcc { obj_wcc: WCC });
+    results(Procedure::SETATTR, &lay_out![0, wcc()], &Results::SETATTR(ok));
+    let obj_wcc = WccData { before: None, after: None };
+    let not_sync = Outcome::Fail(Nfsstat3::NFS3ERR_NOT_SYNC, ObjWcc { obj_wcc });
+    results(Procedure::SETATTR, &lay_out![10002, 0, 0], &Results::SETATTR(not_sync));
+}
+
+#[test]
+fn rfc1813_section_2_6_a_time_is_set_in_one_of_three_ways() {
+    let bytes = lay_out!["handle7", 0, 0, 0, 0, 3];
+    let result = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut Unobserved);
+    assert_eq!(result, Err(Error::Invalid { at: 28, what: "TimeHow", value: 3 }));
+}
+
+#[test]
+fn rfc1813_section_3_3_3_lookup() {
+    arguments(Procedure::LOOKUP, &lay_out!["handle7", "file"], &Args::LOOKUP(LookupArgs { what: WHERE }));
+    let ok = LookupOk { object: FH, obj_attributes: Some(FATTR), dir_attributes: None };
+    results(Procedure::LOOKUP, &lay_out![0, "handle7", 1, fattr(), 0], &Results::LOOKUP(Outcome::Ok(ok)));
+    let noent = Outcome::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes { dir_attributes: Some(FATTR) });
+    results(Procedure::LOOKUP, &lay_out![2, 1, fattr()], &Results::LOOKUP(noent));
+}
+
+#[test]
+fn rfc1813_section_3_3_4_access() {
+    let access = Access3(0x1f);
+    assert!(access.contains(Access3::ACCESS3_DELETE) && !access.contains(Access3::ACCESS3_EXECUTE));
+    arguments(
+        Procedure::ACCESS,
+        &lay_out!["handle7", 0x1f],
+        &Args::ACCESS(AccessArgs { object: FH, access }),
+    );
+    let ok = AccessOk { obj_attributes: Some(FATTR), access };
+    results(Procedure::ACCESS, &lay_out![0, 1, fattr(), 0x1f], &Results::ACCESS(Outcome::Ok(ok)));
+    let stale = Outcome::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes { obj_attributes: None });
+    results(Procedure::ACCESS, &lay_out![70, 0], &Results::ACCESS(stale));
+}
+
+#[test]
+fn rfc1813_section_3_3_5_readlink() {
+    arguments(Procedure::READLINK, &lay_out!["handle7"], &Args::READLINK(ReadlinkArgs { symlink: FH }));
+    let ok = ReadlinkOk { symlink_attributes: None, data: DdpText::Inline(b"../to") };
+    results(Procedure::READLINK, &lay_out![0, 0, "../to"], &Results::READLINK(Outcome::Ok(ok)));
+    let inval = Outcome::Fail(Nfsstat3::NFS3ERR_INVAL, SymlinkAttributes { symlink_attributes: Some(FATTR) });
+    results(Procedure::READLINK, &lay_out![22, 1, fattr()], &Results::READLINK(inval));
+}
+
+#[test]
+fn rfc1813_section_3_3_6_read() {
+    let args = ReadArgs { file: FH, offset: 1 << 40, count: 4096 };
+    arguments(Procedure::READ, &lay_out!["handle7", 1u64 << 40, 4096], &Args::READ(args));
+    let ok = ReadOk { file_attributes: Some(FATTR), count: 5, eof: true, data: Ddp::Inline(b"hello") };
+    results(Procedure::READ, &lay_out![0, 1, fattr(), 5, 1, "hello"], &Results::READ(Outcome::Ok(ok)));
+    let isdir = Outcome::Fail(Nfsstat3::NFS3ERR_ISDIR, FileAttributes { file_attributes: None });
+    results(Procedure::READ, &lay_out![21, 0], &Results::READ(isdir));
+}
+
+#[test]
+fn rfc1813_section_3_3_7_write() {
+    let (count, stable) = (5, StableHow::DATA_SYNC);
+    let args = WriteArgs { file: FH, offset: 3, count, stable, data: Ddp::Inline(b"hello") };
+    arguments(Procedure::WRITE, &lay_out!["handle7", 3u64, 5, 1, "hello"], &Args::WRITE(args));
+    let ok = WriteOk { file_wcc: WCC, count, committed: StableHow::FILE_SYNC, verf: VERF };
+    results(Procedure::WRITE, &lay_out![0, wcc(), 5, 2, VERF], &Results::WRITE(Outcome::Ok(ok)));
+    let nospc = Outcome::Fail(Nfsstat3::NFS3ERR_NOSPC, FileWcc { file_wcc: WCC });
+    results(Procedure::WRITE, &lay_out![28, wcc()], &Results::WRITE(nospc));
+}
+
+#[test]
+fn rfc1813_section_3_3_8_create_in_three_modes() {
+    let create = |how| Args::CREATE(CreateArgs { r#where: WHERE, how });
+    let unchecked = lay_out!["handle7", "file", 0, sattr()];
+    arguments(Procedure::CREATE, &unchecked, &create(Createhow3::Unchecked(SATTR)));
+    let guarded = lay_out!["handle7", "file", 1, sattr()];
+    arguments(Procedure::CREATE, &guarded, &create(Createhow3::Guarded(SATTR)));
+    let exclusive = lay_out!["handle7", "file", 2, VERF];
+    arguments(Procedure::CREATE, &exclusive, &create(Createhow3::Exclusive(Createverf3 { verf: VERF })));
+}
+
+/// CREATE, MKDIR, SYMLINK and MKNOD answer in one form.
+#[test]
+fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them()
+ {
+    type Creating<'a> = fn(Outcome<Nfsstat3, Created<'a>, DirWcc>) -> Results<'a>;
+    let procedures: [(Procedure, Creating<'_>); 4] = [
+        (Procedure::CREATE, Results::CREATE),
+        (Procedure::MKDIR, Results::MKDIR),
+        (Procedure::SYMLINK, Results::SYMLINK),
+        (Procedure::MKNOD, Results::MKNOD),
+    ];
+    for (procedure, body) in procedures {
+        let given = Created { obj: Some(FH), obj_attributes: Some(FATTR), dir_wcc: WCC };
+        results(procedure, &lay_out![0, 1, "handle7", 1, fattr(), wcc()], &body(Outcome::Ok(given)));
+        let bare = Created { obj: None, obj_attributes: None, dir_wcc: WCC };
+        results(procedure, &lay_out![0, 0, 0, wcc()], &body(Outcome::Ok(bare)));
+        let exist = Outcome::Fail(Nfsstat3::NFS3ERR_EXIST, DirWcc { dir_wcc: WCC });
+        results(procedure, &lay_out![17, wcc()], &body(exist));
+    }
+}
+
+#[test]
+fn rfc1813_section_3_3_9_mkdir() {
+    let args = MkdirArgs { r#where: WHERE, attributes: SATTR };
+    arguments(Procedure::MKDIR, &lay_out!["handle7", "file", sattr()], &Args::MKDIR(args));
+}
+
+#[test]
+fn rfc1813_section_3_3_10_symlink() {
+    let symlink = Symlinkdata3 { symlink_attributes: SATTR, symlink_data: DdpText::Inline(b"../to") };
+    let args = SymlinkArgs { r#where: WHERE, symlink };
+    arguments(Procedure::SYMLINK, &lay_out!["handle7", "file", sattr(), "../to"], &Args::SYMLINK(args));
+}
+
+#[test]
+fn rfc1813_section_3_3_11_mknod_by_type() {
+    let mknod = |what| Args::MKNOD(MknodArgs { r#where: WHERE, what });
+    let device = || Devicedata3 { dev_attributes: SATTR, spec: Specdata3 { specdata1: 8, specdata2: 1 } };
+    let bytes = |ftype: i32| lay_out!["handle7", "file", ftype, sattr(), 8, 1];
+    arguments(Procedure::MKNOD, &bytes(4), &mknod(Mknoddata3::Chr(device())));
+    arguments(Procedure::MKNOD, &bytes(3), &mknod(Mknoddata3::Blk(device())));
+    let bytes = |ftype: i32| lay_out!["handle7", "file", ftype, sattr()];
+    arguments(Procedure::MKNOD, &bytes(6), &mknod(Mknoddata3::Sock(SATTR)));
+    arguments(Procedure::MKNOD, &bytes(7), &mknod(Mknoddata3::Fifo(SATTR)));
+    let regular = lay_out!["handle7", "file", 1];
+    arguments(Procedure::MKNOD, &regular, &mknod(Mknoddata3::Other(Ftype3::NF3REG)));
+}
+
+#[test]
+fn rfc1813_sections_3_3_12_and_3_3_13_remove_and_rmdir() {
+    let bytes = lay_out!["handle7", "file"];
+    arguments(Procedure::REMOVE, &bytes, &Args::REMOVE(RemoveArgs { object: WHERE }));
+    arguments(Procedure::RMDIR, &bytes, &Args::RMDIR(RemoveArgs { object: WHERE }));
+    let ok = || Outcome::Ok(DirWcc { dir_wcc: WCC });
+    results(Procedure::REMOVE, &lay_out![0, wcc()], &Results::REMOVE(ok()));
+    results(Procedure::RMDIR, &lay_out![0, wcc()], &Results::RMDIR(ok()));
+    let notempty = Outcome::Fail(Nfsstat3::NFS3ERR_NOTEMPTY, DirWcc { dir_wcc: WCC });
+    results(Procedure::RMDIR, &lay_out![66, wcc()], &Results::RMDIR(notempty));
+}
+
+#[test]
+fn rfc1813_section_3_3_14_rename() {
+    let args = RenameArgs { from: WHERE, to: Diropargs3 { dir: Opaque(b"there"), name: Text(b"b") } };
+    arguments(Procedure::RENAME, &lay_out!["handle7", "file", "there", "b"], &Args::RENAME(args));
+    let wccs = || RenameWcc { fromdir_wcc: WCC, todir_wcc: WccData { before: None, after: Some(FATTR) } };
+    let bytes = |status: i32| lay_out![status, wcc(), 0, 1, fattr()];
+    results(Procedure::RENAME, &bytes(0), &Results::RENAME(Outcome::Ok(wccs())));
+    let xdev = Outcome::Fail(Nfsstat3::NFS3ERR_XDEV, wccs());
+    results(Procedure::RENAME, &bytes(18), &Results::RENAME(xdev));
+}
+
+#[test]
+fn rfc1813_section_3_3_15_link() {
+    let args = LinkArgs { file: Opaque(b"f"), link: WHERE };
+    arguments(Procedure::LINK, &lay_out!["f", "handle7", "file"], &Args::LINK(args));
+    let linked = || Linked { file_attributes: Some(FATTR), linkdir_wcc: WCC };
+    results(Procedure::LINK, &lay_out![0, 1, fattr(), wcc()], &Results::LINK(Outcome::Ok(linked())));
+    let mlink = Outcome::Fail(Nfsstat3::NFS3ERR_MLINK, linked());
+    results(Procedure::LINK, &lay_out![31, 1, fattr(), wcc()], &Results::LINK(mlink));
+}
+
+#[test]
+fn rfc1813_section_3_3_16_readdir_chains_its_entries() {
+    let args = ReaddirArgs { dir: FH, cookie: 10, cookieverf: VERF, count: 512 };
+    arguments(Procedure::READDIR, &lay_out!["handle7", 10u64, VERF, 512], &Args::READDIR(args));
+
+    let entries = [
+        Entry3 { fileid: 128, name: Text(b"."), cookie: 10 },
+        Entry3 { fileid: 200, name: Text(b"sub"), cookie: 1 << 33 },
+    ];
+    let reply = Dirlist3 { entries: Chain::from(&entries[..]), eof: true };
+    let ok = ReaddirOk { dir_attributes: None, cookieverf: VERF, reply };
+    let bytes = lay_out![0, 0, VERF, 1, 128u64, ".", 10u64, 1, 200u64, "sub", 1u64 << 33, 0, 1];
+    results(Procedure::READDIR, &bytes, &Results::READDIR(Outcome::Ok(ok)));
+
+    let empty = Dirlist3 { entries: Chain::default(), eof: false };
+    let ok = ReaddirOk { dir_attributes: Some(FATTR), cookieverf: VERF, reply: empty };
+    results(Procedure::READDIR, &lay_out![0, 1, fattr(), VERF, 0, 0], &Results::READDIR(Outcome::Ok(ok)));
+    let bad = Outcome::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes { dir_attributes: None });
+    results(Procedure::READDIR, &lay_out![10003, 0], &Results::READDIR(bad));
+}
+
+#[test]
+fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() {
+    let args = ReaddirplusArgs { dir: FH, cookie: 0, cookieverf: [0; 8], dircount: 512, maxcount: 8192 };
+    let bytes = lay_out!["handle7", 0u64, [0; 8], 512, 8192];
+    arguments(Procedure::READDIRPLUS, &bytes, &Args::READDIRPLUS(args));
+
+    let entry = |name, name_attributes, name_handle| Entryplus3 {
+        fileid: 128,
+        name: Text(name),
+        cookie: 10,
+        name_attributes,
+        name_handle,
+    };
+    let entries =
+        [entry(b"file", Some(FATTR), Some(FH)), entry(b"bare", None, None), entry(b"half", None, Some(FH))];
+    let reply = Dirlistplus3 { entries: Chain::from(&entries[..]), eof: true };
+    let ok = ReaddirplusOk { dir_attributes: Some(FATTR), cookieverf: VERF, reply };
+    let bytes = lay_out![
+        lay_out![0, 1, fattr(), VERF],
+        lay_out![1, 128u64, "file", 10u64, 1, fattr(), 1, "handle7"],
+        lay_out![1, 128u64, "bare", 10u64, 0, 0],
+        lay_out![1, 128u64, "half", 10u64, 0, 1, "handle7"],
+        0,
+        1,
+    ];
+    results(Procedure::READDIRPLUS, &bytes, &Results::READDIRPLUS(Outcome::Ok(ok)));
+    let notsupp = Outcome::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes { dir_attributes: None });
+    results(Procedure::READDIRPLUS, &lay_out![10004, 0], &Results::READDIRPLUS(notsupp));
+}
+
+#[test]
+fn rfc1813_section_3_3_18_fsstat() {
+    arguments(Procedure::FSSTAT, &lay_out!["handle7"], &Args::FSSTAT(FsrootArgs { fsroot: FH }));
+    let ok = FsstatOk {
+        obj_attributes: None,
+        tbytes: 6,
+        fbytes: 5,
+        abytes: 4,
+        tfiles: 3,
+        ffiles: 2,
+        afiles: 1,
+        invarsec: 60,
+    };
+    let bytes = lay_out![0, 0, 6u64, 5u64, 4u64, 3u64, 2u64, 1u64, 60];
+    results(Procedure::FSSTAT, &bytes, &Results::FSSTAT(Outcome::Ok(ok)));
+    let io = Outcome::Fail(Nfsstat3::NFS3ERR_IO, ObjAttributes { obj_attributes: None });
+    results(Procedure::FSSTAT, &lay_out![5, 0], &Results::FSSTAT(io));
+}
+
+#[test]
+fn rfc1813_section_3_3_19_fsinfo() {
+    arguments(Procedure::FSINFO, &lay_out!["handle7"], &Args::FSINFO(FsrootArgs { fsroot: FH }));
+    let ok = FsinfoOk {
+        obj_attributes: Some(FATTR),
+        rtmax: 1,
+        rtpref: 2,
+        rtmult: 3,
+        wtmax: 4,
+        wtpref: 5,
+        wtmult: 6,
+        dtpref: 7,
+        maxfilesize: u64::MAX,
+        time_delta: Nfstime3 { seconds: 0, nseconds: 1 },
+        properties: Fsf3(0x1b),
+    };
+    assert!(ok.properties.contains(Fsf3::FSF3_HOMOGENEOUS));
+    let bytes = lay_out![0, 1, fattr(), 1, 2, 3, 4, 5, 6, 7, u64::MAX, 0, 1, 0x1b];
+    results(Procedure::FSINFO, &bytes, &Results::FSINFO(Outcome::Ok(ok)));
+    let fault = Outcome::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes { obj_attributes: None });
+    results(Procedure::FSINFO, &lay_out![10006, 0], &Results::FSINFO(fault));
+}
+
+#[test]
+fn rfc1813_section_3_3_20_pathconf() {
+    arguments(Procedure::PATHCONF, &lay_out!["handle7"], &Args::PATHCONF(PathconfArgs { object: FH }));
+    let ok = PathconfOk {
+        obj_attributes: None,
+        linkmax: 255,
+        name_max: 250,
+        no_trunc: false,
+        chown_restricted: true,
+        case_insensitive: false,
+        case_preserving: true,
+    };
+    let bytes = lay_out![0, 0, 255, 250, 0, 1, 0, 1];
+    results(Procedure::PATHCONF, &bytes, &Results::PATHCONF(Outcome::Ok(ok)));
+    let bad = Outcome::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes { obj_attributes: Some(FATTR) });
+    results(Procedure::PATHCONF, &lay_out![10001, 1, fattr()], &Results::PATHCONF(bad));
+}
+
+#[test]
+fn rfc1813_section_3_3_21_commit() {
+    let args = CommitArgs { file: FH, offset: 0, count: 0 };
+    arguments(Procedure::COMMIT, &lay_out!["handle7", 0u64, 0], &Args::COMMIT(args));
+    let ok = CommitOk { file_wcc: WCC, verf: VERF };
+    results(Procedure::COMMIT, &lay_out![0, wcc(), VERF], &Results::COMMIT(Outcome::Ok(ok)));
+    let io = Outcome::Fail(Nfsstat3::NFS3ERR_IO, FileWcc { file_wcc: WCC });
+    results(Procedure::COMMIT, &lay_out![5, wcc()], &Results::COMMIT(io));
+}
+
+#[test]
+fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() {
+    let bytes = lay_out![12_345];
+    let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+    assert_eq!(decoded.status().unwrap().to_string(), "12345");
+    assert_eq!(Nfsstat3::NFS3ERR_JUKEBOX.to_string(), "NFS3ERR_JUKEBOX");
+    assert_eq!(Nfsstat3::OK, Nfsstat3::NFS3_OK);
+}
+
+#[test]
+fn rfc1813_section_2_4_a_filehandle_has_at_most_64_bytes() {
+    let bytes = lay_out!["x".repeat(65).as_str()];
+    let result = Args::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut Unobserved);
+    assert_eq!(result, Err(Error::TooLong { at: 0, length: 65, bound: 64 }));
+}
+
+#[test]
+fn rfc1813_section_3_there_are_22_procedures() {
+    assert_eq!(Procedure::ALL, (0..22).map(Procedure).collect::<Vec<_>>());
+    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut Unobserved);
+    assert_eq!(result, Err(Error::Unknown { at: 0, what: "Procedure", number: 22 }));
+}
+
+/// Encodes a reduced body; gives its bytes, and Position and length of what is left out.
+fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
+    let mut encoder = Encoder::new();
+    encode(&mut encoder);
+    let (bytes, splices) = encoder.finish();
+    (bytes, splices.iter().map(|splice| (splice.position, splice.length)).collect())
+}
+
+#[test]
+fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_position() {
+    let bytes = lay_out!["handle7", 0u64, 8192, 0, 8192];
+    let position = bytes.len() as u32;
+    let chunks = [ChunkItem { position: Some(position), length: 8192, bytes: None }];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut Unobserved).unwrap();
+    let Args::WRITE(args) = &decoded else { panic!() };
+    assert_eq!((args.count, args.data), (8192, Ddp::Chunk { length: 8192, bytes: None }));
+    assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 8192));
+    let expected = (bytes.clone(), vec![(position as usize, 8192)]);
+    assert_eq!(reduce(|encoder| decoded.encode(encoder)), expected);
+}
+
+#[test]
+fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
+    let bytes = lay_out![0, 1, fattr(), 2001, 0, 2001];
+    let data = [7; 2001];
+    let chunks = [ChunkItem { position: None, length: 2001, bytes: Some(&data) }];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+    let Results::READ(Outcome::Ok(ok)) = &decoded else { panic!() };
+    assert_eq!((ok.eof, ok.data.length(), ok.data.bytes()), (false, 2001, Some(&data[..])));
+    assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 2004));
+    let expected = (bytes.clone(), vec![(bytes.len(), 2001)]);
+    assert_eq!(reduce(|encoder| decoded.encode(encoder)), expected);
+}
+
+#[test]
+fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
+    let position = lay_out!["handle7", "file", sattr(), 5].len() as u32;
+    let chunks = [ChunkItem { position: Some(position), length: 5, bytes: Some(b"../to") }];
+    let bytes = lay_out!["handle7", "file", sattr(), 5];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut Unobserved).unwrap();
+    let Args::SYMLINK(args) = &decoded else { panic!() };
+    assert_eq!(args.symlink.symlink_data.bytes(), Some(&b"../to"[..]));
+    assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(position as usize, 5)]));
+
+    let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"../to") }];
+    let bytes = lay_out![0, 0, 5];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut Unobserved).unwrap();
+    let Results::READLINK(Outcome::Ok(ok)) = &decoded else { panic!() };
+    assert_eq!(ok.data.bytes(), Some(&b"../to"[..]));
+    assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(12, 5)]));
+
+    let texts = |has: fn(Procedure) -> bool| Procedure::ALL.iter().filter(|p| has(**p)).count();
+    assert!(Procedure::SYMLINK.has_text_in_arguments() && Procedure::READLINK.has_text_in_results());
+    assert_eq!((texts(Procedure::has_text_in_arguments), texts(Procedure::has_text_in_results)), (1, 1));
+}
+
+#[test]
+fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
+    let bytes = lay_out!["handle7", 4];
+    let chunks = [ChunkItem { position: Some(16), length: 4, bytes: None }];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut Unobserved);
+    assert_eq!(result, Err(Error::NotEligible { at: 12 }));
+}
+
+#[test]
+fn fields_have_the_names_that_wireshark_gives_them() {
+    let bytes = lay_out!["handle7", 3u64, 5, 1, "hello"];
+    let mut observer = InOrder::default();
+    Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
+    let expected = ["nfs.fhandle", "nfs.offset3", "nfs.count3", "nfs.write.stable", "nfs.data"];
+    assert_eq!(observer.names, expected);
+    assert_eq!(Fattr3::FIELDS[0].label, "type");
+}
+
+proptest::proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(procedure in 0u32..24, bytes: Vec<u8>, length: u16, position: u8) {
+        let chunks = [ChunkItem { position: Some(position.into()), length: length.into(), bytes: None }];
+        let procedure = Procedure(procedure);
+        let cursor = Cursor::new(&bytes).with_length(length.into());
+        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut InOrder::default());
+        let _ = Results::decode(procedure, &mut { cursor }, &mut InOrder::default());
+    }
+
+    #[test]
+    fn arbitrary_words_that_decode_encode_to_themselves(
+        procedure in 0u32..22, words in proptest::collection::vec(0u32..3, 0..60),
+    ) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let mut cursor = Cursor::new(&bytes);
+        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut Unobserved) {
+            let mut encoder = Encoder::new();
+            decoded.encode(&mut encoder);
+            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut Unobserved);
+            proptest::prop_assert_eq!(again, Ok(decoded));
+            proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
+        }
+    }
+}
