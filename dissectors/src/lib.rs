@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod field;
+pub mod flow;
 pub mod frame;
 pub mod header;
 pub mod infiniband;

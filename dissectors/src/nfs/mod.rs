@@ -5,3 +5,8 @@ mod outcome;
 pub mod v3;
 
 pub use outcome::{Outcome, Status};
+
+/// x
+pub fn moves_text(_: crate::rpc::Program, _: u32, _: u32, _: crate::xdr::Cursor<'_>) -> bool {
+    false
+}

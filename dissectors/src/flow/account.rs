@@ -1,0 +1,95 @@
+//! What is not in any Transaction, counted: nothing is left out silently.
+
+use super::Meaning;
+
+macro_rules! counted {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $key:literal,)* }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[doc = $variant_doc])+ $variant,)* }
+
+        impl $name {
+            /// Every one of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its name in output.
+            pub const fn key(self) -> &'static str {
+                match self { $(Self::$variant => $key,)* }
+            }
+        }
+    };
+}
+counted! {
+    /// Why a frame on an RDMA or RPC flow gave no meaning.
+    Undecoded {
+        /// Its headers contradict each other, or the frame ends before they do.
+        Malformed = "malformed",
+        /// A message on a connection that does not carry RPC-over-RDMA.
+        NotRpcRdma = "not_rpc_over_rdma",
+        /// A message on a connection that carries RPC-over-RDMA, but with a header that is none.
+        MalformedHeader = "malformed_rpc_over_rdma",
+        /// A part of a message whose other parts were not seen.
+        MessagePart = "message_part",
+        /// A part of an RDMA Write whose first packet, which has the address, was not seen.
+        WriteWithoutFirst = "write_without_first",
+        /// An RDMA Write to memory that no known Call advertised.
+        WriteToUnknownMemory = "write_to_unknown_memory",
+        /// An RDMA Read of memory that no known Call advertised.
+        ReadOfUnknownMemory = "read_of_unknown_memory",
+        /// An RDMA Read response whose request was not seen.
+        ReadWithoutRequest = "read_response_without_request",
+        /// A copy of a message whose Transaction was given out already.
+        LateCopy = "late_copy",
+        /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
+        Management = "management",
+        /// A transport service of InfiniBand that NFS does not use.
+        OtherService = "other_rdma_service",
+    }
+}
+counted! {
+    /// What was dropped because a bound was reached.
+    GivenUp {
+        /// A connection, the one that was silent longest.
+        Connection = "connections",
+        /// A Transaction that waited for its Reply, the oldest.
+        OpenTransaction = "transactions",
+        /// The bytes of a chunk that a view would have looked into.
+        KeptChunk = "kept_chunks",
+        /// A set-up of a connection that was never answered.
+        SetUp = "connection_requests",
+        /// An IP datagram in fragments.
+        Fragments = "ip_fragments",
+    }
+}
+
+/// The counts.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    undecoded: [u64; Undecoded::ALL.len()],
+    given_up: [u64; GivenUp::ALL.len()],
+    /// Bytes of chunks that are kept at this moment.
+    pub(super) kept_bytes: u64,
+}
+
+impl Account {
+    /// Counts a frame.
+    pub(super) fn undecoded(&mut self, reason: Undecoded) -> Meaning {
+        self.undecoded[reason as usize] += 1;
+        Meaning::Undecoded(reason)
+    }
+
+    /// Counts what was given up.
+    pub(super) fn gave_up(&mut self, what: GivenUp) {
+        self.given_up[what as usize] += 1;
+    }
+
+    /// The frames that gave no meaning, by reason.
+    pub fn undecoded_counts(&self) -> impl Iterator<Item = (Undecoded, u64)> + '_ {
+        Undecoded::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
+    }
+
+    /// What was dropped, by kind.
+    pub fn given_up_counts(&self) -> impl Iterator<Item = (GivenUp, u64)> + '_ {
+        GivenUp::ALL.iter().copied().zip(self.given_up).filter(|(_, count)| *count > 0)
+    }
+}

@@ -1,0 +1,240 @@
+//! The chunks that a Call advertised, and what RDMA moved through them.
+
+use std::ops::Range;
+
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{Data, Handle};
+
+use super::coverage::Coverage;
+
+/// What a chunk is for (RFC 8166 section 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChunkKind {
+    /// The Responder fetches a data item, or at Position zero the whole Call, with RDMA Read.
+    Read,
+    /// The Responder places a data item with RDMA Write.
+    Write,
+    /// The Responder places the whole Reply with RDMA Write.
+    Reply,
+}
+
+/// A range of the Requester's memory, and what was moved in or out of it.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    /// Names the memory.
+    pub handle: Handle,
+    /// Where the range begins.
+    pub offset: u64,
+    /// Length in bytes, as the Call offers it.
+    pub length: u32,
+    /// Write and Reply chunks: the length that the Reply says was written.
+    pub returned: Option<u32>,
+    /// The bytes of the range that were seen in RDMA payloads, by the lengths that the headers tell.
+    pub moved: Coverage,
+    /// First and last frame that moved any.
+    pub frames: Option<(FrameNumber, FrameNumber)>,
+    /// The bytes themselves, where something needs them.
+    pub kept: Option<Kept>,
+}
+
+/// Bytes of a segment that are kept because a view or a decoder looks into them.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    bytes: Vec<u8>,
+    captured: Coverage,
+    /// Whether a message is read out of them, so that bytes which a snap length cut are missed.
+    is_message: bool,
+}
+
+impl Kept {
+    fn add(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[at..end].copy_from_slice(bytes);
+        self.captured.add(at as u64..end as u64);
+    }
+
+    /// The bytes from the first on that were captured without a gap.
+    pub fn prefix(&self) -> &[u8] {
+        self.bytes.get(..self.captured.prefix() as usize).unwrap_or_default()
+    }
+}
+
+impl Segment {
+    /// Whether `length` bytes at `offset` lie in the range.
+    pub fn holds(&self, offset: u64, length: u64) -> bool {
+        offset
+            .checked_sub(self.offset)
+            .and_then(|at| at.checked_add(length))
+            .is_some_and(|end| end <= u64::from(self.length))
+    }
+
+    /// Which bytes of the content are there: of a message the captured ones, of data those that the headers account for.
+    fn content_coverage(&self) -> &Coverage {
+        match &self.kept {
+            Some(kept) if kept.is_message => &kept.captured,
+            _ => &self.moved,
+        }
+    }
+
+    /// Bytes of memory that keeping this data would take, if its bytes are kept.
+    pub(super) fn growth(&self, offset: u64, data: &Data<'_>) -> Option<u64> {
+        let kept = self.kept.as_ref()?;
+        let end = offset.checked_sub(self.offset)?.min(u64::from(self.length)) + data.bytes.len() as u64;
+        Some(end.saturating_sub(kept.bytes.len() as u64))
+    }
+
+    /// Bytes of memory that the kept bytes take.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |kept| kept.bytes.len() as u64)
+    }
+
+    /// Drops the kept bytes, and tells how many they were.
+    pub(super) fn stop_keeping(&mut self) -> u64 {
+        self.kept.take().map_or(0, |kept| kept.bytes.len() as u64)
+    }
+
+    /// Notes bytes that were seen to move, and keeps them if they are wanted. Returns how many of them lie in the range.
+    pub fn add(&mut self, offset: u64, data: &Data<'_>, frame: FrameNumber) -> u64 {
+        let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
+            return 0;
+        };
+        let room = u64::from(self.length) - at;
+        let length = u64::from(data.length).min(room);
+        self.moved.add(at..at + length);
+        self.frames = Some((self.frames.map_or(frame, |(first, _)| first), frame));
+        if let Some(kept) = &mut self.kept {
+            let captured = data.bytes.len().min(length as usize);
+            kept.add(at as usize, &data.bytes[..captured]);
+        }
+        length
+    }
+}
+
+/// Segments that hold one data item or one message.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    /// Read chunks: the byte offset of the item in the unreduced Call (RFC 8166 section 3.4.5); 0 is the Call itself.
+    pub position: Option<u32>,
+    /// In the order of the header.
+    pub segments: Vec<Segment>,
+    /// When the first RDMA Read request or RDMA Write for this chunk was seen, and the last response or Write.
+    pub times: Option<(Timestamp, Timestamp)>,
+}
+
+impl Chunk {
+    /// Bytes that the Call offers.
+    pub fn offered(&self) -> u64 {
+        self.segments.iter().map(|segment| u64::from(segment.length)).sum()
+    }
+
+    /// Bytes that the Reply says were written; `None` without a Reply.
+    pub fn returned(&self) -> Option<u64> {
+        self.segments.iter().map(|segment| segment.returned.map(u64::from)).sum()
+    }
+
+    /// Bytes that were seen to move.
+    pub fn moved(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.moved.seen()).sum()
+    }
+
+    /// Asks for the bytes to be kept; `is_message` says that a message will be read out of them.
+    pub fn keep(&mut self, is_message: bool) {
+        for segment in &mut self.segments {
+            segment.kept.get_or_insert_default().is_message |= is_message;
+        }
+    }
+
+    /// Stretches the times by an event.
+    pub fn touch(&mut self, time: Timestamp) {
+        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+    }
+
+    /// The ranges of the chunk's content that were not seen, where a segment holds `expected` bytes; counted over the
+    /// chunk's segments laid end to end.
+    pub fn missing(&self, expected: impl Fn(&Segment) -> u64) -> Vec<Range<u64>> {
+        let mut base = 0;
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for segment in &self.segments {
+            let length = expected(segment);
+            for gap in segment.content_coverage().missing(length) {
+                match missing.last_mut() {
+                    Some(last) if last.end == base + gap.start => last.end = base + gap.end,
+                    _ => missing.push(base + gap.start..base + gap.end),
+                }
+            }
+            base += length;
+        }
+        missing
+    }
+
+    /// The chunk's content laid end to end, as far as it was captured without a gap, where a segment holds `expected`
+    /// bytes. Borrowed where one segment holds it all. `None` where the bytes were not kept.
+    pub fn content(&self, expected: impl Fn(&Segment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
+        if let [segment] = self.segments.as_slice() {
+            let bytes = segment.kept.as_ref()?.prefix();
+            return Some(bytes[..bytes.len().min(expected(segment) as usize)].into());
+        }
+        let mut content = Vec::new();
+        for segment in &self.segments {
+            let (bytes, length) = (segment.kept.as_ref()?.prefix(), expected(segment) as usize);
+            content.extend_from_slice(&bytes[..bytes.len().min(length)]);
+            if bytes.len() < length {
+                break;
+            }
+        }
+        Some(content.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(offset: u64, length: u32) -> Segment {
+        Segment { offset, length, ..Segment::default() }
+    }
+
+    fn data(bytes: &[u8]) -> Data<'_> {
+        Data { bytes, length: bytes.len() as u32 }
+    }
+
+    #[test]
+    fn moved_never_exceeds_the_segment() {
+        let mut segment = segment(1000, 10);
+        assert_eq!(segment.add(1008, &data(b"abcdef"), FrameNumber(1)), 2);
+        assert_eq!(segment.add(990, &data(b"abcdef"), FrameNumber(2)), 0);
+        assert_eq!(segment.moved.seen(), 2);
+    }
+
+    #[test]
+    fn what_a_snap_length_cut_still_counts_as_moved() {
+        let mut segment = segment(0, 1024);
+        segment.kept = Some(Kept::default());
+        segment.add(0, &Data { bytes: b"abc", length: 1024 }, FrameNumber(1));
+        assert_eq!(segment.moved.seen(), 1024);
+        assert_eq!(segment.kept.unwrap().prefix(), b"abc");
+    }
+
+    #[test]
+    fn gaps_are_counted_over_the_segments_laid_end_to_end() {
+        let mut chunk = Chunk { segments: vec![segment(0, 10), segment(100, 10)], ..Chunk::default() };
+        chunk.segments[0].add(0, &data(b"01234567"), FrameNumber(1));
+        chunk.segments[1].add(103, &data(b"3456789"), FrameNumber(2));
+        assert_eq!(chunk.missing(|segment| u64::from(segment.length)), [8..13]);
+    }
+
+    #[test]
+    fn content_is_laid_end_to_end_as_far_as_it_was_returned() {
+        let mut chunk = Chunk { segments: vec![segment(0, 4), segment(100, 4)], ..Chunk::default() };
+        chunk.keep(true);
+        chunk.segments[0].add(0, &data(b"abcd"), FrameNumber(1));
+        chunk.segments[1].add(100, &data(b"efgh"), FrameNumber(2));
+        chunk.segments[0].returned = Some(4);
+        chunk.segments[1].returned = Some(2);
+        let returned = |segment: &Segment| u64::from(segment.returned.unwrap_or(0));
+        assert_eq!(chunk.content(returned).unwrap(), &b"abcdef"[..]);
+    }
+}

@@ -1,0 +1,353 @@
+//! Connections: which two queue pairs belong together.
+//!
+//! A BTH names only the queue pair that receives. The two directions of a connection are paired from the exchange of
+//! the connection manager where that is in the capture, and otherwise by evidence in the traffic: an acknowledgement or
+//! a Read response repeats a sequence number of the other direction, an RDMA Read or Write uses a handle that the
+//! other direction advertised, a Reply has the XID of a Call.
+
+use rustc_hash::FxHashMap;
+
+use crate::address::Address;
+use crate::frame::FrameNumber;
+use crate::infiniband::Qpn;
+use crate::rdma::Side;
+
+use super::exchange::Exchange;
+use super::reliable::{PathMtu, Requests};
+use super::transaction::{ConnectionName, Endpoint, Transport};
+
+/// The packets of one direction: from an address to a queue pair at another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Path {
+    pub(super) source: Address,
+    pub(super) destination: Address,
+    pub(super) qpn: Qpn,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) address: Address,
+    /// Its queue pair; unknown until something was sent to it.
+    pub(super) qpn: Option<Qpn>,
+    /// What it sends in its own sequence.
+    pub(super) requests: Requests,
+}
+
+impl End {
+    fn new(address: Address, qpn: Option<Qpn>) -> Self {
+        Self { address, qpn, requests: Requests::default() }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint { address: self.address, port: self.qpn.map(|qpn| qpn.0) }
+    }
+}
+
+/// A connection between two queue pairs, of which one may still be unknown.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) transport: Transport,
+    pub(super) a: End,
+    pub(super) b: End,
+    pub(super) path_mtu: PathMtu,
+    /// The side that opened it, where that was seen.
+    pub(super) opened_by: Option<Side>,
+    /// Given with the first RPC message.
+    pub(super) number: Option<u64>,
+    pub(super) exchange: Exchange,
+    pub(super) last_frame: FrameNumber,
+    /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
+    pub(super) communication: Option<(u32, u32)>,
+}
+
+impl Connection {
+    /// The side that opened the connection or, where that is unknown, the side that behaves as the client does.
+    pub(super) fn client(&self) -> Option<Side> {
+        self.opened_by.or(self.exchange.calls_nfs)
+    }
+
+    /// How Transactions name the connection; `requester` counts as the client where nothing better is known.
+    pub(super) fn name(&self, requester: Side) -> ConnectionName {
+        let (client, server) = match self.client().unwrap_or(requester) {
+            Side::A => (&self.a, &self.b),
+            Side::B => (&self.b, &self.a),
+        };
+        ConnectionName {
+            number: self.number.unwrap_or(0),
+            transport: self.transport,
+            client: client.endpoint(),
+            server: server.endpoint(),
+        }
+    }
+
+    /// Between which addresses the Calls of a side go.
+    pub(super) fn route(&self, caller: Side) -> (Address, Address) {
+        (self.end(caller).address, self.end(caller.peer()).address)
+    }
+
+    pub(super) fn is_paired(&self) -> bool {
+        self.a.qpn.is_some() && self.b.qpn.is_some()
+    }
+
+    fn end(&self, side: Side) -> &End {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
+    fn end_mut(&mut self, side: Side) -> &mut End {
+        match side {
+            Side::A => &mut self.a,
+            Side::B => &mut self.b,
+        }
+    }
+
+    /// The paths of its two directions, as far as they are known.
+    fn paths(&self) -> impl Iterator<Item = (Path, Side)> {
+        let path = |from: &End, to: &End| {
+            let (source, destination) = (from.address, to.address);
+            to.qpn.map(|qpn| Path { source, destination, qpn })
+        };
+        let from_a = path(&self.a, &self.b).map(|path| (path, Side::A));
+        let from_b = path(&self.b, &self.a).map(|path| (path, Side::B));
+        from_a.into_iter().chain(from_b)
+    }
+}
+
+/// One end of a connection as its set-up told it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) address: Address,
+    pub(super) qpn: Qpn,
+}
+
+/// All connections, found by the paths of their packets.
+#[derive(Debug)]
+pub(super) struct Connections {
+    slots: slab::Slab<Connection>,
+    paths: FxHashMap<Path, (usize, Side)>,
+    /// Connections of which one queue pair is unknown, by their addresses.
+    unpaired: FxHashMap<(Address, Address), Vec<usize>>,
+    last: Option<(Path, usize, Side)>,
+    bound: usize,
+}
+
+/// What looking for a path's connection did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It was known.
+    Known,
+    /// It was found to be the other direction of a connection that was known.
+    Paired,
+    /// It was found to be the other direction, and so a connection that had been counted by itself is gone: this one.
+    Joined(usize),
+    /// It begins a connection.
+    New,
+}
+
+impl Connections {
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            slots: slab::Slab::new(),
+            paths: FxHashMap::default(),
+            unpaired: FxHashMap::default(),
+            last: None,
+            bound: bound.max(1),
+        }
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Connection> {
+        self.slots.get(at)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(at)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        self.slots.iter()
+    }
+
+    pub(super) fn is_over_bound(&self) -> bool {
+        self.slots.len() > self.bound
+    }
+
+    /// The connection of a path and the side that sends on it. `evidence` tells whether the packet answers, or is
+    /// answered by, what the given side of a connection sent.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        path: Path,
+        transport: Transport,
+        evidence: impl Fn(&Connection, Side) -> bool,
+    ) -> (usize, Side, Found) {
+        if let Some((last, at, side)) = self.last
+            && last == path
+        {
+            return (at, side, Found::Known);
+        }
+        if let Some((at, side)) = self.paths.get(&path).copied()
+            && self.slots.get(at).is_some_and(Connection::is_paired)
+        {
+            self.last = Some((path, at, side));
+            return (at, side, Found::Known);
+        }
+        self.find_unpaired(path, transport, evidence)
+    }
+
+    fn find_unpaired(
+        &mut self,
+        path: Path,
+        transport: Transport,
+        evidence: impl Fn(&Connection, Side) -> bool,
+    ) -> (usize, Side, Found) {
+        let own = self.paths.get(&path).copied();
+        let mut candidates = self
+            .unpaired
+            .get(&between(path.source, path.destination))
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|at| own.is_none_or(|(own, _)| own != *at))
+            .filter_map(|at| {
+                // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
+                let connection = self.slots.get(at)?;
+                let sender = if connection.a.qpn.is_some() { Side::A } else { Side::B };
+                let fits = connection.end(sender).address == path.source
+                    && connection.end(sender.peer()).address == path.destination
+                    && connection.transport == transport
+                    && evidence(connection, sender.peer());
+                fits.then_some((at, sender))
+            });
+        let found = candidates.next();
+        let is_certain = candidates.next().is_none();
+        drop(candidates);
+        match (found.filter(|_| is_certain), own) {
+            (Some((at, sender)), own) => {
+                let joined = own.map(|(joined, _)| joined);
+                self.pair(at, sender, path, joined);
+                (at, sender, joined.map_or(Found::Paired, Found::Joined))
+            }
+            (None, Some((at, side))) => (at, side, Found::Known),
+            (None, None) => {
+                let (a, b) = (End::new(path.source, None), End::new(path.destination, Some(path.qpn)));
+                let at = self.add(a, b, transport);
+                (at, Side::A, Found::New)
+            }
+        }
+    }
+
+    fn add(&mut self, a: End, b: End, transport: Transport) -> usize {
+        let addresses = between(a.address, b.address);
+        let connection = Connection {
+            transport,
+            a,
+            b,
+            path_mtu: PathMtu::default(),
+            opened_by: None,
+            number: None,
+            exchange: Exchange::default(),
+            last_frame: FrameNumber::default(),
+            communication: None,
+        };
+        let is_paired = connection.is_paired();
+        let paths: Vec<_> = connection.paths().collect();
+        let at = self.slots.insert(connection);
+        self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
+        if !is_paired {
+            self.unpaired.entry(addresses).or_default().push(at);
+        }
+        at
+    }
+
+    /// Makes `path`, on which `sender` sends, the missing direction of a connection. What a connection of its own, if
+    /// it had one, learnt from it moves along.
+    fn pair(&mut self, at: usize, sender: Side, path: Path, joined: Option<usize>) {
+        self.last = None;
+        let taken = joined.and_then(|joined| self.take(joined));
+        self.no_longer_unpaired(between(path.source, path.destination), at);
+        self.paths.insert(path, (at, sender));
+        let Some(connection) = self.slots.get_mut(at) else { return };
+        connection.end_mut(sender.peer()).qpn = Some(path.qpn);
+        if let Some(taken) = taken {
+            let number = connection.number.into_iter().chain(taken.number).min();
+            connection.number = number;
+            // In a connection with one direction only, the sender is the end whose queue pair is unknown.
+            let taken_sender = if taken.a.qpn.is_none() { Side::A } else { Side::B };
+            connection.exchange.join(taken.exchange, taken_sender != sender);
+            let taken = if taken_sender == Side::A { taken.a } else { taken.b };
+            connection.end_mut(sender).requests = taken.requests;
+        }
+    }
+
+    /// A connection that the connection manager set up: the client first. `None` when this set-up was seen before.
+    pub(super) fn establish(
+        &mut self,
+        client: Peer,
+        server: Peer,
+        transport: Transport,
+        communication: (u32, u32),
+    ) -> Option<(usize, Vec<usize>)> {
+        let paths = [(client, server), (server, client)].map(|(from, to)| Path {
+            source: from.address,
+            destination: to.address,
+            qpn: to.qpn,
+        });
+        let mut replaced: Vec<usize> =
+            paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
+        replaced.dedup();
+        let known = replaced.iter().filter_map(|at| self.slots.get(*at));
+        if known.into_iter().any(|known| known.communication == Some(communication)) {
+            return None;
+        }
+        let end = |peer: Peer| End::new(peer.address, Some(peer.qpn));
+        let at = self.add(end(client), end(server), transport);
+        self.last = None;
+        let connection = self.slots.get_mut(at)?;
+        connection.opened_by = Some(Side::A);
+        connection.communication = Some(communication);
+        Some((at, replaced))
+    }
+
+    /// Takes a connection out.
+    pub(super) fn take(&mut self, at: usize) -> Option<Connection> {
+        self.last = None;
+        let connection = self.slots.try_remove(at)?;
+        for (path, _) in connection.paths() {
+            if self.paths.get(&path).is_some_and(|(other, _)| *other == at) {
+                self.paths.remove(&path);
+            }
+        }
+        self.no_longer_unpaired(between(connection.a.address, connection.b.address), at);
+        Some(connection)
+    }
+
+    fn no_longer_unpaired(&mut self, addresses: (Address, Address), at: usize) {
+        if let Some(unpaired) = self.unpaired.get_mut(&addresses) {
+            unpaired.retain(|other| *other != at);
+            if unpaired.is_empty() {
+                self.unpaired.remove(&addresses);
+            }
+        }
+    }
+
+    /// The eighth of the connections that have been silent longest.
+    pub(super) fn most_silent(&self) -> Vec<usize> {
+        let mut silent: Vec<_> = self.slots.iter().map(|(at, other)| (other.last_frame, at)).collect();
+        let count = (silent.len() / 8).max(1).min(silent.len());
+        if count < silent.len() {
+            silent.select_nth_unstable(count - 1);
+            silent.truncate(count);
+        }
+        silent.sort_unstable();
+        silent.into_iter().map(|(_, at)| at).collect()
+    }
+}
+
+/// A pair of addresses in either order.
+fn between(one: Address, other: Address) -> (Address, Address) {
+    if one <= other { (one, other) } else { (other, one) }
+}

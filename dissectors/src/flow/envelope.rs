@@ -1,0 +1,156 @@
+//! An RPC-over-RDMA header as an exchange needs it: what kind of message it is, and its chunks; of a header that the
+//! capture cut, as much as there is.
+
+use std::ops::Range;
+
+use crate::field::{Field, Observer, Value};
+use crate::rdma::{Handle, Message};
+use crate::rpc::Xid;
+use crate::rpcrdma::{self, Header, Proc};
+use crate::xdr::Cursor;
+
+use super::chunk::{Chunk, Segment};
+use super::transaction::HeaderWords;
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    pub(super) xid: Xid,
+    pub(super) words: HeaderWords,
+    pub(super) read_chunks: Vec<Chunk>,
+    pub(super) write_chunks: Vec<Chunk>,
+    pub(super) reply_chunk: Option<Chunk>,
+    /// Where the RPC message begins; where the header was cut, where the cut is.
+    pub(super) rpc_at: usize,
+    /// Whether the capture ends within the header.
+    pub(super) is_cut: bool,
+}
+
+/// The chunk that the segments to come belong to.
+#[derive(Clone, Copy, Debug, Default)]
+enum List {
+    #[default]
+    Read,
+    Write,
+    Reply,
+}
+
+/// Listens to a header as it is read, so that what was read before a cut is there.
+#[derive(Debug, Default)]
+struct Listener {
+    xid: Option<Xid>,
+    version: u32,
+    credits: u32,
+    proc: Option<Proc>,
+    read_chunks: Vec<Chunk>,
+    write_chunks: Vec<Chunk>,
+    reply_chunk: Option<Chunk>,
+    list: List,
+    position: u32,
+    segment: Segment,
+}
+
+impl Listener {
+    /// A segment is whole.
+    fn add(&mut self) {
+        let segment = std::mem::take(&mut self.segment);
+        match self.list {
+            List::Write => {
+                if let Some(chunk) = self.write_chunks.last_mut() {
+                    chunk.segments.push(segment);
+                }
+            }
+            List::Reply => {
+                if let Some(chunk) = &mut self.reply_chunk {
+                    chunk.segments.push(segment);
+                }
+            }
+            // Consecutive entries of one Position are one chunk (RFC 8166 section 3.4.5).
+            List::Read => match self.read_chunks.last_mut() {
+                Some(chunk) if chunk.position == Some(self.position) => chunk.segments.push(segment),
+                _ => self.read_chunks.push(Chunk {
+                    position: Some(self.position),
+                    segments: vec![segment],
+                    times: None,
+                }),
+            },
+        }
+    }
+}
+
+impl<'a> Observer<'a> for Listener {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        match field.name {
+            "rpcordma.writes" => {
+                self.list = List::Write;
+                self.write_chunks.push(Chunk::default());
+            }
+            "rpcordma.reply" => {
+                self.list = List::Reply;
+                self.reply_chunk = Some(Chunk::default());
+            }
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        let (Value::Unsigned(number) | Value::Enum(number, _)) = value else { return };
+        let word = number as u32;
+        match field.name {
+            "rpcordma.xid" => self.xid = Some(Xid(word)),
+            "rpcordma.version" => self.version = word,
+            "rpcordma.flow_control" => self.credits = word,
+            "rpcordma.msg_type" => self.proc = Some(Proc(word)),
+            "rpcordma.position" => self.position = word,
+            "rpcordma.rdma_handle" => self.segment.handle = Handle(word),
+            "rpcordma.rdma_length" => self.segment.length = word,
+            "rpcordma.rdma_offset" => {
+                self.segment.offset = number;
+                self.add();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Envelope {
+    /// Reads the header of a message; `None` where it is none.
+    pub(super) fn open(message: &Message<'_>) -> Option<Self> {
+        let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+        let mut heard = Listener::default();
+        let header = Header::decode(&mut cursor, &mut heard);
+        let is_cut = match &header {
+            Ok(_) => false,
+            Err(error) if error.is_cut() => true,
+            Err(_) => return None,
+        };
+        let words = HeaderWords { proc: heard.proc?, version: heard.version, credits: heard.credits };
+        let rpc_at = match words.version {
+            rpcrdma::VERSION if is_cut => message.bytes.len(),
+            rpcrdma::VERSION => cursor.at(),
+            // What a version that is not known puts after its fixed words is no RPC message.
+            _ => message.length,
+        };
+        Some(Self {
+            xid: heard.xid?,
+            words,
+            read_chunks: heard.read_chunks,
+            write_chunks: heard.write_chunks,
+            reply_chunk: heard.reply_chunk,
+            rpc_at,
+            is_cut,
+        })
+    }
+
+    /// Whether this is a version that only its fixed words are known of.
+    pub(super) fn is_unknown_version(&self) -> bool {
+        self.words.version != rpcrdma::VERSION && self.words.proc != Proc::RDMA_ERROR
+    }
+
+    /// Whether the whole RPC message stands in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+    pub(super) fn has_position_zero(&self) -> bool {
+        self.read_chunks.iter().any(|chunk| chunk.position == Some(0))
+    }
+}

@@ -1,0 +1,460 @@
+//! RPC-over-RDMA on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that
+//! the Calls advertised. RFC 8166.
+
+use rustc_hash::FxHashMap;
+
+use crate::field::Unobserved;
+use crate::frame::{Frame, FrameNumber};
+use crate::nfs;
+use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
+use crate::rpc::{self, Program, Xid};
+use crate::rpcrdma::{self, Evidence, Header, Proc};
+use crate::xdr::{Cursor, Error};
+
+use super::account::{GivenUp, Undecoded};
+use super::chunk::Chunk;
+use super::envelope::Envelope;
+use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
+use super::transaction::{Direction, MessageRecord, Transaction, Which};
+use super::{Account, Limits, Meaning};
+
+/// What an exchange works with besides its own state.
+pub(super) struct Desk<'a> {
+    pub(super) connection: usize,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) account: &'a mut Account,
+    pub(super) limits: &'a Limits,
+    pub(super) frame: &'a Frame<'a>,
+}
+
+/// The segments that a handle names. There is nearly always one; a chunk may have several of one handle, and a handle is
+/// used again by later Calls.
+#[derive(Debug)]
+struct HandleUse {
+    latest: (Key, SegmentAt),
+    others: Vec<(Key, SegmentAt)>,
+}
+
+/// What is known of the RPCs of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// Whether the connection has shown itself to carry RPC-over-RDMA.
+    pub(super) is_rpc: bool,
+    /// The side that sent the first NFS, MOUNT or NFSACL Call.
+    pub(super) calls_nfs: Option<Side>,
+    /// Open and lingering Transactions by the side that called and its XID.
+    calls: FxHashMap<(Side, Xid), Key>,
+    /// Advertised memory by the side that owns it.
+    handles: FxHashMap<(Side, Handle), HandleUse>,
+}
+
+impl Exchange {
+    /// Takes over what another exchange learnt of the same connection; `swapped` when it called the sides otherwise.
+    pub(super) fn join(&mut self, other: Self, swapped: bool) {
+        let side = |side: Side| if swapped { side.peer() } else { side };
+        self.is_rpc |= other.is_rpc;
+        self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
+        self.calls.extend(other.calls.into_iter().map(|((of, xid), key)| ((side(of), xid), key)));
+        self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
+    }
+
+    /// The Transactions that are open or lingering here.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.calls.values().copied()
+    }
+
+    /// Whether a Call of this side with the XID is known.
+    pub(super) fn knows_call(&self, side: Side, xid: Xid) -> bool {
+        self.calls.contains_key(&(side, xid))
+    }
+
+    /// Whether this side has advertised the handle.
+    pub(super) fn knows_handle(&self, side: Side, handle: Handle) -> bool {
+        self.handles.contains_key(&(side, handle))
+    }
+
+    /// Takes what `sender` did.
+    #[inline]
+    pub(super) fn operation(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sender: Side,
+        operation: Operation<'_>,
+    ) -> Meaning {
+        match operation {
+            Operation::Write { handle, offset, data, owner } => {
+                if owner.0.is_none() {
+                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, data.length);
+                }
+                moved(desk, *owner, offset, &data, Undecoded::WriteToUnknownMemory)
+            }
+            Operation::ReadResponse { offset, data, owner } => {
+                moved(desk, owner, offset, &data, Undecoded::ReadOfUnknownMemory)
+            }
+            Operation::ReadRequest { handle, offset, length, owner } => {
+                if owner.0.is_none() {
+                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
+                }
+                read_request(desk, *owner)
+            }
+            Operation::Send { message, owner } => self.message(desk, sender, &message, owner),
+            Operation::SendAgain { owner, ends } => again(desk, owner, ends),
+        }
+    }
+
+    /// The segment of an open Transaction that holds a range of the side's memory.
+    fn owner_of(&self, ledger: &Ledger, side: Side, handle: Handle, offset: u64, length: u32) -> Owner {
+        let holds = |(key, at): &(Key, SegmentAt)| {
+            ledger.get(*key).is_some_and(|entry| {
+                entry.segments().any(|(place, segment)| {
+                    place == *at && segment.handle == handle && segment.holds(offset, u64::from(length))
+                })
+            })
+        };
+        let Some(uses) = self.handles.get(&(side, handle)) else { return Owner::default() };
+        std::iter::once(&uses.latest)
+            .chain(uses.others.iter().rev())
+            .find(|place| holds(place))
+            .map_or(Owner::default(), |(key, at)| key.owner(*at))
+    }
+
+    fn message(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sender: Side,
+        message: &Message<'_>,
+        owner: &mut Owner,
+    ) -> Meaning {
+        if !self.is_rpc {
+            if rpcrdma::recognize(message.bytes, message.length) != Evidence::Strong {
+                return desk.account.undecoded(Undecoded::NotRpcRdma);
+            }
+            self.is_rpc = true;
+        }
+        let Some(envelope) = Envelope::open(message) else {
+            return desk.account.undecoded(Undecoded::MalformedHeader);
+        };
+        let rpc = inline(message, &envelope);
+        let answers = |exchange: &Self| match exchange.knows_call(sender.peer(), envelope.xid) {
+            true => Which::Reply,
+            false => Which::Call,
+        };
+        let which = match envelope.words.proc {
+            Proc::RDMA_DONE => None,
+            Proc::RDMA_ERROR => Some(Which::Reply),
+            _ if envelope.has_position_zero() => Some(Which::Call),
+            // Only a Call offers something to read; else an answer is told by the Call that it answers.
+            _ if envelope.is_cut && !envelope.read_chunks.is_empty() => Some(Which::Call),
+            _ if envelope.is_cut || envelope.is_unknown_version() => Some(answers(self)),
+            Proc::RDMA_NOMSG => Some(Which::Reply),
+            _ => match rpc_type(&rpc) {
+                Ok(Some(which)) => Some(which),
+                Ok(None) => return desk.account.undecoded(Undecoded::MalformedHeader),
+                Err(_) => Some(answers(self)),
+            },
+        };
+        let found = match which {
+            Some(Which::Call) => Some((self.call(desk, sender, message, envelope, rpc), Which::Call)),
+            Some(Which::Reply) => Some((self.reply(desk, sender, message, envelope), Which::Reply)),
+            None => self.done(desk, sender, message, envelope.xid).map(|key| (key, Which::Call)),
+        };
+        match found {
+            Some((key, which)) => {
+                *owner = key.owner(SegmentAt::MESSAGE[usize::from(which == Which::Reply)]);
+                Meaning::Message { key, which }
+            }
+            None => desk.account.undecoded(Undecoded::MalformedHeader),
+        }
+    }
+
+    fn call(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sender: Side,
+        message: &Message<'_>,
+        envelope: Envelope,
+        cursor: Cursor<'_>,
+    ) -> Key {
+        let xid = envelope.xid;
+        if let Some(key) = self.calls.get(&(sender, xid)).copied()
+            && let Some(entry) = desk.ledger.get_mut(key)
+        {
+            if let Some(call) = &mut entry.transaction.call
+                && call.inline() == cursor.rest()
+            {
+                call.copies += 1;
+                call.frames.extend_from_slice(message.frames);
+                return key;
+            }
+            // The XID is used for another Call: nothing more comes to the one before.
+            if entry.state == State::Open {
+                desk.ledger.close(key, desk.frame);
+            }
+        }
+        if desk.ledger.open() >= desk.limits.open_transactions
+            && let Some(oldest) = desk.ledger.oldest_open()
+        {
+            desk.ledger.close(oldest, desk.frame);
+            desk.account.gave_up(GivenUp::OpenTransaction);
+        }
+        let rpc = rpc::Message::decode(&mut { cursor }, &mut Unobserved).ok();
+        let call = rpc.as_ref().and_then(rpc::Message::call);
+        if let Some(call) = call
+            && matches!(call.prog, Program::NFS | Program::MOUNT | Program::NFSACL)
+        {
+            self.calls_nfs.get_or_insert(sender);
+        }
+        let mut transaction = blank(xid);
+        transaction.call = Some(record(message, &envelope));
+        transaction.read_chunks = envelope.read_chunks;
+        transaction.write_chunks = envelope.write_chunks;
+        transaction.reply_chunk = envelope.reply_chunk;
+        let keeps_text = || {
+            call.is_some_and(|call| {
+                let mut arguments = cursor;
+                rpc::Message::decode(&mut arguments, &mut Unobserved).is_ok()
+                    && nfs::moves_text(call.prog, call.vers, call.proc, arguments)
+            })
+        };
+        for chunk in &mut transaction.read_chunks {
+            if chunk.position == Some(0) {
+                chunk.keep(true);
+            }
+        }
+        if let Some(chunk) = &mut transaction.reply_chunk {
+            chunk.keep(true);
+        }
+        let has_data = !transaction.write_chunks.is_empty()
+            || transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
+        if has_data && (desk.limits.keep_data || keeps_text()) {
+            let data = transaction.read_chunks.iter_mut().chain(&mut transaction.write_chunks);
+            data.for_each(|chunk| chunk.keep(false));
+        }
+        let entry = Entry {
+            transaction,
+            connection: desk.connection,
+            requester: sender,
+            state: State::Open,
+            repeated_by: None,
+        };
+        let key = desk.ledger.add(entry);
+        self.calls.insert((sender, xid), key);
+        self.advertise(desk.ledger, sender, key);
+        key
+    }
+
+    /// Makes the memory of a new Call's chunks known.
+    fn advertise(&mut self, ledger: &Ledger, side: Side, key: Key) {
+        let Some(entry) = ledger.get(key) else { return };
+        for (at, segment) in entry.segments() {
+            let latest = (key, at);
+            self.handles
+                .entry((side, segment.handle))
+                .and_modify(|uses| {
+                    // A Call that was answered no longer owns what it advertised.
+                    let is_open = |(other, _): &(Key, SegmentAt)| {
+                        *other == key || ledger.get(*other).is_some_and(|entry| entry.state == State::Open)
+                    };
+                    uses.others.push(uses.latest);
+                    uses.others.retain(is_open);
+                    uses.latest = latest;
+                })
+                .or_insert_with(|| HandleUse { latest, others: Vec::new() });
+        }
+    }
+
+    fn reply(&mut self, desk: &mut Desk<'_>, sender: Side, message: &Message<'_>, envelope: Envelope) -> Key {
+        let (requester, xid) = (sender.peer(), envelope.xid);
+        let reply = record(message, &envelope);
+        let known = self.calls.get(&(requester, xid)).copied();
+        let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
+            let mut transaction = blank(xid);
+            transaction.reply = Some(reply);
+            let entry = Entry {
+                transaction,
+                connection: desk.connection,
+                requester,
+                state: State::Open,
+                repeated_by: None,
+            };
+            let key = desk.ledger.add(entry);
+            self.calls.insert((requester, xid), key);
+            desk.ledger.close(key, desk.frame);
+            return key;
+        };
+        let transaction = &mut entry.transaction;
+        if let Some(before) = &mut transaction.reply {
+            before.copies += 1;
+            before.frames.extend_from_slice(message.frames);
+            if before.bytes.len() < before.length && reply.bytes.len() > before.bytes.len() {
+                (before.bytes, before.length, before.rpc_at) = (reply.bytes, reply.length, reply.rpc_at);
+                before.end_time = reply.end_time;
+                desk.ledger.close(key, desk.frame);
+            }
+            return key;
+        }
+        for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&envelope.write_chunks) {
+            note_returned(chunk, returned);
+        }
+        if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &envelope.reply_chunk) {
+            note_returned(chunk, returned);
+        }
+        transaction.reply_read_chunks = envelope.read_chunks;
+        transaction.reply = Some(reply);
+        desk.ledger.close(key, desk.frame);
+        key
+    }
+
+    /// RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 4.2).
+    fn done(&mut self, desk: &mut Desk<'_>, sender: Side, message: &Message<'_>, xid: Xid) -> Option<Key> {
+        let key = self.calls.get(&(sender, xid)).copied()?;
+        let entry = desk.ledger.get_mut(key)?;
+        entry.transaction.done = true;
+        if let Some(call) = &mut entry.transaction.call {
+            call.frames.extend_from_slice(message.frames);
+        }
+        desk.ledger.close(key, desk.frame);
+        Some(key)
+    }
+
+    /// Forgets a Transaction that is given out.
+    pub(super) fn forget(&mut self, key: Key, entry: &Entry) {
+        let call = (entry.requester, entry.transaction.xid);
+        if self.calls.get(&call) == Some(&key) {
+            self.calls.remove(&call);
+        }
+        for (_, segment) in entry.segments() {
+            let place = (entry.requester, segment.handle);
+            let Some(uses) = self.handles.get_mut(&place) else { continue };
+            uses.others.retain(|(other, _)| *other != key);
+            if uses.latest.0 == key {
+                match uses.others.pop() {
+                    Some(latest) => uses.latest = latest,
+                    None => {
+                        self.handles.remove(&place);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a Call or a Reply stands here; `None` where it is neither.
+fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<Which>, Error> {
+    let mut cursor = *cursor;
+    cursor.word()?;
+    Ok(match cursor.word()? {
+        0 => Some(Which::Call),
+        1 => Some(Which::Reply),
+        _ => None,
+    })
+}
+
+fn blank(xid: Xid) -> Transaction {
+    Transaction {
+        index: 0,
+        connection: super::transaction::ConnectionName::UNKNOWN,
+        direction: Direction::Forward,
+        xid,
+        call: None,
+        reply: None,
+        read_chunks: Vec::new(),
+        write_chunks: Vec::new(),
+        reply_chunk: None,
+        reply_read_chunks: Vec::new(),
+        done: false,
+        retry_of: None,
+    }
+}
+
+/// The RPC message that stands inline.
+fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
+    let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+    // The header was read, so it is there.
+    let _ = cursor.take(envelope.rpc_at.min(message.bytes.len()));
+    cursor
+}
+
+fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
+    MessageRecord {
+        frames: message.frames.to_vec(),
+        time: message.time,
+        end_time: message.end_time,
+        copies: 1,
+        rpcrdma: Some(envelope.words),
+        bytes: message.bytes.to_vec(),
+        length: message.length,
+        rpc_at: envelope.rpc_at,
+    }
+}
+
+fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
+    for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
+        segment.returned = Some(returned.length);
+    }
+}
+
+/// Bytes of a chunk went by.
+#[inline]
+fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknown: Undecoded) -> Meaning {
+    let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(unknown) };
+    let frame: FrameNumber = desk.frame.number;
+    let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
+        return desk.account.undecoded(unknown);
+    };
+    chunk.touch(desk.frame.time);
+    let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
+    if let Some(growth) = segment.growth(offset, data) {
+        if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
+            desk.account.kept_bytes -= segment.stop_keeping();
+            desk.account.gave_up(GivenUp::KeptChunk);
+        } else {
+            desk.account.kept_bytes += growth;
+        }
+    }
+    segment.add(offset, data, frame);
+    Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
+}
+
+fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
+    let Some((key, at)) = Key::noted(owner) else {
+        return desk.account.undecoded(Undecoded::ReadOfUnknownMemory);
+    };
+    if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
+        chunk.touch(desk.frame.time);
+    }
+    Meaning::ReadRequest { key, chunk: at.chunk() }
+}
+
+/// A packet of a message was seen again.
+fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
+    let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
+    let which = if at == SegmentAt::MESSAGE[0] { Which::Call } else { Which::Reply };
+    let frame = desk.frame.number;
+    let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
+    let message = match which {
+        Which::Call => &mut entry.transaction.call,
+        Which::Reply => &mut entry.transaction.reply,
+    };
+    if let Some(message) = message {
+        message.frames.push(frame);
+        message.copies += u32::from(ends);
+    }
+    Meaning::MessageAgain { key, which }
+}
+
+/// Whether a message begins with this XID and could be a Call.
+pub(super) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
+    bytes.starts_with(&xid.0.to_be_bytes())
+}
+
+/// The XID of a message that could be a Reply.
+pub(super) fn answered_xid(bytes: &[u8], length: usize) -> Option<Xid> {
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+    let is_reply = match header.proc() {
+        Proc::RDMA_MSG | Proc::RDMA_MSGP => rpc_type(&cursor) == Ok(Some(Which::Reply)),
+        _ => true,
+    };
+    is_reply.then_some(header.rdma_xid)
+}

@@ -1,0 +1,258 @@
+//! The Transactions that are open, and those that are closed but may still see copies; given out in the order in
+//! which they closed.
+
+use std::collections::VecDeque;
+
+use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::rdma::{Owner, Side};
+
+use super::chunk::{Chunk, ChunkKind, Segment};
+use super::transaction::Transaction;
+
+/// Names an open or lingering Transaction; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    fn slot(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+
+    /// The key as the note that a transport keeps, with one of the Transaction's segments.
+    pub(super) fn owner(self, segment: SegmentAt) -> Owner {
+        Owner(Some((self.0, segment.0)))
+    }
+
+    /// The key and segment that a transport noted.
+    pub(super) fn noted(owner: Owner) -> Option<(Key, SegmentAt)> {
+        owner.0.map(|(key, segment)| (Key(key), SegmentAt(segment)))
+    }
+}
+
+/// One segment of one chunk of a Transaction, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentAt(u32);
+
+impl SegmentAt {
+    /// Chunks beyond 2^14 and segments beyond 2^16 of a header have no place; headers are not that long.
+    pub(super) fn new(kind: ChunkKind, chunk: usize, segment: usize) -> Self {
+        let kind = match kind {
+            ChunkKind::Read => 0,
+            ChunkKind::Write => 1,
+            ChunkKind::Reply => 2,
+        };
+        Self(kind << 30 | (chunk as u32 & 0x3fff) << 16 | segment as u32 & 0xffff)
+    }
+
+    /// For messages, which have no segment.
+    pub(super) const MESSAGE: [Self; 2] = [Self(3 << 30), Self(3 << 30 | 1)];
+
+    /// What the segment's chunk is for.
+    pub(super) fn kind(self) -> ChunkKind {
+        match self.0 >> 30 {
+            0 => ChunkKind::Read,
+            1 => ChunkKind::Write,
+            _ => ChunkKind::Reply,
+        }
+    }
+
+    /// Which chunk of its kind.
+    pub(super) fn chunk(self) -> usize {
+        (self.0 >> 16 & 0x3fff) as usize
+    }
+}
+
+/// Where an open Transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits for its Reply.
+    Open,
+    /// Nothing more is expected but copies; since this frame.
+    Closed(FrameNumber),
+}
+
+/// A Transaction, and what only the flow needs to know of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) transaction: Transaction,
+    pub(super) connection: usize,
+    /// The side that sent the Call, or to which the Reply went.
+    pub(super) requester: Side,
+    pub(super) state: State,
+    /// The entry that repeats this one on another connection.
+    pub(super) repeated_by: Option<Key>,
+}
+
+impl Entry {
+    /// Whether it waits for its Reply.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether no Reply was seen.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.transaction.reply.is_none()
+    }
+
+    /// The first frame of its Call or, without one, of its Reply.
+    pub(super) fn first_frame(&self) -> Option<FrameNumber> {
+        let message = self.transaction.call.as_ref().or(self.transaction.reply.as_ref())?;
+        message.frames.first().copied()
+    }
+
+    /// The chunk that a segment belongs to, and the segment.
+    pub(super) fn segment(&mut self, at: SegmentAt) -> Option<(&mut Chunk, usize)> {
+        let index = (at.0 & 0xffff) as usize;
+        let chunk = match at.0 >> 30 {
+            0 => self.transaction.read_chunks.get_mut(at.chunk()),
+            1 => self.transaction.write_chunks.get_mut(at.chunk()),
+            2 => self.transaction.reply_chunk.as_mut(),
+            _ => None,
+        }?;
+        (index < chunk.segments.len()).then_some((chunk, index))
+    }
+
+    /// Every segment of the Call's chunks with its place.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentAt, &Segment)> {
+        fn of(kind: ChunkKind, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentAt, &Segment)> {
+            chunks.iter().enumerate().flat_map(move |(chunk, content)| {
+                let segments = content.segments.iter().enumerate();
+                segments.map(move |(index, segment)| (SegmentAt::new(kind, chunk, index), segment))
+            })
+        }
+        let transaction = &self.transaction;
+        of(ChunkKind::Read, &transaction.read_chunks)
+            .chain(of(ChunkKind::Write, &transaction.write_chunks))
+            .chain(of(ChunkKind::Reply, transaction.reply_chunk.as_slice()))
+    }
+}
+
+/// How long, in nanoseconds of the capture's clock, a closed Transaction waits for copies of its messages: longer than a
+/// queue pair's usual time-outs.
+const LINGER: u64 = 2_000_000_000;
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+/// All entries, by key and in the order of their closing.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// In the order of closing, with the time of it.
+    closed: VecDeque<(Key, Timestamp)>,
+    /// In the order of opening; keys of entries that are gone remain until they come to the front.
+    opened: VecDeque<Key>,
+    lingering: usize,
+    open: usize,
+}
+
+impl Ledger {
+    /// `lingering` closed Transactions at most wait for copies; the first to close leave first.
+    pub(super) fn new(lingering: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            closed: VecDeque::new(),
+            opened: VecDeque::new(),
+            lingering,
+            open: 0,
+        }
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Entry> {
+        let slot = self.slots.get(key.slot())?;
+        (u64::from(slot.generation) == key.0 >> 32).then_some(slot.entry.as_ref()?)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Entry> {
+        let slot = self.slots.get_mut(key.slot())?;
+        if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
+    }
+
+    /// How many wait for their Reply.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Adds an open entry.
+    pub(super) fn add(&mut self, entry: Entry) -> Key {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let place = &mut self.slots[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.entry = Some(entry);
+        let key = Key(u64::from(place.generation) << 32 | u64::from(slot));
+        self.opened.push_back(key);
+        self.open += 1;
+        key
+    }
+
+    /// Closes an entry with this frame. One that is closed already closes later: a part of its Reply came in late.
+    pub(super) fn close(&mut self, key: Key, frame: &Frame<'_>) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let before = std::mem::replace(&mut entry.state, State::Closed(frame.number));
+        match before {
+            State::Open => self.open -= 1,
+            State::Closed(_) => self.closed.retain(|(other, _)| *other != key),
+        }
+        self.closed.push_back((key, frame.time));
+        // Keys of what is gone would pile up behind one Transaction that stays open.
+        if self.opened.len() > 2 * (self.open + self.closed.len()) + 1024 {
+            let mut opened = std::mem::take(&mut self.opened);
+            opened.retain(|key| self.get(*key).is_some());
+            self.opened = opened;
+        }
+    }
+
+    /// The oldest entry that is still open.
+    pub(super) fn oldest_open(&mut self) -> Option<Key> {
+        while let Some(key) = self.opened.front().copied() {
+            match self.get(key) {
+                Some(entry) if entry.state == State::Open => return Some(key),
+                _ => self.opened.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// Whether the first of the closed entries has waited long enough.
+    pub(super) fn is_due(&self, now: Timestamp) -> Option<Key> {
+        let (key, closed) = self.closed.front().copied()?;
+        let waited = now.since(closed).is_some_and(|waited| waited > LINGER);
+        (waited || self.closed.len() > self.lingering).then_some(key)
+    }
+
+    /// The first of the closed entries.
+    pub(super) fn first_closed(&self) -> Option<Key> {
+        self.closed.front().map(|(key, _)| *key)
+    }
+
+    /// Whether an entry on this connection waits among the closed ones.
+    pub(super) fn has_closed_on(&self, connection: usize) -> bool {
+        self.closed.iter().any(|(key, _)| self.get(*key).is_some_and(|entry| entry.connection == connection))
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
+        if self.first_closed() == Some(key) {
+            self.closed.pop_front();
+        }
+        let slot = self.slots.get_mut(key.slot())?;
+        if u64::from(slot.generation) != key.0 >> 32 {
+            return None;
+        }
+        let entry = slot.entry.take()?;
+        if entry.state == State::Open {
+            self.open -= 1;
+        }
+        self.free.push(key.slot() as u32);
+        Some(entry)
+    }
+}

@@ -1,0 +1,446 @@
+//! What needs memory: queue pairs, reassembly, chunks, and the Transactions that come of them.
+//!
+//! [`Flow`] takes frames and gives [`Transaction`]s, in the order in which they close. The way down:
+//!
+//! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
+//! - [`reliable`]: packets with sequence numbers become RDMA operations;
+//! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
+//! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
+//! - [`transaction`] and [`chunk`]: the product; `reading`: a Transaction read, RPC and NFS.
+//!
+//! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
+
+mod account;
+pub mod chunk;
+mod connection;
+mod coverage;
+mod envelope;
+mod exchange;
+mod ledger;
+
+mod reliable;
+mod retries;
+mod setup;
+pub mod transaction;
+
+use std::collections::VecDeque;
+
+pub use account::{Account, GivenUp, Undecoded};
+pub use coverage::Coverage;
+pub use ledger::Key;
+pub use transaction::Transaction;
+
+use crate::field::{Observer, Unobserved};
+use crate::frame::Frame;
+use crate::infiniband::{self, Packet, Qpn, Service, Wire};
+use crate::net::{self, Carried, Datagram};
+use crate::rdma::{Operation, Side};
+
+use chunk::ChunkKind;
+use connection::{Connection, Connections, Found, Path};
+use exchange::Desk;
+use ledger::{Entry, Ledger};
+use reliable::Unplaced;
+use retries::{Before, Retries};
+use setup::SetUps;
+use transaction::{Direction, Transport, Which};
+
+/// Bounds of the state that a flow keeps, and what it keeps beyond need.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections that are remembered; then those that were silent longest are forgotten.
+    pub connections: usize,
+    /// Transactions that wait for their Reply.
+    pub open_transactions: usize,
+    /// Closed Transactions that wait for late copies of their messages.
+    pub lingering_transactions: usize,
+    /// Set-ups of connections that wait for their answer.
+    pub set_ups: usize,
+    /// Bytes of chunks that are kept at a time.
+    pub kept_bytes: u64,
+    /// Whether file data that travels in chunks is kept too.
+    pub keep_data: bool,
+    /// Whether the ICRC of every packet is checked.
+    pub check_icrc: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            open_transactions: 16_384,
+            lingering_transactions: 4_096,
+            set_ups: 4_096,
+            kept_bytes: 64 << 20,
+            keep_data: false,
+            check_icrc: false,
+        }
+    }
+}
+
+/// What a frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Nothing that concerns RDMA or RPC.
+    Nothing,
+    /// It completed a message.
+    Message {
+        /// The Transaction that the message belongs to.
+        key: Key,
+        /// Its Call or its Reply.
+        which: Which,
+    },
+    /// It repeated a message, or a part of one.
+    MessageAgain {
+        /// The Transaction that the message belongs to.
+        key: Key,
+        /// Its Call or its Reply.
+        which: Which,
+    },
+    /// It holds a part of a message that is not whole yet.
+    Part,
+    /// It moved bytes of a chunk.
+    Data {
+        /// The Transaction that advertised the chunk.
+        key: Key,
+        /// What the chunk is for.
+        kind: ChunkKind,
+        /// Which chunk of its kind.
+        chunk: usize,
+    },
+    /// It asked for bytes of a Read chunk.
+    ReadRequest {
+        /// The Transaction that advertised the chunk.
+        key: Key,
+        /// Which Read chunk.
+        chunk: usize,
+    },
+    /// It acknowledges, or refuses.
+    Control,
+    /// It sets a connection up or takes it down.
+    Management,
+    /// It should mean something, and does not.
+    Undecoded(Undecoded),
+}
+
+/// Results of checking ICRCs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IcrcCounts {
+    /// Packets whose ICRC is right.
+    pub good: u64,
+    /// Packets whose ICRC is wrong.
+    pub bad: u64,
+    /// Packets that the capture cut.
+    pub unknown: u64,
+}
+
+/// Frames in, Transactions out.
+#[derive(Debug)]
+pub struct Flow {
+    limits: Limits,
+    connections: Connections,
+    ledger: Ledger,
+    set_ups: SetUps,
+    retries: Retries,
+    account: Account,
+    icrc: IcrcCounts,
+    ready: VecDeque<Transaction>,
+    transactions: u64,
+    numbered: u64,
+}
+
+impl Flow {
+    /// A flow that has seen nothing.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            connections: Connections::new(limits.connections),
+            ledger: Ledger::new(limits.lingering_transactions),
+            set_ups: SetUps::new(limits.set_ups),
+            retries: Retries::new(limits.open_transactions),
+            account: Account::default(),
+            icrc: IcrcCounts::default(),
+            ready: VecDeque::new(),
+            transactions: 0,
+            numbered: 0,
+            limits,
+        }
+    }
+
+    /// Takes the next frame.
+    pub fn frame(&mut self, frame: &Frame<'_>) -> Meaning {
+        self.observed_frame(frame, &mut Unobserved).1
+    }
+
+    /// Takes the next frame, and tells the observer the fields of its headers.
+    pub fn observed_frame<'a, O: Observer<'a>>(
+        &mut self,
+        frame: &Frame<'a>,
+        observer: &mut O,
+    ) -> (Datagram<'a>, Meaning) {
+        let datagram = net::decode(frame, observer);
+        let meaning = match &datagram.carried {
+            Carried::Infiniband(packet) => self.packet(frame, &datagram, packet),
+            _ => self.others(frame, &datagram),
+        };
+        while let Some(key) = self.ledger.is_due(frame.time) {
+            self.release(key);
+        }
+        (datagram, meaning)
+    }
+
+    /// The next Transaction that is done with.
+    pub fn next_transaction(&mut self) -> Option<Transaction> {
+        self.ready.pop_front()
+    }
+
+    /// The input ends: everything that waits is given out, what is still open last and in the order of its Calls.
+    pub fn finish(&mut self) {
+        while let Some(key) = self.ledger.first_closed() {
+            self.release(key);
+        }
+        while let Some(key) = self.ledger.oldest_open() {
+            self.release(key);
+        }
+    }
+
+    /// A Transaction that has not been given out yet.
+    pub fn transaction(&self, key: Key) -> Option<&Transaction> {
+        self.ledger.get(key).map(|entry| &entry.transaction)
+    }
+
+    /// What is not in any Transaction.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// What checking ICRCs found.
+    pub fn icrc(&self) -> IcrcCounts {
+        self.icrc
+    }
+
+    fn others(&mut self, _frame: &Frame<'_>, _datagram: &Datagram<'_>) -> Meaning {
+        Meaning::Nothing
+    }
+
+    #[inline]
+    fn packet(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        match packet.form.service {
+            Service::Rc => self.reliable(frame, datagram, packet),
+            Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => Meaning::Management,
+            Service::Cnp => Meaning::Control,
+            _ => self.account.undecoded(Undecoded::OtherService),
+        }
+    }
+
+    fn reliable(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        let path =
+            Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
+        let transport = transport(packet.wire);
+        let (at, sender, found) =
+            self.connections.find(path, transport, |connection, side| answers(connection, side, packet));
+        match found {
+            Found::Known | Found::Paired => {}
+            Found::Joined(_) => self.follow_join(at),
+            Found::New => self.make_room(at, frame),
+        }
+        let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
+        connection.last_frame = frame.number;
+        let Connection { a, b, path_mtu, exchange, .. } = connection;
+        let (own, peer) = match sender {
+            Side::A => (&mut a.requests, &mut b.requests),
+            Side::B => (&mut b.requests, &mut a.requests),
+        };
+        let is_response = matches!(
+            packet.form.operation,
+            infiniband::Operation::ReadResponse
+                | infiniband::Operation::Acknowledge
+                | infiniband::Operation::AtomicAcknowledge
+        );
+        let mut desk = Desk {
+            connection: at,
+            ledger: &mut self.ledger,
+            account: &mut self.account,
+            limits: &self.limits,
+            frame,
+        };
+        let operation = if is_response {
+            peer.response(packet, path_mtu)
+        } else {
+            let operation = own.request(packet, frame, path_mtu);
+            // What answers a Call that is still in parts shows that its other parts will not come.
+            if peer.has_parts()
+                && let Ok(operation) = &operation
+            {
+                let unfinished = match operation {
+                    Operation::Send { message, .. } => exchange::answered_xid(message.bytes, message.length)
+                        .filter(|xid| !exchange.knows_call(sender.peer(), *xid))
+                        .and_then(|xid| peer.take_unfinished(|bytes| exchange::begins_with(bytes, xid))),
+                    Operation::Write { handle, .. } | Operation::ReadRequest { handle, .. } => {
+                        let unknown = !exchange.knows_handle(sender.peer(), *handle);
+                        unknown.then(|| peer.take_unfinished(|_| true)).flatten()
+                    }
+                    _ => None,
+                };
+                if let Some(call) = unfinished {
+                    exchange.operation(&mut desk, sender.peer(), call);
+                }
+            }
+            operation
+        };
+        let meaning = match operation {
+            Ok(operation) => exchange.operation(&mut desk, sender, operation),
+            Err(Unplaced::Control) => Meaning::Control,
+            Err(Unplaced::Part) => Meaning::Part,
+            Err(Unplaced::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
+            Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
+            Err(Unplaced::Malformed) => desk.account.undecoded(Undecoded::Malformed),
+        };
+        if let Meaning::Message { key, which } = meaning {
+            self.first_message(at);
+            if which == Which::Call {
+                self.note_retry(key, frame);
+            }
+        }
+        meaning
+    }
+
+    /// A connection gets its number with its first message.
+    fn first_message(&mut self, at: usize) {
+        if let Some(connection) = self.connections.get_mut(at)
+            && connection.number.is_none()
+        {
+            self.numbered += 1;
+            connection.number = Some(self.numbered);
+        }
+    }
+
+    /// A Call may repeat one that was not answered on another connection; that one is given up.
+    fn note_retry(&mut self, key: Key, frame: &Frame<'_>) {
+        let Some(entry) = self.ledger.get(key) else { return };
+        let Some(call) = &entry.transaction.call else { return };
+        let Some(connection) = self.connections.get(entry.connection) else { return };
+        let route = connection.route(entry.requester);
+        match self.retries.note(route, entry.transaction.xid, call.inline(), key) {
+            Some(Before::Here(before)) => {
+                let same_connection = |other: &Entry| other.connection == entry.connection;
+                if self
+                    .ledger
+                    .get(before)
+                    .is_some_and(|other| !same_connection(other) && other.is_unanswered())
+                {
+                    if self.ledger.get(before).is_some_and(Entry::is_open) {
+                        self.ledger.close(before, frame);
+                    }
+                    if let Some(before) = self.ledger.get_mut(before) {
+                        before.repeated_by = Some(key);
+                    }
+                }
+            }
+            Some(Before::Gone(index)) => {
+                if let Some(entry) = self.ledger.get_mut(key) {
+                    entry.transaction.retry_of = Some(index);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Two connections turned out to be one: their Transactions are now on `at`.
+    fn follow_join(&mut self, at: usize) {
+        let Some(connection) = self.connections.get(at) else { return };
+        for key in connection.exchange.keys() {
+            if let Some(entry) = self.ledger.get_mut(key)
+                && entry.connection != at
+            {
+                entry.connection = at;
+            }
+        }
+    }
+
+    /// Forgets silent connections when there are too many.
+    fn make_room(&mut self, newest: usize, frame: &Frame<'_>) {
+        if !self.connections.is_over_bound() {
+            return;
+        }
+        for at in self.connections.most_silent() {
+            if at != newest {
+                self.close_connection(at, frame);
+                self.account.gave_up(GivenUp::Connection);
+            }
+        }
+    }
+
+    /// A connection is gone: what is open on it will not be answered.
+    fn close_connection(&mut self, at: usize, frame: &Frame<'_>) {
+        let Some(connection) = self.connections.get(at) else { return };
+        let mut open: Vec<Key> = connection.exchange.keys().collect();
+        open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(Entry::first_frame));
+        for key in open {
+            if self.ledger.get(key).is_some_and(Entry::is_open) {
+                self.ledger.close(key, frame);
+            }
+        }
+        // Given out now, because only the connection knows their names.
+        while self.ledger.has_closed_on(at) {
+            let Some(key) = self.ledger.first_closed() else { break };
+            self.release(key);
+        }
+        self.connections.take(at);
+    }
+
+    /// Gives a Transaction out.
+    fn release(&mut self, key: Key) {
+        let Some(mut entry) = self.ledger.remove(key) else { return };
+        self.transactions += 1;
+        entry.transaction.index = self.transactions;
+        if let Some(repeated_by) = entry.repeated_by
+            && let Some(repeat) = self.ledger.get_mut(repeated_by)
+        {
+            repeat.transaction.retry_of = Some(self.transactions);
+        }
+        if let Some(connection) = self.connections.get_mut(entry.connection) {
+            connection.exchange.forget(key, &entry);
+            let transaction = &entry.transaction;
+            let route = connection.route(entry.requester);
+            self.retries.released(
+                route,
+                transaction.xid,
+                key,
+                transaction.reply.is_none(),
+                transaction.index,
+            );
+            let client = connection.client().unwrap_or(entry.requester);
+            let is_forward = client == entry.requester;
+            entry.transaction.direction = if is_forward { Direction::Forward } else { Direction::Reverse };
+            entry.transaction.connection = connection.name(client);
+        }
+        self.account.kept_bytes = self.account.kept_bytes.saturating_sub(entry.transaction.kept_bytes());
+        self.ready.push_back(entry.transaction);
+    }
+}
+
+fn transport(wire: Wire) -> Transport {
+    match wire {
+        Wire::RoceV2 => Transport::RoceV2,
+        Wire::RoceV1 => Transport::RoceV1,
+        Wire::InfiniBand => Transport::InfiniBand,
+    }
+}
+
+/// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
+fn answers(connection: &Connection, side: Side, packet: &Packet<'_>) -> bool {
+    use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
+    let requests = match side {
+        Side::A => &connection.a.requests,
+        Side::B => &connection.b.requests,
+    };
+    match packet.form.operation {
+        Acknowledge | AtomicAcknowledge | ReadResponse => requests.sent_lately(packet.bth.psn),
+        ReadRequest | Write => {
+            packet.reth.is_some_and(|reth| connection.exchange.knows_handle(side, reth.r_key))
+        }
+        Send => exchange::answered_xid(packet.payload.bytes, packet.payload.length)
+            .is_some_and(|xid| connection.exchange.knows_call(side, xid)),
+        _ => false,
+    }
+}

@@ -1,0 +1,385 @@
+//! The Reliable Connection service of InfiniBand: packets with sequence numbers become RDMA operations.
+//! InfiniBand Architecture Specification volume 1, section 9.7.
+//!
+//! A packet is placed by its PSN alone: the packet that began an RDMA Write or Read told where its bytes go and the
+//! distance in PSNs times the path MTU tells the rest. So retransmission, reordering, duplicates and loss need no
+//! states of their own.
+
+use std::collections::VecDeque;
+
+use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::infiniband::{self, Packet, Place, Psn};
+use crate::rdma::{Data, Handle, Message, Operation, Owner};
+
+/// Why a packet of a reliable connection gave no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unplaced {
+    /// It carries none: an acknowledgement.
+    Control,
+    /// A part of a message whose other parts are still to come.
+    Part,
+    /// A Middle or Last packet of an RDMA Write whose First was not seen, so that nothing tells its address.
+    WriteWithoutFirst,
+    /// A Read response whose request was not seen.
+    ResponseWithoutRequest,
+    /// The extension header that its opcode demands is not there.
+    Malformed,
+}
+
+/// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again.
+const SPANS: usize = 256;
+/// Messages that are remembered for their copies.
+const SENT: usize = 512;
+/// Packets of unfinished messages that are held.
+const PARTS: usize = 256;
+
+/// A sequence number counted on beyond 24 bits, so that it never wraps.
+type Sequence = u64;
+
+/// An RDMA Write or Read: it takes the sequence numbers from `first` on.
+#[derive(Debug)]
+struct Span {
+    first: Sequence,
+    is_read: bool,
+    handle: Handle,
+    offset: u64,
+    length: u32,
+    owner: Owner,
+}
+
+/// A message that was seen whole.
+#[derive(Debug)]
+struct Sent {
+    first: Sequence,
+    last: Sequence,
+    owner: Owner,
+}
+
+/// A packet of a message that takes several.
+#[derive(Debug)]
+struct Part {
+    sequence: Sequence,
+    place: Place,
+    frame: FrameNumber,
+    time: Timestamp,
+    bytes: Vec<u8>,
+    length: u32,
+}
+
+/// Which packets of a message are there to be delivered.
+struct Run {
+    parts: std::ops::Range<usize>,
+    is_whole: bool,
+}
+
+/// What one side of a connection requests of the other: the packets that count in its own sequence.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    newest: Option<Sequence>,
+    /// Sorted by `first`.
+    spans: VecDeque<Span>,
+    /// Sorted by `first`.
+    sent: VecDeque<Sent>,
+    /// Sorted by `sequence`.
+    parts: Vec<Part>,
+    message: Vec<u8>,
+    message_frames: Vec<FrameNumber>,
+}
+
+/// The path MTU of a connection in bytes, learnt from its packets: every First and Middle packet is as long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathMtu(Option<u32>);
+
+impl PathMtu {
+    fn learn(&mut self, place: Place, length: u32) {
+        if matches!(place, Place::First | Place::Middle) && length > 0 {
+            self.0 = Some(length);
+        }
+    }
+
+    /// Byte offset in its message of a packet that is `packets` after the first.
+    fn offset(self, packets: u64, place: Place, data: &Data<'_>, message: u32) -> Option<u64> {
+        let offset = match (packets, place, self.0) {
+            (0, ..) => 0,
+            (_, _, Some(mtu)) => packets.checked_mul(u64::from(mtu))?,
+            // The end of a message is known even where the length of its packets is not.
+            (_, Place::Last, None) => u64::from(message).checked_sub(u64::from(data.length))?,
+            _ => return None,
+        };
+        (offset + u64::from(data.length) <= u64::from(message)).then_some(offset)
+    }
+}
+
+impl Requests {
+    /// Counts a PSN on from the newest that was seen.
+    fn extend(&self, psn: Psn) -> Sequence {
+        match self.newest {
+            // Room below for packets older than the first one seen.
+            None => (1 << 24) + Sequence::from(psn.0),
+            Some(newest) => {
+                let distance = Psn((newest & 0xff_ffff) as u32).distance(psn);
+                newest.saturating_add_signed(i64::from(distance))
+            }
+        }
+    }
+
+    /// Whether a request with this PSN was sent lately: evidence that a response belongs here.
+    pub(super) fn sent_lately(&self, psn: Psn) -> bool {
+        self.newest.is_some_and(|newest| {
+            let sequence = self.extend(psn);
+            sequence <= newest && newest - sequence < 1024
+        })
+    }
+
+    /// The span that holds a sequence number, if it is known: the last that begins at or before it.
+    fn span_at(&mut self, sequence: Sequence) -> Option<&mut Span> {
+        let after = match self.spans.back() {
+            Some(span) if span.first <= sequence => self.spans.len(),
+            _ => self.spans.partition_point(|span| span.first <= sequence),
+        };
+        self.spans.get_mut(after.checked_sub(1)?)
+    }
+
+    /// Remembers an RDMA Write or Read, or finds it again if this is a copy.
+    fn span(&mut self, span: Span) -> &mut Span {
+        let sequence = span.first;
+        let after = self.spans.partition_point(|other| other.first <= sequence);
+        let known = after.checked_sub(1).filter(|before| {
+            self.spans.get(*before).is_some_and(|other| {
+                other.first == sequence && other.handle == span.handle && other.offset == span.offset
+            })
+        });
+        let mut at = known.unwrap_or(after);
+        if known.is_none() {
+            self.spans.insert(at, span);
+            if self.spans.len() > SPANS {
+                self.spans.pop_front();
+                at = at.saturating_sub(1);
+            }
+        }
+        &mut self.spans[at]
+    }
+
+    /// Takes a packet that this side sent as a request.
+    pub(super) fn request<'a>(
+        &'a mut self,
+        packet: &Packet<'a>,
+        frame: &'a Frame<'_>,
+        path_mtu: &mut PathMtu,
+    ) -> Result<Operation<'a>, Unplaced> {
+        let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let place = packet.form.place;
+        let sequence = self.extend(packet.bth.psn);
+        self.newest = self.newest.max(Some(sequence));
+        match packet.form.operation {
+            infiniband::Operation::Write => {
+                path_mtu.learn(place, data.length);
+                let span = match place {
+                    Place::First | Place::Only => {
+                        let reth = packet.reth.ok_or(Unplaced::Malformed)?;
+                        self.span(Span {
+                            first: sequence,
+                            is_read: false,
+                            handle: reth.r_key,
+                            offset: reth.va,
+                            length: reth.dmalen,
+                            owner: Owner::default(),
+                        })
+                    }
+                    _ => self
+                        .span_at(sequence)
+                        .filter(|span| !span.is_read)
+                        .ok_or(Unplaced::WriteWithoutFirst)?,
+                };
+                let at = path_mtu
+                    .offset(sequence - span.first, place, &data, span.length)
+                    .ok_or(Unplaced::WriteWithoutFirst)?;
+                let offset = span.offset.wrapping_add(at);
+                Ok(Operation::Write { handle: span.handle, offset, data, owner: &mut span.owner })
+            }
+            infiniband::Operation::ReadRequest => {
+                let reth = packet.reth.ok_or(Unplaced::Malformed)?;
+                let span = self.span(Span {
+                    first: sequence,
+                    is_read: true,
+                    handle: reth.r_key,
+                    offset: reth.va,
+                    length: reth.dmalen,
+                    owner: Owner::default(),
+                });
+                Ok(Operation::ReadRequest {
+                    handle: span.handle,
+                    offset: span.offset,
+                    length: span.length,
+                    owner: &mut span.owner,
+                })
+            }
+            infiniband::Operation::Send => {
+                path_mtu.learn(place, data.length);
+                self.send(sequence, place, data, frame)
+            }
+            _ => Err(Unplaced::Control),
+        }
+    }
+
+    /// Takes a Read response that the peer sent to a request of this side.
+    pub(super) fn response<'a>(
+        &mut self,
+        packet: &Packet<'a>,
+        path_mtu: &mut PathMtu,
+    ) -> Result<Operation<'a>, Unplaced> {
+        if packet.form.operation != infiniband::Operation::ReadResponse {
+            return Err(Unplaced::Control);
+        }
+        let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let place = packet.form.place;
+        path_mtu.learn(place, data.length);
+        let sequence = self.extend(packet.bth.psn);
+        let span =
+            self.span_at(sequence).filter(|span| span.is_read).ok_or(Unplaced::ResponseWithoutRequest)?;
+        let at = path_mtu
+            .offset(sequence - span.first, place, &data, span.length)
+            .ok_or(Unplaced::ResponseWithoutRequest)?;
+        Ok(Operation::ReadResponse { offset: span.offset.wrapping_add(at), data, owner: span.owner })
+    }
+
+    fn send<'a>(
+        &'a mut self,
+        sequence: Sequence,
+        place: Place,
+        data: Data<'a>,
+        frame: &'a Frame<'_>,
+    ) -> Result<Operation<'a>, Unplaced> {
+        let ends = place.ends();
+        let after = match self.sent.back() {
+            Some(sent) if sent.first <= sequence => self.sent.len(),
+            _ => self.sent.partition_point(|sent| sent.first <= sequence),
+        };
+        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent.get(before))
+            && sequence <= sent.last
+        {
+            return Ok(Operation::SendAgain { owner: sent.owner, ends });
+        }
+        if place == Place::Only {
+            let owner = remember(&mut self.sent, sequence, sequence);
+            let message = Message {
+                bytes: data.bytes,
+                length: data.length as usize,
+                frames: std::slice::from_ref(&frame.number),
+                time: frame.time,
+                end_time: frame.time,
+            };
+            return Ok(Operation::Send { message, owner });
+        }
+        self.hold(sequence, place, data, frame);
+        match self.run_around(sequence) {
+            Some(run) if run.is_whole => Ok(self.deliver(run)),
+            _ if self.parts.len() > PARTS => self.take_unfinished(|_| true).ok_or(Unplaced::Part),
+            _ => Err(Unplaced::Part),
+        }
+    }
+
+    fn hold(&mut self, sequence: Sequence, place: Place, data: Data<'_>, frame: &Frame<'_>) {
+        let part = Part {
+            sequence,
+            place,
+            frame: frame.number,
+            time: frame.time,
+            bytes: data.bytes.to_vec(),
+            length: data.length,
+        };
+        let at = self.parts.partition_point(|other| other.sequence < sequence);
+        match self.parts.get_mut(at) {
+            // The first copy counts; the second adds only what a snap length may have cut from the first.
+            Some(other) if other.sequence == sequence => {
+                if other.bytes.len() < part.bytes.len() {
+                    other.bytes = part.bytes;
+                }
+            }
+            _ => self.parts.insert(at, part),
+        }
+    }
+
+    /// The unbroken run of held packets around one of them, from a First on.
+    fn run_around(&self, sequence: Sequence) -> Option<Run> {
+        let at = self.parts.partition_point(|part| part.sequence < sequence);
+        let follows = |before: &Part, part: &Part| before.sequence + 1 == part.sequence;
+        let mut start = at;
+        while self.parts.get(start)?.place != Place::First {
+            let before = start.checked_sub(1)?;
+            follows(self.parts.get(before)?, self.parts.get(start)?).then_some(())?;
+            start = before;
+        }
+        let mut end = start + 1;
+        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+            && before.place != Place::Last
+            && part.place != Place::First
+            && follows(before, part)
+        {
+            end += 1;
+        }
+        let is_whole = self.parts.get(end - 1).is_some_and(|part| part.place == Place::Last);
+        Some(Run { parts: start..end, is_whole })
+    }
+
+    /// Lays the packets of a run end to end and gives them as a message.
+    fn deliver(&mut self, run: Run) -> Operation<'_> {
+        let is_whole = run.is_whole;
+        self.message.clear();
+        self.message_frames.clear();
+        let (mut length, mut is_cut) = (0, false);
+        let (mut first, mut last) = (0, 0);
+        let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
+        for part in self.parts.drain(run.parts) {
+            if length == 0 {
+                first = part.sequence;
+            }
+            last = part.sequence;
+            length += part.length as usize;
+            (time, end_time) = (time.min(part.time), end_time.max(part.time));
+            self.message_frames.push(part.frame);
+            if !is_cut {
+                self.message.extend_from_slice(&part.bytes);
+            }
+            is_cut |= part.bytes.len() < part.length as usize;
+        }
+        if !is_whole {
+            // At least one more packet belongs to the message; its bytes are missing, however many they were.
+            length += 1;
+        }
+        self.message_frames.sort_unstable();
+        let message = Message { bytes: &self.message, length, frames: &self.message_frames, time, end_time };
+        Operation::Send { message, owner: remember(&mut self.sent, first, last) }
+    }
+
+    /// Whether there are packets of unfinished messages.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Gives up waiting for the rest of a message whose beginning `wanted` recognises.
+    pub(super) fn take_unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<Operation<'_>> {
+        let begins = |part: &&Part| part.place == Place::First && wanted(&part.bytes);
+        let first = self.parts.iter().find(begins).map(|part| part.sequence);
+        let Some(first) = first else {
+            // Nothing tells what held packets without a First belong to; the oldest make room.
+            if self.parts.len() > PARTS {
+                self.parts.remove(0);
+            }
+            return None;
+        };
+        let run = self.run_around(first)?;
+        Some(self.deliver(run))
+    }
+}
+
+/// Remembers a message for its copies, and gives the place of its owner.
+fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence) -> &mut Owner {
+    let mut at = sent.partition_point(|sent| sent.first <= first);
+    sent.insert(at, Sent { first, last, owner: Owner::default() });
+    if sent.len() > SENT {
+        sent.pop_front();
+        at = at.saturating_sub(1);
+    }
+    &mut sent[at].owner
+}

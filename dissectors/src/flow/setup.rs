@@ -1,0 +1,8 @@
+//! setup
+#[derive(Debug)]
+pub(super) struct SetUps;
+impl SetUps {
+    pub(super) fn new(_: usize) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,309 @@
+//! The main product: one RPC, its Call and its Reply, the chunks that the Call advertised, and what RDMA moved through
+//! them.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::address::Address;
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rpc::Xid;
+use crate::rpcrdma::{self, Proc};
+
+use super::chunk::{Chunk, ChunkKind, Segment};
+
+/// What carries a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// RDMA over UDP.
+    RoceV2,
+    /// RDMA over Ethernet.
+    RoceV1,
+    /// RDMA over InfiniBand.
+    InfiniBand,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::RoceV2 => "rocev2",
+            Self::RoceV1 => "rocev1",
+            Self::InfiniBand => "infiniband",
+        })
+    }
+}
+
+/// One end of a connection: an address, and the port or queue pair there, where it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// The address.
+    pub address: Address,
+    /// The UDP or TCP port, or the queue pair number.
+    pub port: Option<u32>,
+}
+
+/// A connection, as the Transactions on it name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionName {
+    /// From 1, in the order of the first RPC message on each connection.
+    pub number: u64,
+    /// What carries it.
+    pub transport: Transport,
+    /// The side that opened it; where that was not seen, the side that sends NFS, MOUNT or NFSACL Calls.
+    pub client: Endpoint,
+    /// The other side.
+    pub server: Endpoint,
+}
+
+impl ConnectionName {
+    /// Stands in until a Transaction is given out.
+    pub(super) const UNKNOWN: Self = Self {
+        number: 0,
+        transport: Transport::RoceV2,
+        client: Endpoint { address: Address::Unknown, port: None },
+        server: Endpoint { address: Address::Unknown, port: None },
+    };
+}
+
+/// Whether the Call comes from the client of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// It does.
+    Forward,
+    /// It comes from the server: a callback (RFC 8167).
+    Reverse,
+}
+
+/// The words of an RPC-over-RDMA header that every version has (RFC 8166 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderWords {
+    /// `rdma_proc`.
+    pub proc: Proc,
+    /// `rdma_vers`.
+    pub version: u32,
+    /// `rdma_credit`.
+    pub credits: u32,
+}
+
+/// A Call or a Reply as it was seen.
+#[derive(Clone, Debug)]
+pub struct MessageRecord {
+    /// Every frame that carried bytes of it, copies included.
+    pub frames: Vec<FrameNumber>,
+    /// When the first frame of its first copy was seen.
+    pub time: Timestamp,
+    /// When the last frame of its first whole copy was seen.
+    pub end_time: Timestamp,
+    /// How often it was sent.
+    pub copies: u32,
+    /// Its RPC-over-RDMA header; `None` on other transports.
+    pub rpcrdma: Option<HeaderWords>,
+    /// What was captured of the message, from its RPC-over-RDMA header on.
+    pub bytes: Vec<u8>,
+    /// Its length on the wire.
+    pub length: usize,
+    /// Where in `bytes` the RPC message begins.
+    pub rpc_at: usize,
+}
+
+impl MessageRecord {
+    /// The captured bytes of the RPC message that went inline.
+    pub fn inline(&self) -> &[u8] {
+        self.bytes.get(self.rpc_at..).unwrap_or_default()
+    }
+
+    /// Length of the RPC message that went inline, by the headers.
+    pub fn inline_length(&self) -> usize {
+        self.length.saturating_sub(self.rpc_at)
+    }
+
+    /// Whether the header says that the whole RPC message went in a chunk.
+    pub fn is_nomsg(&self) -> bool {
+        self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)
+    }
+
+    /// Whether this is an RDMA_ERROR.
+    pub fn is_rdma_error(&self) -> bool {
+        self.rpcrdma.is_some_and(|words| words.proc == Proc::RDMA_ERROR)
+    }
+}
+
+/// Which of the two messages of a Transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    /// The Call.
+    Call,
+    /// The Reply.
+    Reply,
+}
+
+/// What of a Transaction is not in the capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The whole message.
+    Message(Which),
+    /// Bytes of the message that went inline.
+    Bytes(Which, Range<u64>),
+    /// Bytes of the n-th chunk of its kind.
+    Chunk(ChunkKind, usize, Range<u64>),
+}
+
+/// The code: `call`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = |which| match which {
+            Which::Call => "call",
+            Which::Reply => "reply",
+        };
+        let bytes = |range: &Range<u64>| format!("{}-{}", range.start, range.end.saturating_sub(1));
+        match self {
+            Self::Message(which) => f.write_str(message(*which)),
+            Self::Bytes(which, range) => write!(f, "{}:{}", message(*which), bytes(range)),
+            Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
+            Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
+            Self::Chunk(ChunkKind::Reply, _, range) => write!(f, "replychunk:{}", bytes(range)),
+        }
+    }
+}
+
+/// How long each part of a Transaction took, in nanoseconds; their sum is its latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// First to last frame of the Call.
+    pub call: u64,
+    /// First RDMA Read request to last Read response.
+    pub data_in: u64,
+    /// What no other phase accounts for: the server at work, and the network.
+    pub server: u64,
+    /// First to last RDMA Write.
+    pub data_out: u64,
+    /// First to last frame of the Reply.
+    pub reply: u64,
+}
+
+/// One RPC.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// From 1, in the order in which Transactions close.
+    pub index: u64,
+    /// The connection it went over.
+    pub connection: ConnectionName,
+    /// Who called whom.
+    pub direction: Direction,
+    /// The transaction id.
+    pub xid: Xid,
+    /// The Call, if it was seen.
+    pub call: Option<MessageRecord>,
+    /// The Reply, if it was seen.
+    pub reply: Option<MessageRecord>,
+    /// The Read chunks of the Call.
+    pub read_chunks: Vec<Chunk>,
+    /// The Write chunks of the Call.
+    pub write_chunks: Vec<Chunk>,
+    /// The Reply chunk of the Call.
+    pub reply_chunk: Option<Chunk>,
+    /// Read chunks of the Reply (RFC 5666, Read-Read model).
+    pub reply_read_chunks: Vec<Chunk>,
+    /// Whether an RDMA_DONE closed it.
+    pub done: bool,
+    /// The index of the Transaction that this one repeats on another connection.
+    pub retry_of: Option<u64>,
+}
+
+fn returned(segment: &Segment) -> u64 {
+    u64::from(segment.returned.unwrap_or(0))
+}
+
+fn offered(segment: &Segment) -> u64 {
+    u64::from(segment.length)
+}
+
+impl Transaction {
+    /// The message.
+    pub fn message(&self, which: Which) -> Option<&MessageRecord> {
+        match which {
+            Which::Call => self.call.as_ref(),
+            Which::Reply => self.reply.as_ref(),
+        }
+    }
+
+    /// Nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is missing or the clock
+    /// went back.
+    pub fn latency(&self) -> Option<u64> {
+        self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
+    }
+
+    /// The parts of the latency. Where two parts overlap, which loss can bring about, the common time counts for the
+    /// first.
+    pub fn phases(&self) -> Option<Phases> {
+        let latency = self.latency()?;
+        let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
+        let mut from = call.time;
+        let mut part = |start: Timestamp, end: Timestamp| {
+            let (start, end) = (start.max(from), end.min(reply.end_time));
+            let length = end.since(start).unwrap_or(0);
+            from = from.max(end);
+            length
+        };
+        let span = |chunks: &mut dyn Iterator<Item = &Chunk>| {
+            chunks
+                .filter_map(|chunk| chunk.times)
+                .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+        };
+        let incoming = span(&mut self.read_chunks.iter());
+        let outgoing = span(&mut self.write_chunks.iter().chain(&self.reply_chunk));
+        let mut phases = Phases { call: part(call.time, call.end_time), ..Phases::default() };
+        phases.data_in = incoming.map_or(0, |(start, end)| part(start, end));
+        phases.data_out = outgoing.map_or(0, |(start, end)| part(start, end));
+        phases.reply = part(reply.time, reply.end_time);
+        let known = phases.call + phases.data_in + phases.data_out + phases.reply;
+        phases.server = latency.saturating_sub(known);
+        Some(phases)
+    }
+
+    /// What is not in the capture, in the order of the message's way.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        if self.call.is_none() {
+            missing.push(Missing::Message(Which::Call));
+        }
+        let mut inline = |which, message: &MessageRecord| {
+            let (captured, length) = (message.inline().len() as u64, message.inline_length() as u64);
+            if captured < length {
+                missing.push(Missing::Bytes(which, captured..length));
+            }
+        };
+        if let Some(call) = &self.call {
+            inline(Which::Call, call);
+        }
+        if let Some(reply) = &self.reply {
+            inline(Which::Reply, reply);
+        }
+        let mut chunk = |kind, index, chunk: &Chunk, expected: fn(&Segment) -> u64| {
+            missing
+                .extend(chunk.missing(expected).into_iter().map(|bytes| Missing::Chunk(kind, index, bytes)));
+        };
+        // A Responder that refuses a Call need not fetch its chunks, so only an answer says that it did.
+        let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
+        for (index, read) in self.read_chunks.iter().enumerate() {
+            if answered || read.moved() > 0 {
+                chunk(ChunkKind::Read, index, read, offered);
+            }
+        }
+        for (index, write) in self.write_chunks.iter().enumerate() {
+            chunk(ChunkKind::Write, index, write, returned);
+        }
+        if let Some(reply_chunk) = &self.reply_chunk {
+            chunk(ChunkKind::Reply, 0, reply_chunk, returned);
+        }
+        if self.reply.is_none() {
+            missing.push(Missing::Message(Which::Reply));
+        }
+        missing
+    }
+
+    /// Bytes of chunks that the Transaction keeps.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
+        chunks.flat_map(|chunk| &chunk.segments).map(Segment::kept_bytes).sum()
+    }
+}
