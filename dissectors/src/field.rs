@@ -27,6 +27,14 @@ impl Field {
     }
 }
 
+/// The specification's name of a field that Rust can only write as a raw identifier (`r#type`).
+pub const fn label(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
 /// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

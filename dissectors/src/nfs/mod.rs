@@ -2,5 +2,6 @@
 
 pub mod operations;
 mod outcome;
+pub mod v4;
 
 pub use outcome::{Outcome, Status};
