@@ -2,11 +2,6 @@
 
 pub mod operations;
 mod outcome;
-pub mod v3;
+pub mod v4;
 
 pub use outcome::{Outcome, Status};
-
-/// x
-pub fn moves_text(_: crate::rpc::Program, _: u32, _: u32, _: crate::xdr::Cursor<'_>) -> bool {
-    false
-}
