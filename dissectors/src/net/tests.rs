@@ -105,8 +105,8 @@ fn erf_holds_ethernet_behind_its_extension_headers_and_two_bytes_of_pad() {
 
 /// A native acknowledgement: LRH, BTH, AETH, ICRC, VCRC.
 const NATIVE: [u8; 30] = [
-    0x00, 0x02, 0x00, 0x04, 0x00, 0x07, 0x00, 0x01, // LRH
-    0x11, 0x00, 0xff, 0xff, 0x00, 0x87, 0x04, 0x08, 0x00, 0x00, 0x00, 0x05, // BTH
+    0x00, 0x02, 0x00, 0x09, 0x00, 0x07, 0x00, 0x02, // LRH
+    0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x01, 0x23, 0x00, 0x00, 0x00, 0x05, // BTH
     0x1f, 0x00, 0x00, 0x01, // AETH
     0x01, 0x02, 0x03, 0x04, // ICRC
     0x05, 0x06, // VCRC
@@ -117,12 +117,12 @@ fn native_infiniband_goes_by_local_identifiers() {
     let erf = [&[0, 0, 0, 0, 0, 0, 0, 0, 21, 4, 0, 46, 0, 0, 0, 30][..], &NATIVE].concat();
     for (link, bytes, at) in [(LinkType::INFINIBAND, &NATIVE[..], 0), (LinkType::ERF, &erf, 16)] {
         let datagram = read(link, bytes);
-        assert_eq!(datagram.source, Address::Lid(Lid(1)));
-        assert_eq!(datagram.destination, Address::Lid(Lid(4)));
+        assert_eq!(datagram.source, Address::Lid(Lid(2)));
+        assert_eq!(datagram.destination, Address::Lid(Lid(9)));
         assert_eq!(datagram.network, at);
         let packet = packet(datagram);
         assert_eq!((packet.wire, packet.at, packet.length), (Wire::InfiniBand, at + 8, 20));
-        assert_eq!(packet.bth.destqp, Qpn(0x87_0408));
+        assert_eq!(packet.bth.destqp, Qpn(0x123));
         assert_eq!(packet.payload.length, 0);
     }
 }
