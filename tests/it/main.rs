@@ -1,0 +1,19 @@
+//! What a user would run, end to end: the program on real captures, held to the counters of the kernels that
+//! made them, to a second count of the packets, to tshark, and to the published schema.
+
+// A test says what is wrong by panicking.
+#![allow(clippy::panic, clippy::expect_used)]
+
+mod captures;
+mod kernel_counters;
+mod linux_names;
+mod mid_capture;
+mod mountstats;
+mod program;
+mod rfc_names;
+mod schema;
+mod second_count;
+mod server_counters;
+mod snap;
+mod transport_line;
+mod wireshark;
