@@ -1,4 +1,4 @@
-//! Runs the program with `-T json` and reads its lines (DESIGN section 5, the contract, schema 1).
+//! Runs the program with `-T json` and reads its lines (`docs/transaction.schema.json` states them).
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +23,7 @@ pub(crate) fn json(capture: &Path) -> Lines {
     let text = String::from_utf8(output.stdout).expect("JSON Lines are UTF-8");
     let mut lines = Lines { transactions: Vec::new(), summary: None };
     for line in text.lines() {
+        assert!(lines.summary.is_none(), "the summary is the last line, but there is {line}");
         let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("no JSON: {e}: {line}"));
         match value["kind"].as_str() {
             Some("transaction") => lines.transactions.push(Transaction(value)),

@@ -108,8 +108,8 @@ pub(crate) fn messages(pcap: &[u8]) -> Vec<Message> {
         send.length += length;
         send.next = (packet.psn + 1) & 0xff_ffff;
         if is_last && let Some(send) = sends.remove(&key) {
-            let Some(mut message) = message(&send.bytes, send.length) else { continue };
-            message.from_client = *client.get_or_insert(packet.from) == packet.from;
+            let from_client = *client.get_or_insert(packet.from) == packet.from;
+            let Some(message) = message(&send.bytes, send.length, from_client) else { continue };
             if seen.insert((key, message.xid, message.is_call)) {
                 messages.push(message);
             }
@@ -119,7 +119,7 @@ pub(crate) fn messages(pcap: &[u8]) -> Vec<Message> {
 }
 
 /// RFC 8166 section 4: XID, version, credits, procedure, Read list, Write list, Reply chunk, RPC message.
-fn message(bytes: &[u8], length: usize) -> Option<Message> {
+fn message(bytes: &[u8], length: usize, from_client: bool) -> Option<Message> {
     let (xid, procedure) = (be32(bytes, 0)?, be32(bytes, 12)?);
     if be32(bytes, 4)? != 1 || procedure > 1 {
         return None;
@@ -127,12 +127,16 @@ fn message(bytes: &[u8], length: usize) -> Option<Message> {
     let mut segments = Vec::new();
     let end = lists(bytes, &mut segments);
     let rpc = end.unwrap_or(bytes.len());
-    // RDMA_NOMSG has no RPC header inline: a Call has put it at Position zero, a Reply into the Reply chunk.
-    let has_read_list = segments.iter().any(|segment| segment.kind == Kind::Read);
-    let is_call =
-        if procedure == 1 { has_read_list } else { be32(bytes, rpc + 4).map_or(has_read_list, |t| t == 0) };
+    // RDMA_NOMSG has no RPC header inline: a Call has put it at Position zero, a Reply into the Reply chunk. Where
+    // the snap length cut the RPC header, the message is taken for a forward one.
+    let is_call = match be32(bytes, rpc + 4) {
+        _ if end.is_none() => from_client,
+        _ if procedure == 1 => segments.iter().any(|segment| segment.kind == Kind::Read),
+        Some(message_type) => message_type == 0,
+        None => from_client,
+    };
     Some(Message {
-        from_client: false,
+        from_client,
         is_call,
         xid,
         is_nomsg: procedure == 1,
