@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
 use crate::frame::{Frame, FrameNumber};
-use crate::nfs;
+use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{self, Evidence, Header, Proc};
@@ -197,7 +197,9 @@ impl Exchange {
             desk.ledger.close(oldest, desk.frame);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
-        let rpc = rpc::Message::decode(&mut { cursor }, &mut Unobserved).ok();
+        let mut arguments = cursor;
+        let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
+        let arguments = rpc.is_some().then_some(arguments);
         let call = rpc.as_ref().and_then(rpc::Message::call);
         if let Some(call) = call
             && matches!(call.prog, Program::NFS | Program::MOUNT | Program::NFSACL)
@@ -209,13 +211,6 @@ impl Exchange {
         transaction.read_chunks = envelope.read_chunks;
         transaction.write_chunks = envelope.write_chunks;
         transaction.reply_chunk = envelope.reply_chunk;
-        let keeps_text = || {
-            call.is_some_and(|call| {
-                let mut arguments = cursor;
-                rpc::Message::decode(&mut arguments, &mut Unobserved).is_ok()
-                    && nfs::moves_text(call.prog, call.vers, call.proc, arguments)
-            })
-        };
         for chunk in &mut transaction.read_chunks {
             if chunk.position == Some(0) {
                 chunk.keep(true);
@@ -224,11 +219,20 @@ impl Exchange {
         if let Some(chunk) = &mut transaction.reply_chunk {
             chunk.keep(true);
         }
-        let has_data = !transaction.write_chunks.is_empty()
-            || transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-        if has_data && (desk.limits.keep_data || keeps_text()) {
-            let data = transaction.read_chunks.iter_mut().chain(&mut transaction.write_chunks);
-            data.for_each(|chunk| chunk.keep(false));
+        let has_data = !transaction.write_chunks.is_empty() || !transaction.read_chunks.is_empty();
+        if has_data {
+            let text = arguments.zip(call).and_then(|(cursor, call)| {
+                let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+                Some(nfs::text_items(procedure, cursor))
+            });
+            let text = text.unwrap_or_default();
+            let keep_if = |keep: bool, chunks: &mut [Chunk]| {
+                if keep || desk.limits.keep_data {
+                    chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+                }
+            };
+            keep_if(text.call, &mut transaction.read_chunks);
+            keep_if(text.reply, &mut transaction.write_chunks);
         }
         let entry = Entry {
             transaction,

@@ -6,7 +6,7 @@
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
-//! - [`transaction`] and [`chunk`]: the product; `reading`: a Transaction read, RPC and NFS.
+//! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
@@ -17,6 +17,7 @@ mod coverage;
 mod envelope;
 mod exchange;
 mod ledger;
+pub mod reading;
 
 mod reliable;
 mod retries;
