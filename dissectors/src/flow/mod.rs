@@ -16,6 +16,7 @@ mod connection;
 mod coverage;
 mod envelope;
 mod exchange;
+pub mod fragments;
 mod ledger;
 pub mod reading;
 
