@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
+use crate::frame::FrameNumber;
 use crate::infiniband::Reth;
 use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
@@ -203,7 +204,7 @@ impl Exchange {
                 && call.inline() == cursor.rest()
             {
                 call.copies += 1;
-                call.frames.extend_from_slice(message.frames);
+                list(&mut call.frames, message.frames, desk.account);
                 return key;
             }
             // The XID is used for another Call: nothing more comes to the one before.
@@ -325,9 +326,10 @@ impl Exchange {
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
             before.copies += 1;
-            before.frames.extend_from_slice(message.frames);
+            list(&mut before.frames, message.frames, desk.account);
             if before.bytes.len() < before.length && reply.bytes.len() > before.bytes.len() {
                 (before.bytes, before.length, before.rpc_at) = (reply.bytes, reply.length, reply.rpc_at);
+                before.gaps = reply.gaps;
                 before.end_time = reply.end_time;
                 desk.ledger.close(key, desk.sight);
             }
@@ -406,6 +408,18 @@ fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
     cursor
 }
 
+/// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
+const MESSAGE_FRAMES: usize = 4096;
+
+/// Lists the frames of a copy.
+fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) {
+    if frames.len() < MESSAGE_FRAMES {
+        frames.extend_from_slice(copy);
+    } else {
+        account.gave_up(GivenUp::Copy);
+    }
+}
+
 fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
     MessageRecord {
         frames: message.frames.to_vec(),
@@ -415,6 +429,7 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         rpcrdma: Some(envelope.words),
         bytes: message.bytes.to_vec(),
         length: message.length,
+        gaps: message.gaps.to_vec(),
         rpc_at: envelope.rpc_at,
     }
 }
@@ -479,7 +494,7 @@ fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         _ => (Which::Reply, &mut entry.transaction.reply),
     };
     if let Some(message) = message {
-        message.frames.extend_from_slice(desk.sight.frames);
+        list(&mut message.frames, desk.sight.frames, desk.account);
         message.copies += u32::from(ends);
     }
     Meaning::MessageAgain { key, which }
@@ -488,6 +503,14 @@ fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
 /// Whether a message begins with this XID and could be a Call.
 pub(super) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
     bytes.starts_with(&xid.0.to_be_bytes())
+}
+
+/// Whether the beginning of a message advertises memory under this handle.
+pub(super) fn advertises(bytes: &[u8], handle: Handle) -> bool {
+    Envelope::open(bytes, bytes.len() + 1).is_some_and(|envelope| {
+        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
+        chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
+    })
 }
 
 /// The XID of a message that could be a Reply.
