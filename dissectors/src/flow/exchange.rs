@@ -13,7 +13,7 @@ use crate::rpcrdma::{self, Evidence, Header, Proc};
 use crate::xdr::{Cursor, Error};
 
 use super::account::{GivenUp, Undecoded};
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Segment};
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::transaction::{Direction, MessageRecord, Transaction, Which};
@@ -205,6 +205,10 @@ impl Exchange {
             {
                 call.copies += 1;
                 list(&mut call.frames, message.frames, desk.account);
+                let is_moved = offers_otherwise(&entry.transaction, &envelope);
+                if is_moved && entry.is_open() {
+                    self.offer_anew(desk, key, envelope, cursor);
+                }
                 return key;
             }
             // The XID is used for another Call: nothing more comes to the one before.
@@ -219,42 +223,11 @@ impl Exchange {
             desk.ledger.close(oldest, desk.sight);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
-        let mut arguments = cursor;
-        let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
-        let arguments = rpc.is_some().then_some(arguments);
-        let call = rpc.as_ref().and_then(rpc::Message::call);
-        if let Some(call) = call
-            && matches!(call.prog, Program::NFS | Program::MOUNT | Program::NFSACL)
-        {
-            self.calls_nfs.get_or_insert(sender);
-        }
         let mut transaction = blank(xid);
         transaction.call = Some(record(message, &envelope));
-        transaction.read_chunks = envelope.read_chunks;
-        transaction.write_chunks = envelope.write_chunks;
-        transaction.reply_chunk = envelope.reply_chunk;
-        for chunk in &mut transaction.read_chunks {
-            if chunk.position == Some(0) {
-                chunk.keep(true);
-            }
-        }
-        if let Some(chunk) = &mut transaction.reply_chunk {
-            chunk.keep(true);
-        }
-        let has_data = !transaction.write_chunks.is_empty() || !transaction.read_chunks.is_empty();
-        if has_data {
-            let text = arguments.zip(call).and_then(|(cursor, call)| {
-                let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
-                Some(nfs::text_items(procedure, cursor))
-            });
-            let text = text.unwrap_or_default();
-            let keep_if = |keep: bool, chunks: &mut [Chunk]| {
-                if keep || desk.limits.keep_data {
-                    chunks.iter_mut().for_each(|chunk| chunk.keep(false));
-                }
-            };
-            keep_if(text.call, &mut transaction.read_chunks);
-            keep_if(text.reply, &mut transaction.write_chunks);
+        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
+            self.calls_nfs.get_or_insert(sender);
         }
         let entry = Entry {
             transaction,
@@ -273,6 +246,14 @@ impl Exchange {
         self.calls.insert((sender, xid), key);
         self.advertise(desk.ledger, key, |at| !at.is_of_reply());
         key
+    }
+
+    /// A Call that is sent again offers other memory than before, of which nothing was used.
+    fn offer_anew(&mut self, desk: &mut Desk<'_>, key: Key, envelope: Envelope, rpc: Cursor<'_>) {
+        let Some(entry) = desk.ledger.get_mut(key) else { return };
+        self.forget_memory(key, entry);
+        offer(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
+        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
     }
 
     /// A Call and a Reply that were seen apart, as Transactions of two connections that are one, come together.
@@ -356,6 +337,10 @@ impl Exchange {
         if self.calls.get(&call) == Some(&key) {
             self.calls.remove(&call);
         }
+        self.forget_memory(key, entry);
+    }
+
+    fn forget_memory(&mut self, key: Key, entry: &Entry) {
         for (at, segment) in entry.segments() {
             let place = (entry.owner(at), segment.handle);
             let Some(uses) = self.handles.get_mut(&place) else { continue };
@@ -381,6 +366,46 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<Which>, Error> {
         1 => Some(Which::Reply),
         _ => None,
     })
+}
+
+/// Whether a copy of a Call offers other memory, and none of what the Call offered before was used.
+fn offers_otherwise(transaction: &Transaction, copy: &Envelope) -> bool {
+    let before =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
+    let place = |segment: &Segment| (segment.handle, segment.offset, segment.length);
+    let is_unused = before.clone().all(|chunk| chunk.times.is_none());
+    let segments = before.flat_map(|chunk| &chunk.segments).map(place);
+    is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
+}
+
+/// Gives a Transaction the chunks of its Call, keeps what will be read of their content, and tells the program.
+fn offer(
+    transaction: &mut Transaction,
+    envelope: Envelope,
+    rpc: Cursor<'_>,
+    keep_data: bool,
+) -> Option<Program> {
+    let mut arguments = rpc;
+    let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
+    let call = rpc.as_ref().and_then(rpc::Message::call);
+    let text = call
+        .and_then(|call| Procedure::of(call.prog, call.vers, call.proc))
+        .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
+        .map(|procedure| nfs::text_items(procedure, arguments))
+        .unwrap_or_default();
+    transaction.read_chunks = envelope.read_chunks;
+    transaction.write_chunks = envelope.write_chunks;
+    transaction.reply_chunk = envelope.reply_chunk;
+    let whole_calls = transaction.read_chunks.iter_mut().filter(|chunk| chunk.position == Some(0));
+    whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.keep(true));
+    if text.call || keep_data {
+        transaction.read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    if text.reply || keep_data {
+        transaction.write_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    call.map(|call| call.prog)
 }
 
 fn blank(xid: Xid) -> Transaction {
