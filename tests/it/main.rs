@@ -12,6 +12,7 @@ mod kernel_counters;
 mod linux_names;
 mod mid_capture;
 mod mountstats;
+mod mutations;
 mod program;
 mod readers;
 mod rfc_names;
