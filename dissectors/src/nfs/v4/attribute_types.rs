@@ -78,7 +78,7 @@ crate::xdr! { "nfs";
     struct Layouthint4<'a> { loh_type: Layouttype4 => "nfs.layouttype", loh_body: Opaque<'a> }
 
     /// threshold_item4; its last two members, thi_hintset and thi_hintlist, belong together. RFC 8881 section 3.3.22.
-    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: Masked<'a, Threshold> }
+    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: Masked<'a, Threshold, Thresholds> }
 
     /// mdsthreshold4. RFC 8881 section 3.3.23.
     struct Mdsthreshold4<'a> { mth_hints: List<'a, ThresholdItem4<'a>> => "nfs.fattr4.threshold_item" }
