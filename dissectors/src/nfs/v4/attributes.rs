@@ -101,12 +101,12 @@ items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals"
     78 SPACE_FREED space_freed(u64), "RFC 7862 section 12.2.2";
     79 CHANGE_ATTR_TYPE change_attr_type(ChangeAttrType4), "RFC 7862 section 12.2.3";
     80 SEC_LABEL sec_label(SecLabel4<'a>), "RFC 7862 section 12.2.4";
-    81 MODE_UMASK mode_umask(ModeUmask4), "RFC 8275 section 4.1";
+    81 MODE_UMASK mode_umask(ModeUmask4), "RFC 8275";
     82 XATTR_SUPPORT xattr_support(bool) => "nfs.fattr4_xattr_support", "RFC 8276 section 8.2.1";
-    83 OFFLINE offline(bool) => "nfs.fattr4_offline", "RFC 9754 section 2";
-    84 TIME_DELEG_ACCESS time_deleg_access(Nfstime4), "RFC 9754 section 5";
-    85 TIME_DELEG_MODIFY time_deleg_modify(Nfstime4), "RFC 9754 section 5";
-    86 OPEN_ARGUMENTS open_arguments(OpenArguments4<'a>), "RFC 9754 section 3";
+    83 OFFLINE offline(bool) => "nfs.fattr4_offline", "RFC 9754";
+    84 TIME_DELEG_ACCESS time_deleg_access(Nfstime4), "RFC 9754";
+    85 TIME_DELEG_MODIFY time_deleg_modify(Nfstime4), "RFC 9754";
+    86 OPEN_ARGUMENTS open_arguments(OpenArguments4<'a>), "RFC 9754";
 }
 
 #[cfg(test)]

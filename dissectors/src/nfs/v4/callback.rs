@@ -178,7 +178,7 @@ items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_val
 }
 
 bits! {
-    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435 section 12.
+    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435.
     RecallAnyTypes {
         RCA4_TYPE_MASK_RDATA_DLG = 0, RCA4_TYPE_MASK_WDATA_DLG = 1, RCA4_TYPE_MASK_DIR_DLG = 2,
         RCA4_TYPE_MASK_FILE_LAYOUT = 3, RCA4_TYPE_MASK_BLK_LAYOUT = 4,
