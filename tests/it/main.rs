@@ -5,4 +5,6 @@
     reason = "a test says so by failing, in its helper functions too"
 )]
 
+mod command_line;
+mod generated;
 mod readers;
