@@ -1,10 +1,25 @@
-//! The program and its rooms from outside, in one binary.
+//! What a user would run, end to end: the program on real captures, held to the counters of the kernels that
+//! made them, to a second count of the packets, to tshark, and to the published schema; and its rooms from outside.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
-    reason = "a test says so by failing, in its helper functions too"
+    reason = "a test says what is wrong by panicking, in its helper functions too"
 )]
 
+mod captures;
 mod command_line;
 mod generated;
+mod kernel_counters;
+mod linux_names;
+mod mid_capture;
+mod mountstats;
+mod program;
 mod readers;
+mod rfc_names;
+mod schema;
+mod second_count;
+mod server_counters;
+mod snap;
+mod transport_line;
+mod wireshark;

@@ -10,10 +10,12 @@ use rustc_hash::FxHashMap;
 use crate::address::Address;
 use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
+use crate::infiniband::cm::CommunicationId;
 use crate::rdma::Side;
 
 use super::exchange::Exchange;
 use super::reliable::{PathMtu, Requests};
+use super::setup::{Established, Terms};
 use super::transaction::{ConnectionName, Endpoint, Transport};
 
 /// The packets of one direction: from an address to a queue pair at another.
@@ -58,7 +60,9 @@ pub(super) struct Connection {
     pub(super) exchange: Exchange,
     pub(super) last_frame: FrameNumber,
     /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
-    pub(super) communication: Option<(u32, u32)>,
+    pub(super) communication: Option<(CommunicationId, CommunicationId)>,
+    /// What its two sides told each other, where that was seen.
+    pub(super) terms: Option<Terms>,
 }
 
 impl Connection {
@@ -167,10 +171,6 @@ impl Connections {
         self.slots.get_mut(at)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
-        self.slots.iter()
-    }
-
     pub(super) fn is_over_bound(&self) -> bool {
         self.slots.len() > self.bound
     }
@@ -252,6 +252,7 @@ impl Connections {
             exchange: Exchange::default(),
             last_frame: FrameNumber::default(),
             communication: None,
+            terms: None,
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
@@ -283,14 +284,10 @@ impl Connections {
         }
     }
 
-    /// A connection that the connection manager set up: the client first. `None` when this set-up was seen before.
-    pub(super) fn establish(
-        &mut self,
-        client: Peer,
-        server: Peer,
-        transport: Transport,
-        communication: (u32, u32),
-    ) -> Option<(usize, Vec<usize>)> {
+    /// A connection that the connection manager set up; gives those whose queue pairs it takes over. A set-up that was
+    /// seen before changes nothing.
+    pub(super) fn establish(&mut self, set_up: &Established, transport: Transport) -> Vec<usize> {
+        let Established { client, server, communication, terms } = set_up;
         let paths = [(client, server), (server, client)].map(|(from, to)| Path {
             source: from.address,
             destination: to.address,
@@ -299,17 +296,20 @@ impl Connections {
         let mut replaced: Vec<usize> =
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
-        let known = replaced.iter().filter_map(|at| self.slots.get(*at));
-        if known.into_iter().any(|known| known.communication == Some(communication)) {
-            return None;
+        let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
+        if known.any(|known| known.communication == Some(*communication)) {
+            return Vec::new();
         }
-        let end = |peer: Peer| End::new(peer.address, Some(peer.qpn));
+        let end = |peer: &Peer| End::new(peer.address, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
         self.last = None;
-        let connection = self.slots.get_mut(at)?;
-        connection.opened_by = Some(Side::A);
-        connection.communication = Some(communication);
-        Some((at, replaced))
+        if let Some(connection) = self.slots.get_mut(at) {
+            connection.opened_by = Some(Side::A);
+            connection.communication = Some(*communication);
+            connection.exchange.is_rpc = terms.say_rpc();
+            connection.terms = Some(*terms);
+        }
+        replaced
     }
 
     /// Takes a connection out.

@@ -4,8 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
-use crate::frame::{Frame, FrameNumber};
-use crate::nfs;
+use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{self, Evidence, Header, Proc};
@@ -16,7 +15,7 @@ use super::chunk::Chunk;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::transaction::{Direction, MessageRecord, Transaction, Which};
-use super::{Account, Limits, Meaning};
+use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.
 pub(super) struct Desk<'a> {
@@ -24,7 +23,7 @@ pub(super) struct Desk<'a> {
     pub(super) ledger: &'a mut Ledger,
     pub(super) account: &'a mut Account,
     pub(super) limits: &'a Limits,
-    pub(super) frame: &'a Frame<'a>,
+    pub(super) sight: Sight<'a>,
 }
 
 /// The segments that a handle names. There is nearly always one; a chunk may have several of one handle, and a handle is
@@ -188,16 +187,18 @@ impl Exchange {
             }
             // The XID is used for another Call: nothing more comes to the one before.
             if entry.state == State::Open {
-                desk.ledger.close(key, desk.frame);
+                desk.ledger.close(key, desk.sight);
             }
         }
         if desk.ledger.open() >= desk.limits.open_transactions
             && let Some(oldest) = desk.ledger.oldest_open()
         {
-            desk.ledger.close(oldest, desk.frame);
+            desk.ledger.close(oldest, desk.sight);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
-        let rpc = rpc::Message::decode(&mut { cursor }, &mut Unobserved).ok();
+        let mut arguments = cursor;
+        let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
+        let arguments = rpc.is_some().then_some(arguments);
         let call = rpc.as_ref().and_then(rpc::Message::call);
         if let Some(call) = call
             && matches!(call.prog, Program::NFS | Program::MOUNT | Program::NFSACL)
@@ -209,13 +210,6 @@ impl Exchange {
         transaction.read_chunks = envelope.read_chunks;
         transaction.write_chunks = envelope.write_chunks;
         transaction.reply_chunk = envelope.reply_chunk;
-        let keeps_text = || {
-            call.is_some_and(|call| {
-                let mut arguments = cursor;
-                rpc::Message::decode(&mut arguments, &mut Unobserved).is_ok()
-                    && nfs::moves_text(call.prog, call.vers, call.proc, arguments)
-            })
-        };
         for chunk in &mut transaction.read_chunks {
             if chunk.position == Some(0) {
                 chunk.keep(true);
@@ -224,11 +218,20 @@ impl Exchange {
         if let Some(chunk) = &mut transaction.reply_chunk {
             chunk.keep(true);
         }
-        let has_data = !transaction.write_chunks.is_empty()
-            || transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
-        if has_data && (desk.limits.keep_data || keeps_text()) {
-            let data = transaction.read_chunks.iter_mut().chain(&mut transaction.write_chunks);
-            data.for_each(|chunk| chunk.keep(false));
+        let has_data = !transaction.write_chunks.is_empty() || !transaction.read_chunks.is_empty();
+        if has_data {
+            let text = arguments.zip(call).and_then(|(cursor, call)| {
+                let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+                Some(nfs::text_items(procedure, cursor))
+            });
+            let text = text.unwrap_or_default();
+            let keep_if = |keep: bool, chunks: &mut [Chunk]| {
+                if keep || desk.limits.keep_data {
+                    chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+                }
+            };
+            keep_if(text.call, &mut transaction.read_chunks);
+            keep_if(text.reply, &mut transaction.write_chunks);
         }
         let entry = Entry {
             transaction,
@@ -279,7 +282,7 @@ impl Exchange {
             };
             let key = desk.ledger.add(entry);
             self.calls.insert((requester, xid), key);
-            desk.ledger.close(key, desk.frame);
+            desk.ledger.close(key, desk.sight);
             return key;
         };
         let transaction = &mut entry.transaction;
@@ -289,7 +292,7 @@ impl Exchange {
             if before.bytes.len() < before.length && reply.bytes.len() > before.bytes.len() {
                 (before.bytes, before.length, before.rpc_at) = (reply.bytes, reply.length, reply.rpc_at);
                 before.end_time = reply.end_time;
-                desk.ledger.close(key, desk.frame);
+                desk.ledger.close(key, desk.sight);
             }
             return key;
         }
@@ -301,7 +304,7 @@ impl Exchange {
         }
         transaction.reply_read_chunks = envelope.read_chunks;
         transaction.reply = Some(reply);
-        desk.ledger.close(key, desk.frame);
+        desk.ledger.close(key, desk.sight);
         key
     }
 
@@ -313,7 +316,7 @@ impl Exchange {
         if let Some(call) = &mut entry.transaction.call {
             call.frames.extend_from_slice(message.frames);
         }
-        desk.ledger.close(key, desk.frame);
+        desk.ledger.close(key, desk.sight);
         Some(key)
     }
 
@@ -398,11 +401,11 @@ fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
 #[inline]
 fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknown: Undecoded) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(unknown) };
-    let frame: FrameNumber = desk.frame.number;
+    let frame = desk.sight.last();
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
     };
-    chunk.touch(desk.frame.time);
+    chunk.touch(desk.sight.time);
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
     if let Some(growth) = segment.growth(offset, data) {
         if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
@@ -421,7 +424,7 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
         return desk.account.undecoded(Undecoded::ReadOfUnknownMemory);
     };
     if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
-        chunk.touch(desk.frame.time);
+        chunk.touch(desk.sight.time);
     }
     Meaning::ReadRequest { key, chunk: at.chunk() }
 }
@@ -430,14 +433,13 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
 fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
     let which = if at == SegmentAt::MESSAGE[0] { Which::Call } else { Which::Reply };
-    let frame = desk.frame.number;
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
     let message = match which {
         Which::Call => &mut entry.transaction.call,
         Which::Reply => &mut entry.transaction.reply,
     };
     if let Some(message) = message {
-        message.frames.push(frame);
+        message.frames.extend_from_slice(desk.sight.frames);
         message.copies += u32::from(ends);
     }
     Meaning::MessageAgain { key, which }

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{Owner, Side};
 
+use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::transaction::Transaction;
 
@@ -194,15 +195,15 @@ impl Ledger {
         key
     }
 
-    /// Closes an entry with this frame. One that is closed already closes later: a part of its Reply came in late.
-    pub(super) fn close(&mut self, key: Key, frame: &Frame<'_>) {
+    /// Closes an entry with what was seen last. One that is closed already closes later: a part of its Reply came in late.
+    pub(super) fn close(&mut self, key: Key, sight: Sight<'_>) {
         let Some(entry) = self.get_mut(key) else { return };
-        let before = std::mem::replace(&mut entry.state, State::Closed(frame.number));
+        let before = std::mem::replace(&mut entry.state, State::Closed(sight.last()));
         match before {
             State::Open => self.open -= 1,
             State::Closed(_) => self.closed.retain(|(other, _)| *other != key),
         }
-        self.closed.push_back((key, frame.time));
+        self.closed.push_back((key, sight.time));
         // Keys of what is gone would pile up behind one Transaction that stays open.
         if self.opened.len() > 2 * (self.open + self.closed.len()) + 1024 {
             let mut opened = std::mem::take(&mut self.opened);

@@ -6,7 +6,7 @@
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
-//! - [`transaction`] and [`chunk`]: the product; `reading`: a Transaction read, RPC and NFS.
+//! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
@@ -16,7 +16,9 @@ mod connection;
 mod coverage;
 mod envelope;
 mod exchange;
+pub mod fragments;
 mod ledger;
+pub mod reading;
 
 mod reliable;
 mod retries;
@@ -28,17 +30,21 @@ use std::collections::VecDeque;
 pub use account::{Account, GivenUp, Undecoded};
 pub use coverage::Coverage;
 pub use ledger::Key;
+pub use setup::Terms;
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
-use crate::frame::Frame;
-use crate::infiniband::{self, Packet, Qpn, Service, Wire};
-use crate::net::{self, Carried, Datagram};
+use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::infiniband::icrc::{self, Icrc};
+use crate::infiniband::mad::Mad;
+use crate::infiniband::{self, Packet, Qpn, Service, Wire, cm};
+use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::{Operation, Side};
 
 use chunk::ChunkKind;
 use connection::{Connection, Connections, Found, Path};
 use exchange::Desk;
+use fragments::Fragments;
 use ledger::{Entry, Ledger};
 use reliable::Unplaced;
 use retries::{Before, Retries};
@@ -56,6 +62,8 @@ pub struct Limits {
     pub lingering_transactions: usize,
     /// Set-ups of connections that wait for their answer.
     pub set_ups: usize,
+    /// IP datagrams in fragments.
+    pub fragments: fragments::Bounds,
     /// Bytes of chunks that are kept at a time.
     pub kept_bytes: u64,
     /// Whether file data that travels in chunks is kept too.
@@ -71,6 +79,7 @@ impl Default for Limits {
             open_transactions: 16_384,
             lingering_transactions: 4_096,
             set_ups: 4_096,
+            fragments: fragments::Bounds::default(),
             kept_bytes: 64 << 20,
             keep_data: false,
             check_icrc: false,
@@ -123,6 +132,20 @@ pub enum Meaning {
     Undecoded(Undecoded),
 }
 
+/// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
+#[derive(Clone, Copy, Debug)]
+struct Sight<'a> {
+    frames: &'a [FrameNumber],
+    time: Timestamp,
+}
+
+impl Sight<'_> {
+    /// The frame that made it whole.
+    fn last(&self) -> FrameNumber {
+        self.frames.last().copied().unwrap_or_default()
+    }
+}
+
 /// Results of checking ICRCs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IcrcCounts {
@@ -141,6 +164,7 @@ pub struct Flow {
     connections: Connections,
     ledger: Ledger,
     set_ups: SetUps,
+    fragments: Fragments,
     retries: Retries,
     account: Account,
     icrc: IcrcCounts,
@@ -156,6 +180,7 @@ impl Flow {
             connections: Connections::new(limits.connections),
             ledger: Ledger::new(limits.lingering_transactions),
             set_ups: SetUps::new(limits.set_ups),
+            fragments: Fragments::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
             account: Account::default(),
             icrc: IcrcCounts::default(),
@@ -178,9 +203,17 @@ impl Flow {
         observer: &mut O,
     ) -> (Datagram<'a>, Meaning) {
         let datagram = net::decode(frame, observer);
+        let sight = Sight { frames: std::slice::from_ref(&frame.number), time: frame.time };
         let meaning = match &datagram.carried {
-            Carried::Infiniband(packet) => self.packet(frame, &datagram, packet),
-            _ => self.others(frame, &datagram),
+            Carried::Infiniband(packet) => {
+                if self.limits.check_icrc {
+                    self.check_icrc(frame, &datagram, packet);
+                }
+                self.packet(sight, &datagram, packet)
+            }
+            Carried::Fragment(fragment) => self.fragment(frame, &datagram, fragment),
+            Carried::Other(Reason::Infiniband(_)) => self.account.undecoded(Undecoded::Malformed),
+            Carried::Tcp(_) | Carried::Udp(_) | Carried::Other(_) => Meaning::Nothing,
         };
         while let Some(key) = self.ledger.is_due(frame.time) {
             self.release(key);
@@ -213,26 +246,73 @@ impl Flow {
         &self.account
     }
 
+    /// What was dropped because a bound was reached, by kind.
+    pub fn given_up(&self) -> impl Iterator<Item = (GivenUp, u64)> + '_ {
+        let fragments = Some((GivenUp::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
+        self.account.given_up_counts().chain(fragments)
+    }
+
     /// What checking ICRCs found.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
     }
 
-    fn others(&mut self, _frame: &Frame<'_>, _datagram: &Datagram<'_>) -> Meaning {
-        Meaning::Nothing
+    /// A fragment of an IP datagram may be the one that makes it whole.
+    fn fragment(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, fragment: &IpFragment<'_>) -> Meaning {
+        let Some(whole) = self.fragments.add(frame, datagram, fragment) else {
+            return Meaning::Part;
+        };
+        let datagram = whole.decode(&mut Unobserved);
+        match &datagram.carried {
+            Carried::Infiniband(packet) => {
+                self.packet(Sight { frames: &whole.frames, time: frame.time }, &datagram, packet)
+            }
+            _ => Meaning::Nothing,
+        }
+    }
+
+    fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) {
+        let end = packet.at + packet.length;
+        let (routes, packet_bytes) =
+            (frame.bytes.get(datagram.network..packet.at), frame.bytes.get(packet.at..end));
+        let icrc = routes.zip(packet_bytes).map(|(routes, bytes)| icrc::check(packet.wire, routes, bytes));
+        match icrc {
+            Some(Icrc::Good) => self.icrc.good += 1,
+            Some(Icrc::Bad { .. }) => self.icrc.bad += 1,
+            Some(Icrc::Unknown) | None => self.icrc.unknown += 1,
+        }
+    }
+
+    /// Messages of the connection manager.
+    fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        let message =
+            Mad::of(packet, &mut Unobserved).and_then(|mad| cm::Message::decode(&mad, &mut Unobserved));
+        let Some(message) = message else { return self.account.undecoded(Undecoded::Management) };
+        let account = &mut self.account;
+        let mut gave_up = || account.gave_up(GivenUp::SetUp);
+        let (source, destination) = (datagram.source, datagram.destination);
+        if let Some(established) = self.set_ups.message(source, destination, &message, &mut gave_up) {
+            let replaced = self.connections.establish(&established, transport(packet.wire));
+            for before in replaced {
+                self.close_connection(before, sight);
+            }
+        }
+        Meaning::Management
     }
 
     #[inline]
-    fn packet(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+    fn packet(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
         match packet.form.service {
-            Service::Rc => self.reliable(frame, datagram, packet),
-            Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => Meaning::Management,
+            Service::Rc => self.reliable(sight, datagram, packet),
+            Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
+                self.management(sight, datagram, packet)
+            }
             Service::Cnp => Meaning::Control,
             _ => self.account.undecoded(Undecoded::OtherService),
         }
     }
 
-    fn reliable(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+    fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
         let path =
             Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
         let transport = transport(packet.wire);
@@ -241,10 +321,10 @@ impl Flow {
         match found {
             Found::Known | Found::Paired => {}
             Found::Joined(_) => self.follow_join(at),
-            Found::New => self.make_room(at, frame),
+            Found::New => self.meet(at, path, sight),
         }
         let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
-        connection.last_frame = frame.number;
+        connection.last_frame = sight.last();
         let Connection { a, b, path_mtu, exchange, .. } = connection;
         let (own, peer) = match sender {
             Side::A => (&mut a.requests, &mut b.requests),
@@ -261,12 +341,12 @@ impl Flow {
             ledger: &mut self.ledger,
             account: &mut self.account,
             limits: &self.limits,
-            frame,
+            sight,
         };
         let operation = if is_response {
             peer.response(packet, path_mtu)
         } else {
-            let operation = own.request(packet, frame, path_mtu);
+            let operation = own.request(packet, sight, path_mtu);
             // What answers a Call that is still in parts shows that its other parts will not come.
             if peer.has_parts()
                 && let Ok(operation) = &operation
@@ -298,7 +378,7 @@ impl Flow {
         if let Meaning::Message { key, which } = meaning {
             self.first_message(at);
             if which == Which::Call {
-                self.note_retry(key, frame);
+                self.note_retry(key, sight);
             }
         }
         meaning
@@ -315,7 +395,7 @@ impl Flow {
     }
 
     /// A Call may repeat one that was not answered on another connection; that one is given up.
-    fn note_retry(&mut self, key: Key, frame: &Frame<'_>) {
+    fn note_retry(&mut self, key: Key, sight: Sight<'_>) {
         let Some(entry) = self.ledger.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
@@ -329,7 +409,7 @@ impl Flow {
                     .is_some_and(|other| !same_connection(other) && other.is_unanswered())
                 {
                     if self.ledger.get(before).is_some_and(Entry::is_open) {
-                        self.ledger.close(before, frame);
+                        self.ledger.close(before, sight);
                     }
                     if let Some(before) = self.ledger.get_mut(before) {
                         before.repeated_by = Some(key);
@@ -357,27 +437,32 @@ impl Flow {
         }
     }
 
-    /// Forgets silent connections when there are too many.
-    fn make_room(&mut self, newest: usize, frame: &Frame<'_>) {
+    /// A connection is seen first: its set-up may have been seen in part, and it may be one too many.
+    fn meet(&mut self, newest: usize, path: Path, sight: Sight<'_>) {
+        if self.set_ups.asked_for(path.destination, path.source, path.qpn)
+            && let Some(connection) = self.connections.get_mut(newest)
+        {
+            connection.opened_by = Some(Side::B);
+        }
         if !self.connections.is_over_bound() {
             return;
         }
         for at in self.connections.most_silent() {
             if at != newest {
-                self.close_connection(at, frame);
+                self.close_connection(at, sight);
                 self.account.gave_up(GivenUp::Connection);
             }
         }
     }
 
     /// A connection is gone: what is open on it will not be answered.
-    fn close_connection(&mut self, at: usize, frame: &Frame<'_>) {
+    fn close_connection(&mut self, at: usize, sight: Sight<'_>) {
         let Some(connection) = self.connections.get(at) else { return };
         let mut open: Vec<Key> = connection.exchange.keys().collect();
         open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(Entry::first_frame));
         for key in open {
             if self.ledger.get(key).is_some_and(Entry::is_open) {
-                self.ledger.close(key, frame);
+                self.ledger.close(key, sight);
             }
         }
         // Given out now, because only the connection knows their names.

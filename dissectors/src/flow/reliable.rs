@@ -7,9 +7,11 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{self, Packet, Place, Psn};
 use crate::rdma::{Data, Handle, Message, Operation, Owner};
+
+use super::Sight;
 
 /// Why a packet of a reliable connection gave no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ struct Sent {
 struct Part {
     sequence: Sequence,
     place: Place,
-    frame: FrameNumber,
+    frames: Vec<FrameNumber>,
     time: Timestamp,
     bytes: Vec<u8>,
     length: u32,
@@ -164,7 +166,7 @@ impl Requests {
     pub(super) fn request<'a>(
         &'a mut self,
         packet: &Packet<'a>,
-        frame: &'a Frame<'_>,
+        sight: Sight<'a>,
         path_mtu: &mut PathMtu,
     ) -> Result<Operation<'a>, Unplaced> {
         let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
@@ -216,7 +218,7 @@ impl Requests {
             }
             infiniband::Operation::Send => {
                 path_mtu.learn(place, data.length);
-                self.send(sequence, place, data, frame)
+                self.send(sequence, place, data, sight)
             }
             _ => Err(Unplaced::Control),
         }
@@ -248,7 +250,7 @@ impl Requests {
         sequence: Sequence,
         place: Place,
         data: Data<'a>,
-        frame: &'a Frame<'_>,
+        sight: Sight<'a>,
     ) -> Result<Operation<'a>, Unplaced> {
         let ends = place.ends();
         let after = match self.sent.back() {
@@ -265,13 +267,13 @@ impl Requests {
             let message = Message {
                 bytes: data.bytes,
                 length: data.length as usize,
-                frames: std::slice::from_ref(&frame.number),
-                time: frame.time,
-                end_time: frame.time,
+                frames: sight.frames,
+                time: sight.time,
+                end_time: sight.time,
             };
             return Ok(Operation::Send { message, owner });
         }
-        self.hold(sequence, place, data, frame);
+        self.hold(sequence, place, data, sight);
         match self.run_around(sequence) {
             Some(run) if run.is_whole => Ok(self.deliver(run)),
             _ if self.parts.len() > PARTS => self.take_unfinished(|_| true).ok_or(Unplaced::Part),
@@ -279,12 +281,12 @@ impl Requests {
         }
     }
 
-    fn hold(&mut self, sequence: Sequence, place: Place, data: Data<'_>, frame: &Frame<'_>) {
+    fn hold(&mut self, sequence: Sequence, place: Place, data: Data<'_>, sight: Sight<'_>) {
         let part = Part {
             sequence,
             place,
-            frame: frame.number,
-            time: frame.time,
+            frames: sight.frames.to_vec(),
+            time: sight.time,
             bytes: data.bytes.to_vec(),
             length: data.length,
         };
@@ -292,6 +294,7 @@ impl Requests {
         match self.parts.get_mut(at) {
             // The first copy counts; the second adds only what a snap length may have cut from the first.
             Some(other) if other.sequence == sequence => {
+                other.frames.extend(part.frames);
                 if other.bytes.len() < part.bytes.len() {
                     other.bytes = part.bytes;
                 }
@@ -337,7 +340,7 @@ impl Requests {
             last = part.sequence;
             length += part.length as usize;
             (time, end_time) = (time.min(part.time), end_time.max(part.time));
-            self.message_frames.push(part.frame);
+            self.message_frames.extend(part.frames);
             if !is_cut {
                 self.message.extend_from_slice(&part.bytes);
             }

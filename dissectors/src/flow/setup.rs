@@ -1,8 +1,132 @@
-//! setup
+//! Set-ups of connections: REQ and REP of the connection manager, put together. InfiniBand Architecture Specification
+//! volume 1, section 12.9; RFC 8797.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use crate::address::{Address, Port};
+use crate::field::Unobserved;
+use crate::infiniband::Qpn;
+use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, ServiceId};
+use crate::rpcrdma::PrivateData;
+
+use super::connection::Peer;
+
+/// The port of NFS over RDMA (RFC 8267 section 6.3).
+const NFS_RDMA_PORT: Port = Port(20049);
+
+/// What the two sides told each other as they connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the client connected to.
+    pub service: ServiceId,
+    /// The same in terms of IP (annex A11).
+    pub ip: Option<IpEnds>,
+    /// The client's RPC-over-RDMA private data.
+    pub client: Option<PrivateData>,
+    /// The server's RPC-over-RDMA private data.
+    pub server: Option<PrivateData>,
+}
+
+impl Terms {
+    /// Whether the set-up says that the connection carries RPC-over-RDMA.
+    pub fn say_rpc(&self) -> bool {
+        let port = self.ip.map(|ip| (ip.space, ip.destination_port)).or(self.service.ip_port());
+        self.client.is_some() || port == Some((PortSpace::TCP, NFS_RDMA_PORT))
+    }
+}
+
+/// A connection that was set up.
 #[derive(Debug)]
-pub(super) struct SetUps;
+pub(super) struct Established {
+    pub(super) client: Peer,
+    pub(super) server: Peer,
+    pub(super) communication: (CommunicationId, CommunicationId),
+    pub(super) terms: Terms,
+}
+
+/// A REQ that waits for its answer.
+#[derive(Debug)]
+struct Pending {
+    qpn: Qpn,
+    terms: Terms,
+}
+
+/// Who asks, who is asked, and the asker's name for the connection.
+type Question = (Address, Address, CommunicationId);
+
+/// The set-ups that wait for their answer.
+#[derive(Debug)]
+pub(super) struct SetUps {
+    pending: FxHashMap<Question, Pending>,
+    order: VecDeque<Question>,
+    bound: usize,
+}
+
 impl SetUps {
-    pub(super) fn new(_: usize) -> Self {
-        Self
+    pub(super) fn new(bound: usize) -> Self {
+        Self { pending: FxHashMap::default(), order: VecDeque::new(), bound: bound.max(1) }
+    }
+
+    /// Takes a message, and gives the connection that it completes. Tells in `gave_up` how many set-ups were dropped.
+    pub(super) fn message(
+        &mut self,
+        source: Address,
+        destination: Address,
+        message: &Message<'_>,
+        gave_up: &mut impl FnMut(),
+    ) -> Option<Established> {
+        match message {
+            Message::Request(request, ip, private) => {
+                let client = PrivateData::find(private.bytes, private.at, &mut Unobserved);
+                let terms = Terms { service: request.service_id, ip: *ip, client, server: None };
+                let question = (source, destination, request.local_comm_id);
+                let pending = Pending { qpn: request.local_qpn, terms };
+                if self.pending.insert(question, pending).is_none() {
+                    self.order.push_back(question);
+                }
+                while self.order.len() > self.bound {
+                    let oldest = self.order.pop_front();
+                    if oldest.and_then(|oldest| self.pending.remove(&oldest)).is_some() {
+                        gave_up();
+                    }
+                }
+                None
+            }
+            Message::Reply(reply, private) => {
+                let pending = self.pending.get(&(destination, source, reply.remote_comm_id))?;
+                let server = PrivateData::find(private.bytes, private.at, &mut Unobserved);
+                Some(Established {
+                    client: Peer { address: destination, qpn: pending.qpn },
+                    server: Peer { address: source, qpn: reply.local_qpn },
+                    communication: (reply.remote_comm_id, reply.local_comm_id),
+                    terms: Terms { server, ..pending.terms },
+                })
+            }
+            // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
+            Message::Reject(reject, ..) => {
+                self.pending.remove(&(destination, source, reject.remote_comm_id));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.
+    pub(super) fn asked_for(&self, client: Address, server: Address, qpn: Qpn) -> bool {
+        self.pending.iter().any(|((from, to, _), pending)| (*from, *to, pending.qpn) == (client, server, qpn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_20049_of_the_tcp_port_space_is_nfs() {
+        let terms = |service| Terms { service: ServiceId(service), ip: None, client: None, server: None };
+        assert!(terms(0x0000_0000_0106_4e51).say_rpc());
+        assert!(!terms(0x0000_0000_0106_0cbc).say_rpc());
     }
 }

@@ -119,19 +119,19 @@ crate::header! {
         8..32 msn: Msn => "infiniband.aeth.msn",
     }
 
-    /// Atomic ACK Extended Transport Header. Section 9.5.
+    /// Atomic ACK Extended Transport Header. Section 9.3.
     pub struct AtomicAckEth [8] "infiniband.atomicacketh" {
         /// The value that was there before.
         0..64 origremdt: u64 => "infiniband.atomicacketh.origremdt",
     }
 
-    /// Immediate Data Extended Transport Header. Section 9.3.6.
+    /// Immediate Data Extended Transport Header. Section 9.3.
     pub struct ImmDt [4] "infiniband.immdt" {
         /// Four bytes for the consumer.
         0..32 immediate: ImmediateData => "infiniband.immdt",
     }
 
-    /// Invalidate Extended Transport Header. Section 9.3.7.
+    /// Invalidate Extended Transport Header. Section 9.3.
     pub struct Ieth [4] "infiniband.ieth" {
         /// The handle that must not be used any more.
         0..32 r_key: Handle => "infiniband.ieth",
@@ -157,7 +157,7 @@ impl Grh {
     pub const NEXT_BTH: u8 = 0x1b;
 }
 
-/// What an acknowledgement says: the first byte of the AETH. Section 9.7.5.1.2, table 43.
+/// What an acknowledgement says: the first byte of the AETH. Section 9.7.5.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// The request is acknowledged.
@@ -177,7 +177,7 @@ pub enum Syndrome {
 }
 
 crate::named! {
-    /// Why a request is refused, 5 bits. Section 9.7.5.2.8, table 46.
+    /// Why a request is refused, 5 bits. Section 9.7.5.2.8.
     pub struct NakCode(u8) {
         /// A packet is missing before the one that came.
         PSN_SEQUENCE_ERROR = 0 "PSN Sequence Error",
@@ -225,7 +225,7 @@ impl Syndrome {
     }
 
     /// Receive buffers that the responder still offers; `None` when it does not count them (code 31), and when
-    /// this is no acknowledgement. Table 45.
+    /// this is no acknowledgement.
     pub const fn credits(self) -> Option<u32> {
         match self {
             Self::Ack { credits } if credits < 31 => Some(half_octaves(credits)),
@@ -234,7 +234,7 @@ impl Syndrome {
     }
 
     /// How long the requester waits before it tries again, in microseconds; `None` unless the receiver was not
-    /// ready. Table 44.
+    /// ready.
     pub const fn wait_us(self) -> Option<u32> {
         match self {
             Self::RnrNak { timer: 0 } => Some(655_360),

@@ -1,7 +1,10 @@
 //! The InfiniBand transport, which RoCE carries unchanged: packets, their check, and communication management.
 
 mod bth;
+pub mod cm;
 mod headers;
+pub mod icrc;
+pub mod mad;
 mod opcode;
 mod packet;
 

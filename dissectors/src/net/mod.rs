@@ -20,7 +20,8 @@ pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, Ud
 use crate::address::Address;
 use crate::field::Observer;
 use crate::frame::{Frame, LinkType, Part};
-use crate::infiniband;
+use crate::infiniband::icrc::{self, Icrc};
+use crate::infiniband::{self, Packet};
 
 /// What a frame carries, and between whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Datagram<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried<'a> {
     /// A packet of the InfiniBand transport.
-    Infiniband(infiniband::Packet<'a>),
+    Infiniband(Packet<'a>),
     /// A segment of TCP.
     Tcp(TcpSegment<'a>),
     /// A datagram of UDP, but for RoCEv2.
@@ -149,6 +150,18 @@ impl<'a> Datagram<'a> {
 
     fn malformed(what: Malformed, at: usize) -> Self {
         Self::other(Reason::Malformed { what, at })
+    }
+
+    /// Checks the ICRC of the packet that this frame carries; `None` when it carries none. What was put together
+    /// from fragments is not checked.
+    pub fn icrc(&self, frame: &Frame<'a>) -> Option<Icrc> {
+        let Carried::Infiniband(packet) = &self.carried else { return None };
+        let routes = frame.bytes.get(self.network..packet.at);
+        let bytes = frame.bytes.get(packet.at..packet.at + packet.length);
+        Some(match (routes, bytes) {
+            (Some(routes), Some(bytes)) => icrc::check(packet.wire, routes, bytes),
+            _ => Icrc::Unknown,
+        })
     }
 }
 

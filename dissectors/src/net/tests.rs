@@ -105,8 +105,8 @@ fn erf_holds_ethernet_behind_its_extension_headers_and_two_bytes_of_pad() {
 
 /// A native acknowledgement: LRH, BTH, AETH, ICRC, VCRC.
 const NATIVE: [u8; 30] = [
-    0x00, 0x02, 0x00, 0x04, 0x00, 0x07, 0x00, 0x01, // LRH
-    0x11, 0x00, 0xff, 0xff, 0x00, 0x87, 0x04, 0x08, 0x00, 0x00, 0x00, 0x05, // BTH
+    0x00, 0x02, 0x00, 0x09, 0x00, 0x07, 0x00, 0x02, // LRH
+    0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x01, 0x23, 0x00, 0x00, 0x00, 0x05, // BTH
     0x1f, 0x00, 0x00, 0x01, // AETH
     0x01, 0x02, 0x03, 0x04, // ICRC
     0x05, 0x06, // VCRC
@@ -117,12 +117,12 @@ fn native_infiniband_goes_by_local_identifiers() {
     let erf = [&[0, 0, 0, 0, 0, 0, 0, 0, 21, 4, 0, 46, 0, 0, 0, 30][..], &NATIVE].concat();
     for (link, bytes, at) in [(LinkType::INFINIBAND, &NATIVE[..], 0), (LinkType::ERF, &erf, 16)] {
         let datagram = read(link, bytes);
-        assert_eq!(datagram.source, Address::Lid(Lid(1)));
-        assert_eq!(datagram.destination, Address::Lid(Lid(4)));
+        assert_eq!(datagram.source, Address::Lid(Lid(2)));
+        assert_eq!(datagram.destination, Address::Lid(Lid(9)));
         assert_eq!(datagram.network, at);
         let packet = packet(datagram);
         assert_eq!((packet.wire, packet.at, packet.length), (Wire::InfiniBand, at + 8, 20));
-        assert_eq!(packet.bth.destqp, Qpn(0x87_0408));
+        assert_eq!(packet.bth.destqp, Qpn(0x123));
         assert_eq!(packet.payload.length, 0);
     }
 }
@@ -367,4 +367,155 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
     let told = Told::of(LinkType::INFINIBAND, &NATIVE);
     assert_eq!(told.find("infiniband.lrh.pktlen"), (4..6, "Unsigned(7)"));
     assert_eq!(told.find("infiniband.variant.crc"), (28..30, "Unsigned(1286)"));
+}
+
+/// The link types that have a decoder, and one that has none.
+const LINKS: [LinkType; 13] = [
+    LinkType::NULL,
+    LinkType::ETHERNET,
+    LinkType::RAW_BSD,
+    LinkType::RAW_OPENBSD,
+    LinkType::RAW,
+    LinkType::LOOP,
+    LinkType::LINUX_SLL,
+    LinkType::ERF,
+    LinkType::IPV4,
+    LinkType::IPV6,
+    LinkType::INFINIBAND,
+    LinkType::LINUX_SLL2,
+    LinkType(9999),
+];
+
+/// Holds of every observer: groups are left as they were entered, and no field lies outside the bytes.
+struct Within(usize, usize);
+
+impl<'a> Observer<'a> for Within {
+    fn enter(&mut self, _: &'static Field, at: usize) {
+        assert!(at <= self.0);
+        self.1 += 1;
+    }
+
+    fn leave(&mut self, at: usize) {
+        assert!(at <= self.0);
+        self.1 -= 1;
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+        assert!(bytes.start < bytes.end && bytes.end <= self.0, "{} at {bytes:?} of {}", field.name, self.0);
+    }
+}
+
+/// Holds that bytes decode to the same with and without an observer, and that all of it lies within the frame.
+fn holds_for(link: LinkType, bytes: &[u8], length: usize) {
+    let frame = cut_frame(link, bytes, length);
+    let datagram = decode(&frame, &mut Unobserved);
+    let mut within = Within(bytes.len(), 0);
+    assert_eq!(decode(&frame, &mut within), datagram);
+    assert_eq!(within.1, 0);
+    let payload = match datagram.carried {
+        Carried::Infiniband(packet) => {
+            let mad = infiniband::mad::Mad::of(&packet, &mut within);
+            mad.and_then(|mad| infiniband::cm::Message::decode(&mad, &mut within));
+            packet.payload
+        }
+        Carried::Tcp(segment) => segment.payload,
+        Carried::Udp(datagram) => datagram.payload,
+        Carried::Fragment(fragment) => fragment.payload,
+        Carried::Other(_) => Part::default(),
+    };
+    assert!(payload.bytes.len() <= payload.length);
+    if !payload.bytes.is_empty() {
+        assert_eq!(bytes[payload.range()], *payload.bytes);
+    }
+    datagram.icrc(&frame);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_under_any_link_type_decode_to_something(
+        link in 0..LINKS.len(),
+        bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+        more in 0usize..2000,
+    ) {
+        holds_for(LINKS[link], &bytes, bytes.len() + more);
+    }
+
+    #[test]
+    fn a_damaged_packet_decodes_to_something(
+        base in 0..4usize,
+        cut in 0usize..100,
+        changes in proptest::collection::vec((0usize..100, proptest::num::u8::ANY), 0..8),
+    ) {
+        let (link, mut bytes) = match base {
+            0 => (LinkType::ETHERNET, ACK.to_vec()),
+            1 => (LinkType::INFINIBAND, NATIVE.to_vec()),
+            2 => (LinkType::RAW, ip6(0, &[44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 9])),
+            _ => (LinkType::ERF, [&[0, 0, 0, 0, 0, 0, 0, 0, 21, 4, 0, 46, 0, 0, 0, 30][..], &NATIVE].concat()),
+        };
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let length = bytes.len();
+        bytes.truncate(length - cut % (length + 1));
+        holds_for(link, &bytes, length);
+    }
+
+    /// The way that the header descriptions find is the way that etherparse finds.
+    #[test]
+    fn etherparse_finds_the_same_ports_and_payload(
+        vlans in 0usize..3,
+        version6 in proptest::bool::ANY,
+        options in 0u8..5,
+        tcp in proptest::bool::ANY,
+        payload in proptest::collection::vec(proptest::num::u8::ANY, 0..64),
+        captured in 0usize..200,
+    ) {
+        let mut bytes = ACK[..12].to_vec();
+        for _ in 0..vlans {
+            bytes.extend([0x81, 0x00, 0x00, 0x05]);
+        }
+        let transport = if tcp {
+            [&[8, 1, 0x9c, 0x40, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0][..], &payload].concat()
+        } else {
+            let length = 8 + payload.len() as u8;
+            [&[8, 1, 0x9c, 0x40, 0, length, 0, 0][..], &payload].concat()
+        };
+        let protocol = if tcp { 6 } else { 17 };
+        if version6 {
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            let extension = if options == 0 { vec![] } else {
+                let mut extension = vec![protocol, options - 1];
+                extension.resize(8 * usize::from(options), 0);
+                extension
+            };
+            bytes.extend(((extension.len() + transport.len()) as u16).to_be_bytes());
+            bytes.extend([if options == 0 { protocol } else { 60 }, 64]);
+            bytes.extend([0xfd; 32]);
+            bytes.extend(extension);
+        } else {
+            bytes.extend([0x08, 0x00, 0x45 + options, 0]);
+            bytes.extend((20 + 4 * u16::from(options) + transport.len() as u16).to_be_bytes());
+            bytes.extend([0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+            bytes.extend(vec![1; 4 * usize::from(options)]);
+        }
+        bytes.extend(transport);
+        let length = bytes.len();
+        bytes.truncate(captured);
+
+        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut Unobserved).carried {
+            Carried::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
+            Carried::Udp(datagram) => {
+                Some((datagram.source_port.0, datagram.destination_port.0, datagram.payload.bytes))
+            }
+            _ => None,
+        };
+        use etherparse::TransportSlice;
+        let theirs = etherparse::LaxSlicedPacket::from_ethernet(&bytes).ok().and_then(|sliced| match sliced.transport {
+            Some(TransportSlice::Tcp(tcp)) => Some((tcp.source_port(), tcp.destination_port(), tcp.payload())),
+            Some(TransportSlice::Udp(udp)) => Some((udp.source_port(), udp.destination_port(), udp.payload())),
+            _ => None,
+        });
+        proptest::prop_assert_eq!(ours, theirs);
+    }
 }

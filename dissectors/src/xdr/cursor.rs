@@ -181,6 +181,13 @@ impl<'a> Cursor<'a> {
         self.bytes.get(start.at..self.at).unwrap_or_default()
     }
 
+    /// A cursor here whose message ends after `count` bytes: what an opaque item holds that is XDR itself.
+    #[must_use]
+    pub fn within(&self, count: usize) -> Self {
+        let length = self.at.saturating_add(count).min(self.length);
+        Self { bytes: self.bytes.get(..length).unwrap_or(self.bytes), length, ..*self }
+    }
+
     /// Takes the next `count` bytes.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! The language in which XDR structures are written down, once each.
 
 /// Describes XDR structures, in the form that the RFCs write them. The literal before the first item begins the
-/// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another.
+/// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another. The content of
+/// a union's arm is a field, too: it is called as the arm, or `as` the specification calls it.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -17,7 +18,11 @@
 ///     struct Arguments<'a> { file: Opaque<'a, 64> => "example.fh", offset: u64, stable: StableHow }
 ///
 ///     /// A discriminated union; `default` keeps the discriminant, before the content of its arm if it has one.
-///     union Outcome<'a> switch (how: StableHow) { FILE_SYNC => Done(Arguments<'a>), UNSTABLE => Later, default => Other }
+///     union Outcome<'a> switch (how: StableHow) {
+///         FILE_SYNC => Done(Arguments<'a>) as arguments => "example.args",
+///         UNSTABLE => Later,
+///         default => Other,
+///     }
 /// }
 /// assert_eq!(Arguments::FIELDS[0].name, "example.fh");
 /// assert_eq!(StableHow::FILE_SYNC.name(), Some("FILE_SYNC"));
@@ -149,10 +154,11 @@ macro_rules! xdr {
 
     // Sorts the arms of a union into those with a value and the default, which keeps the discriminant.
     (@union [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $tag:tt {
-        $($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident $(($type:ty))?),* $(,)?
+        $($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident $(($type:ty) $(as $label:ident)? $(=> $filter:literal)?)?),*
+        $(,)?
     }) => {
         $crate::xdr!(@arms [$($doc)+] $group $name [$($lt)?] $tag []
-            $($(#[doc = $arm_doc])* $value => $arm [$($type)?],)*);
+            $($(#[doc = $arm_doc])* $value => $arm [$($type, [$($label)? $arm] [$($filter)?])?],)*);
     };
     (@arms $doc:tt $group:literal $name:ident $lt:tt $tag:tt [$($known:tt)*]
      $(#[doc = $arm_doc:literal])* default => $arm:ident $content:tt,) => {
@@ -169,12 +175,13 @@ macro_rules! xdr {
 
     (@union_of [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?]
      [$tag:ident : $tag_type:ty $(=> $tag_filter:literal)?]
-     [$($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident [$($type:ty)?],)*]
-     [$($(#[doc = $default_doc:literal])* $default:ident [$($default_type:ty)?])?]
+     [$($(#[doc = $arm_doc:literal])* $value:ident => $arm:ident [$($type:ty, $label:tt $filter:tt)?],)*]
+     [$($(#[doc = $default_doc:literal])* $default:ident [$($default_type:ty, $default_label:tt $default_filter:tt)?])?]
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs)]
+        // A box would make decoding allocate.
+        #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum $name $(<$lt>)? {
             $($(#[doc = $arm_doc])* $arm $(($type))?,)*
             $($(#[doc = $default_doc])* $default($tag_type $(, $default_type)?),)?
@@ -201,8 +208,8 @@ macro_rules! xdr {
                 let tag = <$tag_type as $crate::xdr::Xdr>::decode(cursor, Self::TAG, observer)?;
                 #[allow(unreachable_patterns)]
                 let this = match tag {
-                    $(<$tag_type>::$value => Self::$arm $(($crate::xdr!(@decode cursor, observer, $group $arm $type)))?,)*
-                    $(tag => Self::$default(tag $(, $crate::xdr!(@decode cursor, observer, $group $default $default_type))?),)?
+                    $(<$tag_type>::$value => Self::$arm $(($crate::xdr!(@decode cursor, observer, $group $label $filter $type)))?,)*
+                    $(tag => Self::$default(tag $(, $crate::xdr!(@decode cursor, observer, $group $default_label $default_filter $default_type))?),)?
                     tag => return Err($crate::xdr::Error::Invalid { at, what: stringify!($tag_type), value: tag.0 }),
                 };
                 observer.leave(cursor.position());
@@ -222,10 +229,10 @@ macro_rules! xdr {
         );
     };
 
-    (@decode $cursor:ident, $observer:ident, $group:literal $arm:ident $type:ty) => {
+    (@decode $cursor:ident, $observer:ident, $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
         <$type as $crate::xdr::Xdr>::decode(
             $cursor,
-            const { &$crate::xdr!(@field $group $arm [] $type, "") },
+            const { &$crate::xdr!(@field $group $label [$($filter)?] $type, "") },
             $observer,
         )?
     };

@@ -1,0 +1,362 @@
+//! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
+
+use std::borrow::Cow;
+
+use crate::field::{Observer, Unobserved};
+use crate::nfs::{self, Procedure, v3, v4};
+use crate::rpc::gss::{self, Payload};
+use crate::rpc::{self, Program, Status};
+use crate::rpcrdma::{ErrCode, Header, RdmaError};
+use crate::xdr::{ChunkItem, Cursor, Error, roundup};
+
+use super::chunk::{Chunk, Segment};
+use super::transaction::{MessageRecord, Transaction, Which};
+
+/// What a Transaction is about, in the words of its protocols.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The program, from the Call.
+    pub program: Option<Program>,
+    /// The version of the program.
+    pub version: Option<u32>,
+    /// The minor version of a COMPOUND.
+    pub minor_version: Option<u32>,
+    /// The number of the procedure.
+    pub procedure: Option<u32>,
+    /// The procedure's name, if this program knows it.
+    pub procedure_name: Option<&'static str>,
+    /// The procedure; of a COMPOUND the operation that it is about.
+    pub operation: Option<Operation>,
+    /// How the procedure went: `nfsstat3`, `nfsstat4`.
+    pub status: Option<ProcedureStatus>,
+    /// How RPC went.
+    pub rpc_status: Option<RpcStatus>,
+    /// How arguments and results are protected.
+    pub payload: Option<Payload>,
+    /// Why the Call could not be read to its end.
+    pub call_error: Option<Error>,
+    /// Why the Reply could not be read to its end.
+    pub reply_error: Option<Error>,
+}
+
+/// What a Call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A procedure or an operation that has a name.
+    Named(&'static str),
+    /// One that has none here.
+    Number(u32),
+}
+
+impl Operation {
+    fn new((name, number): (Option<&'static str>, u32)) -> Self {
+        name.map_or(Self::Number(number), Self::Named)
+    }
+}
+
+/// A status of the procedure's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcedureStatus {
+    /// The number.
+    pub number: u32,
+    /// Its name, if the specification has one.
+    pub name: Option<&'static str>,
+}
+
+/// How RPC, and RPC-over-RDMA below it, went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RpcStatus {
+    /// What the RPC message says.
+    Rpc(Status),
+    /// The Responder could not read the RPC-over-RDMA header.
+    RdmaError(ErrCode),
+}
+
+/// The messages of a Transaction, ready to be read.
+pub struct Reading<'a> {
+    transaction: &'a Transaction,
+    call: Option<Cursor<'a>>,
+    reply: Option<Cursor<'a>>,
+}
+
+/// What a message is made of: the bytes of a chunk that holds all of it, and those of the chunks that hold items of it.
+struct Material<'t> {
+    whole: Option<Cow<'t, [u8]>>,
+    length: usize,
+    items: Vec<(Option<u32>, u32, Option<Cow<'t, [u8]>>)>,
+}
+
+fn returned(segment: &Segment) -> u64 {
+    u64::from(segment.returned.unwrap_or(0))
+}
+
+fn offered(segment: &Segment) -> u64 {
+    u64::from(segment.length)
+}
+
+fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> (Option<u32>, u32, Option<Cow<'_, [u8]>>) {
+    let length: u64 = chunk.segments.iter().map(expected).sum();
+    let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
+    (chunk.position, u32::try_from(length).unwrap_or(u32::MAX), content)
+}
+
+impl<'t> Material<'t> {
+    fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
+        let message = transaction.message(which)?;
+        let nothing = Self { whole: None, length: message.inline_length(), items: Vec::new() };
+        let material = match which {
+            Which::Call => {
+                let (whole, items): (Vec<_>, Vec<_>) =
+                    transaction.read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+                let whole = whole.first().filter(|_| message.is_nomsg());
+                Self {
+                    whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
+                    length: whole.map_or(nothing.length, |chunk| chunk.offered() as usize),
+                    items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
+                }
+            }
+            Which::Reply => {
+                let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
+                Self {
+                    whole: whole.map(|chunk| chunk.content(returned).unwrap_or_default()),
+                    length: whole.map_or(nothing.length, |chunk| chunk.returned().unwrap_or(0) as usize),
+                    items: transaction.write_chunks.iter().map(|chunk| item(chunk, returned)).collect(),
+                }
+            }
+        };
+        Some(material)
+    }
+
+    fn items(&self) -> Vec<ChunkItem<'_>> {
+        let items = self.items.iter();
+        items
+            .map(|(position, length, bytes)| ChunkItem {
+                position: *position,
+                length: *length,
+                bytes: bytes.as_deref(),
+            })
+            .collect()
+    }
+
+    fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
+        let (bytes, base) = match &self.whole {
+            Some(whole) => (&**whole, 0),
+            None => (message.inline(), message.rpc_at),
+        };
+        Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items)
+    }
+}
+
+impl Transaction {
+    /// Makes the messages of the Transaction ready to be read.
+    pub fn read<R>(&self, read: impl FnOnce(&Reading<'_>) -> R) -> R {
+        let call = Material::of(self, Which::Call);
+        let reply = Material::of(self, Which::Reply);
+        let call_items = call.as_ref().map(Material::items).unwrap_or_default();
+        let reply_items = reply.as_ref().map(Material::items).unwrap_or_default();
+        read(&Reading {
+            transaction: self,
+            call: self
+                .call
+                .as_ref()
+                .zip(call.as_ref())
+                .map(|(record, call)| call.cursor(record, &call_items)),
+            reply: self
+                .reply
+                .as_ref()
+                .zip(reply.as_ref())
+                .map(|(record, reply)| reply.cursor(record, &reply_items)),
+        })
+    }
+
+    /// Length of the whole RPC message with the content of its chunks and their roundup in their places; `None` where
+    /// there is no RPC message.
+    pub fn rpc_length(&self, which: Which) -> Option<u64> {
+        let message = self.message(which)?;
+        if message.is_rdma_error() {
+            return None;
+        }
+        let filled = |length: u64| length + roundup(length as usize) as u64;
+        let inline = message.inline_length() as u64;
+        Some(match which {
+            Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
+            Which::Reply => {
+                let chunks = self.write_chunks.iter().chain(&self.reply_chunk);
+                inline + chunks.map(|chunk| filled(chunk.returned().unwrap_or(0))).sum::<u64>()
+            }
+        })
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// The cursor at the RPC message.
+    fn cursor(&self, which: Which) -> Option<Cursor<'a>> {
+        match which {
+            Which::Call => self.call,
+            Which::Reply => self.reply,
+        }
+    }
+
+    /// The procedure and the protection of its arguments and results, which a Reply does not tell.
+    fn call_header(&self) -> Option<(rpc::Call<'a>, Cursor<'a>)> {
+        let mut cursor = self.call?;
+        let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+        message.call().cloned().map(|call| (call, cursor))
+    }
+
+    /// Reads what both messages say.
+    pub fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        let mut procedure = None;
+        if let Some((call, cursor)) = self.call_header() {
+            let payload = call.cred.payload();
+            procedure = Procedure::of(call.prog, call.vers, call.proc);
+            facts.program = Some(call.prog);
+            facts.version = Some(call.vers);
+            facts.procedure = Some(call.proc);
+            facts.payload = Some(payload);
+            facts.procedure_name = nfs::procedure_name(call.prog, call.vers, call.proc);
+            facts.operation = Some(Operation::new((facts.procedure_name, call.proc)));
+            facts.call_error = self.arguments(procedure, payload, cursor, &mut facts).err();
+        } else if let Some(mut cursor) = self.call {
+            facts.call_error = rpc::Message::decode(&mut cursor, &mut Unobserved).err();
+        }
+        if let Some(reply) = &self.transaction.reply
+            && reply.is_rdma_error()
+        {
+            facts.rpc_status = rdma_error(reply).map(RpcStatus::RdmaError);
+            return facts;
+        }
+        if let Some(mut cursor) = self.reply {
+            match rpc::Message::decode(&mut cursor, &mut Unobserved) {
+                Ok(message) => {
+                    let status = message.reply().map(rpc::Reply::status);
+                    facts.rpc_status = status.map(RpcStatus::Rpc);
+                    if status.is_some_and(Status::is_success) {
+                        facts.reply_error = self.results(procedure, facts.payload, cursor, &mut facts).err();
+                    }
+                }
+                Err(error) => facts.reply_error = Some(error),
+            }
+        }
+        facts
+    }
+
+    fn arguments(
+        &self,
+        procedure: Option<Procedure>,
+        payload: Payload,
+        mut cursor: Cursor<'a>,
+        facts: &mut Facts,
+    ) -> Result<(), Error> {
+        let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
+        match procedure {
+            Some(Procedure::Compound) => {
+                let call = v4::Call::decode(&mut cursor, &mut Unobserved)?;
+                facts.minor_version = Some(call.head.minorversion);
+                let named = call.named();
+                let operation = named.operation.map(|number| (number.name(), number.0));
+                facts.operation = operation.map(Operation::new).or(facts.operation);
+                named.stop.map_or(Ok(()), Err)
+            }
+            Some(Procedure::CbCompound) => {
+                let call = v4::CbCall::decode(&mut cursor, &mut Unobserved)?;
+                facts.minor_version = Some(call.head.minorversion);
+                let named = call.named();
+                let operation = named.operation.map(|number| (number.name(), number.0));
+                facts.operation = operation.map(Operation::new).or(facts.operation);
+                named.stop.map_or(Ok(()), Err)
+            }
+            Some(procedure) => procedure.arguments(&mut cursor, &mut Unobserved),
+            None => Ok(()),
+        }
+    }
+
+    fn results(
+        &self,
+        procedure: Option<Procedure>,
+        payload: Option<Payload>,
+        mut cursor: Cursor<'a>,
+        facts: &mut Facts,
+    ) -> Result<(), Error> {
+        let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
+        let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
+        // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
+        let begins = (&mut cursor.clone()).word();
+        match procedure {
+            Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
+            Procedure::V3(_) => {
+                let status = v3::Nfsstat3(begins?);
+                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
+            }
+            Procedure::Compound | Procedure::CbCompound => {
+                let status = v4::Nfsstat4(begins?);
+                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
+            }
+        }
+        procedure.results(&mut cursor, &mut Unobserved)
+    }
+
+    /// Tells an observer everything in one of the messages: the RPC-over-RDMA header, the RPC header, and the arguments or
+    /// results. Positions count in the message from its RPC-over-RDMA header on, or in the chunk that holds all of it.
+    ///
+    /// # Errors
+    /// Where the message could not be read further; what was told before stands.
+    pub fn observe<'b, O: Observer<'a>>(&'b self, which: Which, observer: &mut O) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        if let Some(record) = self.transaction.message(which)
+            && record.rpcrdma.is_some()
+        {
+            let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
+            Header::decode(&mut cursor, observer)?;
+            if record.is_rdma_error() {
+                return Ok(());
+            }
+        }
+        self.observe_rpc(which, observer)
+    }
+
+    /// Tells an observer everything in the RPC message of the Call or the Reply.
+    ///
+    /// # Errors
+    /// Where the message could not be read further; what was told before stands.
+    pub fn observe_rpc<O: Observer<'a>>(&self, which: Which, observer: &mut O) -> Result<(), Error> {
+        let Some(mut cursor) = self.cursor(which) else { return Ok(()) };
+        let message = rpc::Message::decode(&mut cursor, observer)?;
+        let call = self.call_header().map(|(call, _)| call);
+        let Some(call) = call else { return Ok(()) };
+        if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+            return Ok(());
+        }
+        let Some(mut cursor) = opened(call.cred.payload(), &mut cursor, observer)? else { return Ok(()) };
+        let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
+        match which {
+            Which::Call => procedure.arguments(&mut cursor, observer),
+            Which::Reply => procedure.results(&mut cursor, observer),
+        }
+    }
+}
+
+/// The cursor at the arguments or results inside their protection; `None` where they cannot be read.
+fn opened<'a, O: Observer<'a>>(
+    payload: Payload,
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<Option<Cursor<'a>>, Error> {
+    match payload {
+        Payload::Plain => Ok(Some(*cursor)),
+        Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
+        Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
+        Payload::Creation | Payload::Control => Ok(None),
+    }
+}
+
+fn rdma_error(reply: &MessageRecord) -> Option<ErrCode> {
+    let mut cursor = Cursor::new(&reply.bytes).with_length(reply.length);
+    match Header::decode(&mut cursor, &mut Unobserved).ok()?.rdma_body {
+        crate::rpcrdma::Body::Error(error) => Some(RdmaError::tag(&error)),
+        _ => None,
+    }
+}

@@ -1,0 +1,537 @@
+//! Communication management: how two queue pairs find each other, and part. InfiniBand Architecture
+//! Specification volume 1, section 12.6; with IP addresses: annex A11.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::mad::{AttributeId, Class, Mad};
+use super::{PartitionKey, Psn, Qpn, QueueKey};
+use crate::address::{Lid, Port};
+use crate::field::{Field, Kind, Observer, Unobserved, Value};
+use crate::frame::Part;
+
+crate::number! {
+    /// Name of a connection at one of its ends, 32 bits. Section 12.6.3.
+    pub struct CommunicationId(u32) as Hex(8);
+
+    /// What a client connects to, 64 bits. Section 12.6.5; for IP: annex A11.
+    pub struct ServiceId(u64) as Hex(16);
+
+    /// Name of an adapter, 64 bits, unique in the world.
+    pub struct Guid(u64) as Hex(16);
+}
+
+crate::named! {
+    /// The message of communication management that a management datagram carries. Section 12.6.
+    pub struct Attribute(u16) {
+        CLASS_PORT_INFO = 0x0001 "ClassPortInfo",
+        REQ = 0x0010 "ConnectRequest",
+        MRA = 0x0011 "MsgRcptAck",
+        REJ = 0x0012 "ConnectReject",
+        REP = 0x0013 "ConnectReply",
+        RTU = 0x0014 "ReadyToUse",
+        DREQ = 0x0015 "DisconnectRequest",
+        DREP = 0x0016 "DisconnectReply",
+        SIDR_REQ = 0x0017 "ServiceIDResReq",
+        SIDR_REP = 0x0018 "ServiceIDResReqResp",
+        LAP = 0x0019 "LoadAlternatePath",
+        APR = 0x001a "AlternatePathResponse",
+    }
+
+    /// Why a connection is refused. Section 12.6.7.2.
+    pub struct RejectReason(u16) {
+        NO_QP = 1 "No QP available",
+        NO_EEC = 2 "No EEC available",
+        NO_RESOURCES = 3 "No resources available",
+        TIMEOUT = 4 "Timeout",
+        UNSUPPORTED_REQUEST = 5 "Unsupported request",
+        INVALID_COMM_ID = 6 "Invalid communication ID",
+        INVALID_COMM_INSTANCE = 7 "Invalid communication instance",
+        INVALID_SERVICE_ID = 8 "Invalid service ID",
+        INVALID_TRANSPORT = 9 "Invalid transport service type",
+        STALE_CONNECTION = 10 "Stale connection",
+        RDC_NOT_EXIST = 11 "RDC does not exist",
+        PRIMARY_GID = 12 "Primary remote port GID rejected",
+        PRIMARY_LID = 13 "Primary remote port LID rejected",
+        PRIMARY_SL = 14 "Invalid primary SL",
+        PRIMARY_TRAFFIC_CLASS = 15 "Invalid primary traffic class",
+        PRIMARY_HOP_LIMIT = 16 "Invalid primary hop limit",
+        PRIMARY_PACKET_RATE = 17 "Invalid primary packet rate",
+        ALTERNATE_GID = 18 "Alternate remote port GID rejected",
+        ALTERNATE_LID = 19 "Alternate remote port LID rejected",
+        ALTERNATE_SL = 20 "Invalid alternate SL",
+        ALTERNATE_TRAFFIC_CLASS = 21 "Invalid alternate traffic class",
+        ALTERNATE_HOP_LIMIT = 22 "Invalid alternate hop limit",
+        ALTERNATE_PACKET_RATE = 23 "Invalid alternate packet rate",
+        PORT_AND_CM_REDIRECT = 24 "Port and CM redirection",
+        PORT_REDIRECT = 25 "Port redirection",
+        INVALID_MTU = 26 "Invalid path MTU",
+        INSUFFICIENT_RESOURCES = 27 "Insufficient responder resources",
+        CONSUMER = 28 "Consumer reject",
+        RNR_RETRY_COUNT = 29 "RNR retry count reject",
+        DUPLICATE_COMM_ID = 30 "Duplicate local communication ID",
+        INVALID_CLASS_VERSION = 31 "Invalid class version",
+        PRIMARY_FLOW_LABEL = 32 "Invalid primary flow label",
+        ALTERNATE_FLOW_LABEL = 33 "Invalid alternate flow label",
+        VENDOR_OPTION = 35 "Vendor option not supported",
+    }
+
+    /// Which message is meant by a refusal or by a request for patience. Sections 12.6.6 and 12.6.7.
+    pub struct About(u8) {
+        REQ = 0 "REQ",
+        REP = 1 "REP",
+        OTHER = 2 "other",
+    }
+
+    /// Outcome of a request for an alternate path. Section 12.8.2.
+    pub struct PathStatus(u8) {
+        LOADED = 0 "Alternate path information loaded",
+        INVALID_COMM_INSTANCE = 1 "Invalid communication instance",
+        NOT_SUPPORTED = 2 "Alternate paths not supported",
+        REJECTED = 3 "Alternate path rejected",
+        REDIRECT = 4 "Redirection",
+        DUPLICATE = 5 "Proposed path matches current path",
+        QPN_MISMATCH = 6 "QPN or EECN mismatch",
+        INVALID_PATH = 7 "Invalid alternate path",
+    }
+
+    /// Outcome of a request for a queue pair of a service. Section 12.11.2.
+    pub struct ServiceStatus(u8) {
+        VALID = 0 "QPN and QKey valid",
+        NOT_SUPPORTED = 1 "Service ID not supported",
+        REJECTED = 2 "Rejected by service provider",
+        NO_QP = 3 "No QP available",
+        REDIRECT = 4 "Redirection",
+        VERSION = 5 "Version not supported",
+    }
+
+    /// Path MTU. Section 12.6.5.
+    pub struct PathMtu(u8) {
+        B256 = 1 "256",
+        B512 = 2 "512",
+        B1024 = 3 "1024",
+        B2048 = 4 "2048",
+        B4096 = 5 "4096",
+    }
+
+    /// Transport service of the connection. Section 12.6.5.
+    pub struct TransportService(u8) {
+        RC = 0 "RC",
+        UC = 1 "UC",
+        RD = 2 "RD",
+        EXTENDED = 3 "extended",
+    }
+
+    /// Port space of a service ID that names an IP port: the number of the IP protocol. Annex A11.
+    pub struct PortSpace(u8) {
+        TCP = 0x06 "TCP",
+        UDP = 0x11 "UDP",
+        SCTP = 0x84 "SCTP",
+    }
+}
+
+crate::header! {
+    /// REQ: request for communication, up to its private data. Section 12.6.5.
+    pub struct Request [140] "infiniband.cm.req" {
+        /// The client's name for the connection.
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.req",
+        64..128 service_id: ServiceId => "infiniband.cm.req.serviceid",
+        128..192 local_ca_guid: Guid => "infiniband.cm.req.localcaguid",
+        224..256 local_q_key: QueueKey => "infiniband.cm.req.localqkey",
+        /// The client's queue pair: what the server sends to.
+        256..280 local_qpn: Qpn => "infiniband.cm.req.localqpn",
+        /// RDMA Reads that the client answers at once.
+        280..288 responder_resources: u8 => "infiniband.cm.req.responderres",
+        288..312 local_eecn: u32 => "infiniband.cm.req.localeecn",
+        /// RDMA Reads that the client will have open at once.
+        312..320 initiator_depth: u8 => "infiniband.cm.req.initdepth",
+        320..344 remote_eecn: u32 => "infiniband.cm.req.remoteeecn",
+        /// The exponent of 4.096 microseconds, as in all timeouts here.
+        344..349 remote_response_timeout: u8 => "infiniband.cm.req.remoteresptout",
+        349..351 transport_service: TransportService => "infiniband.cm.req.transpsvctype",
+        351..352 end_to_end_flow_control: bool => "infiniband.cm.req.e2eflowctrl",
+        /// First packet sequence number that the client sends.
+        352..376 starting_psn: Psn => "infiniband.cm.req.startpsn",
+        376..381 local_response_timeout: u8 => "infiniband.cm.req.localresptout",
+        381..384 retry_count: u8 => "infiniband.cm.req.retrcount",
+        384..400 pkey: PartitionKey => "infiniband.cm.req.pkey",
+        400..404 path_mtu: PathMtu => "infiniband.cm.req.pppmtu",
+        404..405 rdc_exists: bool => "infiniband.cm.req.rdcexist",
+        405..408 rnr_retry_count: u8 => "infiniband.cm.req.rnrretrcount",
+        408..412 max_cm_retries: u8 => "infiniband.cm.req.maxcmretr",
+        412..413 srq: bool => "infiniband.cm.req.srq",
+        413..416 extended_transport: u8 => "infiniband.cm.req.ext_transport",
+        416..432 primary_local_lid: Lid => "infiniband.cm.req.prim_locallid",
+        432..448 primary_remote_lid: Lid => "infiniband.cm.req.prim_remotelid",
+        448..576 primary_local_gid: Ipv6Addr => "infiniband.cm.req.prim_localgid",
+        576..704 primary_remote_gid: Ipv6Addr => "infiniband.cm.req.prim_remotegid",
+        704..724 primary_flow_label: u32 => "infiniband.cm.req.prim_flowlabel",
+        730..736 primary_packet_rate: u8 => "infiniband.cm.req.prim_pktrate",
+        736..744 primary_traffic_class: u8 => "infiniband.cm.req.prim_tfcclass",
+        744..752 primary_hop_limit: u8 => "infiniband.cm.req.prim_hoplim",
+        752..756 primary_sl: u8 => "infiniband.cm.req.prim_sl",
+        756..757 primary_subnet_local: bool => "infiniband.cm.req.prim_subnetlocal",
+        760..765 primary_ack_timeout: u8 => "infiniband.cm.req.prim_localacktout",
+        768..784 alternate_local_lid: Lid => "infiniband.cm.req.alt_locallid",
+        784..800 alternate_remote_lid: Lid => "infiniband.cm.req.alt_remotelid",
+        800..928 alternate_local_gid: Ipv6Addr => "infiniband.cm.req.alt_localgid",
+        928..1056 alternate_remote_gid: Ipv6Addr => "infiniband.cm.req.alt_remotegid",
+        1056..1076 alternate_flow_label: u32 => "infiniband.cm.req.alt_flowlabel",
+        1082..1088 alternate_packet_rate: u8 => "infiniband.cm.req.alt_pktrate",
+        1088..1096 alternate_traffic_class: u8 => "infiniband.cm.req.alt_tfcclass",
+        1096..1104 alternate_hop_limit: u8 => "infiniband.cm.req.alt_hoplim",
+        1104..1108 alternate_sl: u8 => "infiniband.cm.req.alt_sl",
+        1108..1109 alternate_subnet_local: bool => "infiniband.cm.req.alt_subnetlocal",
+        1112..1117 alternate_ack_timeout: u8 => "infiniband.cm.req.alt_localacktout",
+    }
+
+    /// Service ID that names an IP port. Annex A11.
+    pub struct IpServiceId [8] "infiniband.cm.req.serviceid" {
+        /// 1.
+        0..40 prefix: u64 => "infiniband.cm.req.serviceid.prefix",
+        40..48 protocol: PortSpace => "infiniband.cm.req.serviceid.protocol",
+        48..64 dport: Port => "infiniband.cm.req.serviceid.dport",
+    }
+
+    /// IP addresses in front of the private data of a REQ: versions. Annex A11.
+    pub struct IpVersions [4] "infiniband.cm.req.ip_cm" {
+        0..4 major: u8 => "infiniband.cm.req.ip_cm.majv",
+        4..8 minor: u8 => "infiniband.cm.req.ip_cm.minv",
+        /// 4 or 6.
+        8..12 ip: u8 => "infiniband.cm.req.ip_cm.ipv",
+        16..32 sport: Port => "infiniband.cm.req.ip_cm.sport",
+    }
+
+    /// The addresses that follow, of IPv4 in the last four bytes of each. Annex A11.
+    pub struct Ip4Addresses [32] "infiniband.cm.req.ip_cm" {
+        96..128 source: Ipv4Addr => "infiniband.cm.req.ip_cm.sip4",
+        224..256 destination: Ipv4Addr => "infiniband.cm.req.ip_cm.dip4",
+    }
+
+    /// The addresses that follow, of IPv6. Annex A11.
+    pub struct Ip6Addresses [32] "infiniband.cm.req.ip_cm" {
+        0..128 source: Ipv6Addr => "infiniband.cm.req.ip_cm.sip6",
+        128..256 destination: Ipv6Addr => "infiniband.cm.req.ip_cm.dip6",
+    }
+
+    /// MRA: the receiver asks for patience. Section 12.6.6.
+    pub struct ReceiptAck [10] "infiniband.cm.mra" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.mra.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.mra.remotecommid",
+        64..66 message: About => "infiniband.cm.mra.msgmraed",
+        72..77 service_timeout: u8 => "infiniband.cm.mra.svctimeout",
+    }
+
+    /// REJ: refusal, up to its additional information. Section 12.6.7.
+    pub struct Reject [12] "infiniband.cm.rej" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.rej.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.rej.remotecommid",
+        64..66 message: About => "infiniband.cm.rej.msgrej",
+        /// How many bytes of the additional information count.
+        72..79 info_length: u8 => "infiniband.cm.rej.rejinfolen",
+        80..96 reason: RejectReason => "infiniband.cm.rej.reason",
+    }
+
+    /// REP: acceptance, up to its private data. Section 12.6.8.
+    pub struct Reply [36] "infiniband.cm.rep" {
+        /// The server's name for the connection.
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.rep",
+        /// The client's name for it.
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.rep.remotecommid",
+        64..96 local_q_key: QueueKey => "infiniband.cm.rep.localqkey",
+        /// The server's queue pair: what the client sends to.
+        96..120 local_qpn: Qpn => "infiniband.cm.rep.localqpn",
+        128..152 local_eecn: u32 => "infiniband.cm.rep.localeecn",
+        /// First packet sequence number that the server sends.
+        160..184 starting_psn: Psn => "infiniband.cm.rep.startpsn",
+        192..200 responder_resources: u8 => "infiniband.cm.rep.respres",
+        200..208 initiator_depth: u8 => "infiniband.cm.rep.initdepth",
+        208..213 target_ack_delay: u8 => "infiniband.cm.rep.tgtackdelay",
+        213..215 failover_accepted: u8 => "infiniband.cm.rep.failoveracc",
+        215..216 end_to_end_flow_control: bool => "infiniband.cm.rep.e2eflowctrl",
+        216..219 rnr_retry_count: u8 => "infiniband.cm.rep.rnrretrcount",
+        219..220 srq: bool => "infiniband.cm.rep.srq",
+        224..288 local_ca_guid: Guid => "infiniband.cm.rep.localcaguid",
+    }
+
+    /// RTU: the connection is ready to use. Section 12.6.9.
+    pub struct ReadyToUse [8] "infiniband.cm.rtu" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.rtu.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.rtu.remotecommid",
+    }
+
+    /// DREQ: request to part. Section 12.6.10.
+    pub struct DisconnectRequest [12] "infiniband.cm.dreq" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.dreq.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.dreq.remotecommid",
+        /// The queue pair of who gets this message.
+        64..88 remote_qpn: Qpn => "infiniband.cm.req.remoteqpneecn",
+    }
+
+    /// DREP: consent to part. Section 12.6.11.
+    pub struct DisconnectReply [8] "infiniband.cm.drsp" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.drsp.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.drsp.remotecommid",
+    }
+
+    /// LAP: request to load an alternate path. Section 12.8.1.
+    pub struct LoadPath [64] "infiniband.cm.lap" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.lap.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.lap.remotecommid",
+        96..120 remote_qpn: Qpn => "infiniband.cm.lap.remoteqpneecn",
+        120..125 remote_response_timeout: u8 => "infiniband.cm.lap.remoteresptout",
+        160..176 local_lid: Lid => "infiniband.cm.lap.alt_locallid",
+        176..192 remote_lid: Lid => "infiniband.cm.lap.alt_remotelid",
+        192..320 local_gid: Ipv6Addr => "infiniband.cm.lap.alt_localgid",
+        320..448 remote_gid: Ipv6Addr => "infiniband.cm.lap.alt_remotegid",
+        448..468 flow_label: u32 => "infiniband.cm.lap.alt_flowlabel",
+        472..480 traffic_class: u8 => "infiniband.cm.lap.alt_tfcclass",
+        480..488 hop_limit: u8 => "infiniband.cm.lap.alt_hoplim",
+        490..496 packet_rate: u8 => "infiniband.cm.lap.alt_pktrate",
+        496..500 sl: u8 => "infiniband.cm.lap.alt_sl",
+        500..501 subnet_local: bool => "infiniband.cm.lap.alt_subnetlocal",
+        504..509 ack_timeout: u8 => "infiniband.cm.lap.alt_localacktout",
+    }
+
+    /// APR: outcome of a LAP, up to its additional information. Section 12.8.2.
+    pub struct PathReply [12] "infiniband.cm.apr" {
+        0..32 local_comm_id: CommunicationId => "infiniband.cm.apr.localcommid",
+        32..64 remote_comm_id: CommunicationId => "infiniband.cm.apr.remotecommid",
+        /// How many bytes of the additional information count.
+        64..72 info_length: u8 => "infiniband.cm.apr.infolen",
+        72..80 status: PathStatus => "infiniband.cm.apr.status",
+    }
+
+    /// SIDR_REQ: which queue pair serves this. Section 12.11.1.
+    pub struct ServiceRequest [16] "infiniband.cm.sidrreq" {
+        0..32 request_id: CommunicationId => "infiniband.cm.sidrreq.requestid",
+        32..48 pkey: PartitionKey => "infiniband.cm.sidrreq.pkey",
+        64..128 service_id: ServiceId => "infiniband.cm.sidrreq.serviceid",
+    }
+
+    /// SIDR_REP: this queue pair does; up to its additional information. Section 12.11.2.
+    pub struct ServiceReply [24] "infiniband.cm.sidrrep" {
+        0..32 request_id: CommunicationId => "infiniband.cm.sidrrep.requestid",
+        32..40 status: ServiceStatus => "infiniband.cm.sidrrep.status",
+        /// How many bytes of the additional information count.
+        40..48 info_length: u8 => "infiniband.cm.sidrrep.infolen",
+        64..88 qpn: Qpn => "infiniband.cm.sidrrep.qpn",
+        96..160 service_id: ServiceId => "infiniband.cm.sidrrep.serviceid",
+        160..192 q_key: QueueKey => "infiniband.cm.sidrrep.qkey",
+    }
+}
+
+/// Who connects to what, in terms of IP. Annex A11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpEnds {
+    /// Whose ports these are.
+    pub space: PortSpace,
+    /// The client's address.
+    pub source: IpAddr,
+    /// The client's port.
+    pub source_port: Port,
+    /// The server's address.
+    pub destination: IpAddr,
+    /// The server's port; 20049 for NFS.
+    pub destination_port: Port,
+}
+
+/// A message of communication management.
+///
+/// The parts are the additional information, where the message has any, and the private data that the consumers
+/// exchange: of its full length, which the sender fills up with what it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// REQ. The private data begins behind the IP addresses, where there are any.
+    Request(Request, Option<IpEnds>, Part<'a>),
+    /// MRA.
+    ReceiptAck(ReceiptAck, Part<'a>),
+    /// REJ.
+    Reject(Reject, Part<'a>, Part<'a>),
+    /// REP.
+    Reply(Reply, Part<'a>),
+    /// RTU.
+    ReadyToUse(ReadyToUse, Part<'a>),
+    /// DREQ.
+    DisconnectRequest(DisconnectRequest, Part<'a>),
+    /// DREP.
+    DisconnectReply(DisconnectReply, Part<'a>),
+    /// LAP.
+    LoadPath(LoadPath, Part<'a>),
+    /// APR.
+    PathReply(PathReply, Part<'a>, Part<'a>),
+    /// SIDR_REQ.
+    ServiceRequest(ServiceRequest, Part<'a>),
+    /// SIDR_REP.
+    ServiceReply(ServiceReply, Part<'a>, Part<'a>),
+    /// The capture ends within the fixed part of the message.
+    Cut(Attribute),
+    /// A message that is not described here.
+    Unknown(Attribute),
+}
+
+/// Length of the additional information of REJ, APR and SIDR_REP in bytes.
+const INFORMATION_LENGTH: usize = 72;
+
+/// Length of the IP addresses in front of the private data in bytes. Annex A11.
+const IP_LENGTH: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
+
+/// Where the service ID stands in a REQ.
+const SERVICE_ID_AT: usize = 8;
+
+const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> Field {
+    Field { name, label, kind: Kind::Bytes, doc }
+}
+
+macro_rules! private_fields {
+    ($($name:ident = $filter:literal;)*) => {
+        $(static $name: Field = bytes_field($filter, "PrivateData", "What the consumers exchange. Section 12.6.3.");)*
+    };
+}
+private_fields! {
+    REQ_PRIVATE = "infiniband.cm.req.private";
+    IP_PRIVATE = "infiniband.cm.req.ip_cm.private";
+    MRA_PRIVATE = "infiniband.cm.mra.private";
+    REJ_PRIVATE = "infiniband.cm.rej.private";
+    REP_PRIVATE = "infiniband.cm.rep.private";
+    RTU_PRIVATE = "infiniband.cm.rtu.private";
+    DREQ_PRIVATE = "infiniband.cm.dreq.private";
+    DREP_PRIVATE = "infiniband.cm.drsp.private";
+    LAP_PRIVATE = "infiniband.cm.lap.private";
+    APR_PRIVATE = "infiniband.cm.apr.private";
+    SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private";
+    SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private";
+}
+static REJ_INFORMATION: Field =
+    bytes_field("infiniband.cm.rej.ari", "ARI", "Additional reject information. Section 12.6.7.2.");
+static APR_INFORMATION: Field =
+    bytes_field("infiniband.cm.apr.info", "AdditionalInfo", "Additional information. Section 12.8.2.");
+static SIDR_REP_INFORMATION: Field =
+    bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
+
+/// Tells of bytes without structure, and returns them.
+fn bytes<'a, O: Observer<'a>>(field: &'static Field, part: Part<'a>, observer: &mut O) -> Part<'a> {
+    if O::WATCHES && !part.bytes.is_empty() {
+        observer.value(field, part.range(), Value::Bytes(part.bytes));
+    }
+    part
+}
+
+impl<'a> Message<'a> {
+    /// The message that a management datagram is; `None` when it is of another class.
+    pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
+        if mad.header.mgmtclass != Class::COMMUNICATION {
+            return None;
+        }
+        let AttributeId(number) = mad.header.attributeid;
+        let attribute = Attribute(number);
+        Some(Self::of_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute)))
+    }
+
+    fn of_attribute<O: Observer<'a>>(attribute: Attribute, data: Part<'a>, observer: &mut O) -> Option<Self> {
+        /// A message of a fixed part and private data.
+        macro_rules! plain {
+            ($message:ident, $private:ident) => {{
+                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
+                Self::$message(header, bytes(&$private, data.after($message::LENGTH), observer))
+            }};
+        }
+        /// A message with additional information between the two.
+        macro_rules! informed {
+            ($message:ident, $information:ident, $private:ident) => {{
+                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
+                let rest = data.after($message::LENGTH);
+                let information = bytes(&$information, rest.sized(INFORMATION_LENGTH), observer);
+                Self::$message(
+                    header,
+                    information,
+                    bytes(&$private, rest.after(INFORMATION_LENGTH), observer),
+                )
+            }};
+        }
+        Some(match attribute {
+            Attribute::REQ => return request(data, observer),
+            Attribute::MRA => plain!(ReceiptAck, MRA_PRIVATE),
+            Attribute::REJ => informed!(Reject, REJ_INFORMATION, REJ_PRIVATE),
+            Attribute::REP => plain!(Reply, REP_PRIVATE),
+            Attribute::RTU => plain!(ReadyToUse, RTU_PRIVATE),
+            Attribute::DREQ => plain!(DisconnectRequest, DREQ_PRIVATE),
+            Attribute::DREP => plain!(DisconnectReply, DREP_PRIVATE),
+            Attribute::LAP => plain!(LoadPath, LAP_PRIVATE),
+            Attribute::APR => informed!(PathReply, APR_INFORMATION, APR_PRIVATE),
+            Attribute::SIDR_REQ => plain!(ServiceRequest, SIDR_REQ_PRIVATE),
+            Attribute::SIDR_REP => informed!(ServiceReply, SIDR_REP_INFORMATION, SIDR_REP_PRIVATE),
+            other => Self::Unknown(other),
+        })
+    }
+
+    /// What the consumers exchange with this message; `None` where it is not known.
+    pub fn private(&self) -> Option<Part<'a>> {
+        match *self {
+            Self::Request(_, _, private)
+            | Self::ReceiptAck(_, private)
+            | Self::Reject(_, _, private)
+            | Self::Reply(_, private)
+            | Self::ReadyToUse(_, private)
+            | Self::DisconnectRequest(_, private)
+            | Self::DisconnectReply(_, private)
+            | Self::LoadPath(_, private)
+            | Self::PathReply(_, _, private)
+            | Self::ServiceRequest(_, private)
+            | Self::ServiceReply(_, _, private) => Some(private),
+            Self::Cut(_) | Self::Unknown(_) => None,
+        }
+    }
+}
+
+fn request<'a, O: Observer<'a>>(data: Part<'a>, observer: &mut O) -> Option<Message<'a>> {
+    let (request, _) = Request::decode(data.bytes, data.at, observer)?;
+    let private = data.after(Request::LENGTH);
+    let ends = request
+        .service_id
+        .ip_port()
+        .and_then(|(space, port)| ip_ends(space, port, data.after(SERVICE_ID_AT), private, observer));
+    let (field, private) = match ends {
+        Some(_) => (&IP_PRIVATE, private.after(IP_LENGTH)),
+        None => (&REQ_PRIVATE, private),
+    };
+    Some(Message::Request(request, ends, bytes(field, private, observer)))
+}
+
+impl ServiceId {
+    /// The port of IP that the service ID names, if it names one. Annex A11.
+    pub fn ip_port(self) -> Option<(PortSpace, Port)> {
+        let bytes = self.0.to_be_bytes();
+        let (header, _) = IpServiceId::decode(&bytes, 0, &mut Unobserved)?;
+        (header.prefix == 1).then_some((header.protocol, header.dport))
+    }
+}
+
+/// The IP addresses in front of the private data; `None` when there are none, as the versions tell.
+fn ip_ends<'a, O: Observer<'a>>(
+    space: PortSpace,
+    destination_port: Port,
+    service_id: Part<'a>,
+    private: Part<'a>,
+    observer: &mut O,
+) -> Option<IpEnds> {
+    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut Unobserved)?;
+    if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_LENGTH {
+        return None;
+    }
+    if O::WATCHES {
+        IpServiceId::decode(service_id.bytes, service_id.at, observer);
+        IpVersions::decode(private.bytes, private.at, observer);
+    }
+    let rest = private.after(IpVersions::LENGTH);
+    let (source, destination) = if versions.ip == 4 {
+        let (ends, _) = Ip4Addresses::decode(rest.bytes, rest.at, observer)?;
+        (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
+    } else {
+        let (ends, _) = Ip6Addresses::decode(rest.bytes, rest.at, observer)?;
+        (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
+    };
+    Some(IpEnds { space, source, source_port: versions.sport, destination, destination_port })
+}
+
+#[cfg(test)]
+mod tests;

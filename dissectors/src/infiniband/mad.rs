@@ -1,0 +1,79 @@
+//! Management datagrams: the header that all of them have, and the names of their classes.
+
+use crate::field::Observer;
+use crate::frame::Part;
+use crate::infiniband::{Packet, Qpn, Service};
+
+crate::named! {
+    /// What a management datagram is about. InfiniBand Architecture Specification volume 1, section 13.4.
+    pub struct Class(u8) {
+        SUBNET_LID_ROUTED = 0x01 "Subnet management",
+        SUBNET_ADMINISTRATION = 0x03 "Subnet administration",
+        PERFORMANCE = 0x04 "Performance management",
+        BASEBOARD = 0x05 "Baseboard management",
+        DEVICE = 0x06 "Device management",
+        COMMUNICATION = 0x07 "Communication management",
+        SNMP = 0x08 "SNMP tunneling",
+        SUBNET_DIRECTED_ROUTE = 0x81 "Subnet management, directed route",
+    }
+
+    /// What is done with the attribute; the highest bit marks a response. Section 13.4.
+    pub struct Method(u8) {
+        GET = 0x01 "Get",
+        SET = 0x02 "Set",
+        SEND = 0x03 "Send",
+        TRAP = 0x05 "Trap",
+        REPORT = 0x06 "Report",
+        TRAP_REPRESS = 0x07 "TrapRepress",
+        GET_RESPONSE = 0x81 "GetResp",
+        REPORT_RESPONSE = 0x86 "ReportResp",
+    }
+}
+
+crate::number! {
+    /// What a request and its response have in common, 64 bits. Section 13.4.
+    pub struct TransactionId(u64) as Hex(16);
+
+    /// What the datagram carries; the class says what the number means.
+    pub struct AttributeId(u16) as Hex(4);
+}
+
+crate::header! {
+    /// Header of a management datagram. InfiniBand Architecture Specification volume 1, section 13.4.
+    pub struct MadHeader [24] "infiniband.mad" {
+        0..8 baseversion: u8 => "infiniband.mad.baseversion",
+        8..16 mgmtclass: Class => "infiniband.mad.mgmtclass",
+        16..24 classversion: u8 => "infiniband.mad.classversion",
+        24..32 method: Method => "infiniband.mad.method",
+        32..48 status: u16 => "infiniband.mad.status",
+        48..64 classspecific: u16 => "infiniband.mad.classspecific",
+        64..128 transactionid: TransactionId => "infiniband.mad.transactionid",
+        128..144 attributeid: AttributeId => "infiniband.mad.attributeid",
+        160..192 attributemodifier: u32 => "infiniband.mad.attributemodifier",
+    }
+}
+
+/// A management datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mad<'a> {
+    /// The header that all classes have.
+    pub header: MadHeader,
+    /// The 232 bytes of the class.
+    pub data: Part<'a>,
+}
+
+/// Length of a management datagram in bytes. Section 13.4.
+const LENGTH: usize = 256;
+
+impl<'a> Mad<'a> {
+    /// The management datagram that a packet carries: an Unreliable Datagram to queue pair 0 or 1. `None` for any
+    /// other packet, and when the capture ends within the header.
+    pub fn of<O: Observer<'a>>(packet: &Packet<'a>, observer: &mut O) -> Option<Self> {
+        let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
+        if packet.form.service != Service::Ud || !to_management || packet.payload.length != LENGTH {
+            return None;
+        }
+        let (header, _) = MadHeader::decode(packet.payload.bytes, packet.payload.at, observer)?;
+        Some(Self { header, data: packet.payload.after(MadHeader::LENGTH) })
+    }
+}

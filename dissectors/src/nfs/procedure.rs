@@ -1,0 +1,127 @@
+//! Procedures by program, version and number, whatever program they belong to.
+
+use crate::field::{Observer, Unobserved};
+use crate::rpc::Program;
+use crate::xdr::{Cursor, Error, Xdr};
+
+pub use super::v4::TextItems;
+use super::{v3, v4};
+
+/// A procedure whose arguments and results are described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Procedure {
+    /// A procedure of NFSv3.
+    V3(v3::Procedure),
+    /// COMPOUND of NFSv4, any minor version.
+    Compound,
+    /// CB_COMPOUND of NFSv4, any minor version.
+    CbCompound,
+    /// A procedure that does nothing.
+    Null,
+}
+
+impl Procedure {
+    /// The procedure of these numbers, if it is described.
+    pub fn of(program: Program, version: u32, number: u32) -> Option<Self> {
+        match (program, version, number) {
+            (Program::NFS, v3::VERSION, number) => {
+                let procedure = v3::Procedure(number);
+                procedure.name().map(|_| Self::V3(procedure))
+            }
+            (Program::NFS, 4, 1) => Some(Self::Compound),
+            // A client picks the number of its callback program, and every minor version calls itself version 1.
+            (program, _, 1) if program.is_transient() => Some(Self::CbCompound),
+            (Program::NFS, 4, 0) => Some(Self::Null),
+            (program, _, 0) if program.is_transient() => Some(Self::Null),
+            _ => None,
+        }
+    }
+
+    /// The RFC's name without prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V3(procedure) => procedure.name().unwrap_or("NULL"),
+            Self::Compound => "COMPOUND",
+            Self::CbCompound => "CB_COMPOUND",
+            Self::Null => "NULL",
+        }
+    }
+
+    /// Whether it is made of operations.
+    pub fn is_compound(self) -> bool {
+        matches!(self, Self::Compound | Self::CbCompound)
+    }
+
+    /// Reads the arguments, telling the observer.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was told before stands.
+    pub fn arguments<'a, O: Observer<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        match self {
+            Self::V3(procedure) => v3::Args::decode(procedure, cursor, observer).map(|_| ()),
+            Self::Compound => compound::<v4::CallHead<'_>, v4::Args<'_>, _>(cursor, observer),
+            Self::CbCompound => compound::<v4::CbCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
+            Self::Null => Ok(()),
+        }
+    }
+
+    /// Reads the results, telling the observer.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was told before stands.
+    pub fn results<'a, O: Observer<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        match self {
+            Self::V3(procedure) => v3::Results::decode(procedure, cursor, observer).map(|_| ()),
+            Self::Compound => compound::<v4::ReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
+            Self::CbCompound => compound::<v4::ReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
+            Self::Null => Ok(()),
+        }
+    }
+}
+
+/// Walks a COMPOUND to its end, and leaves the cursor there.
+fn compound<'a, H: Xdr<'a>, B: v4::Body<'a> + 'a, O: Observer<'a>>(
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<(), Error> {
+    let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
+    let mut operations = compound.operations();
+    while let Some(operation) = operations.next_observed(observer) {
+        operation.map_err(|stop| stop.error)?;
+    }
+    if let Some(end) = operations.cursor() {
+        *cursor = end;
+    }
+    Ok(())
+}
+
+/// The name of a procedure, also of those whose arguments are not described.
+pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'static str> {
+    match Procedure::of(program, version, number) {
+        Some(procedure) => Some(procedure.name()),
+        None if number == 0 && program.name().is_some() => Some("NULL"),
+        None => None,
+    }
+}
+
+/// Which chunks of a Call hold text that people read, so that their bytes are worth keeping; the cursor stands at the
+/// arguments.
+pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
+    match procedure {
+        Procedure::V3(procedure) => {
+            TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
+        }
+        Procedure::Compound => {
+            v4::Call::decode(&mut cursor, &mut Unobserved).map(|call| call.text_items()).unwrap_or_default()
+        }
+        Procedure::CbCompound | Procedure::Null => TextItems::default(),
+    }
+}

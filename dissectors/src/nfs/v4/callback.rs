@@ -1,0 +1,184 @@
+//! Callbacks: what the server asks of the client. RFC 7530 section 17, RFC 8881 section 20, RFC 7862 section 16.
+
+use crate::xdr::List;
+
+use super::attributes::Fattr4;
+use super::bitmap::{Bitmap4, bits};
+use super::io::WriteResponse4;
+use super::layout::Layoutiomode4;
+use super::masked::{Masked, items};
+use super::open::OpenDelegation4;
+use super::status::Nfsstat4;
+use super::types::{
+    Component4, Deviceid4, Fsid4, Layouttype4, Length4, LockOwner4, NfsCookie4, NfsFh4, Offset4, Sequenceid4,
+    Sessionid4, Slotid4, Stateid4, Verifier4,
+};
+
+crate::xdr! { "nfs";
+    /// CB_GETATTR4args. RFC 8881 section 20.1.1.
+    struct CbGetattrArgs<'a> { fh: NfsFh4<'a> => "nfs.fhandle", attr_request: Bitmap4<'a> => "nfs.attr_mask" }
+
+    /// CB_RECALL4args. RFC 8881 section 20.2.1.
+    struct CbRecallArgs<'a> { stateid: Stateid4, truncate: bool, fh: NfsFh4<'a> => "nfs.fhandle" }
+
+    /// layoutrecall_type4. RFC 8881 section 20.3.1.
+    enum LayoutrecallType4 { LAYOUTRECALL4_FILE = 1, LAYOUTRECALL4_FSID = 2, LAYOUTRECALL4_ALL = 3 }
+
+    /// layoutrecall_file4. RFC 8881 section 20.3.1.
+    struct LayoutrecallFile4<'a> {
+        lor_fh: NfsFh4<'a> => "nfs.fhandle",
+        lor_offset: Offset4 => "nfs.offset4",
+        lor_length: Length4 => "nfs.length4",
+        lor_stateid: Stateid4 => "nfs.stateid",
+    }
+
+    /// layoutrecall4. RFC 8881 section 20.3.1.
+    union Layoutrecall4<'a> switch (lor_recalltype: LayoutrecallType4 => "nfs.recalltype") {
+        LAYOUTRECALL4_FILE => File(LayoutrecallFile4<'a>) as lor_layout,
+        LAYOUTRECALL4_FSID => Fsid(Fsid4) as lor_fsid,
+        LAYOUTRECALL4_ALL => All,
+    }
+
+    /// CB_LAYOUTRECALL4args. RFC 8881 section 20.3.1.
+    struct CbLayoutrecallArgs<'a> {
+        clora_type: Layouttype4 => "nfs.layouttype",
+        clora_iomode: Layoutiomode4 => "nfs.iomode",
+        clora_changed: bool => "nfs.clorachanged",
+        clora_recall: Layoutrecall4<'a>,
+    }
+
+    /// notify_entry4. RFC 8881 section 20.4.1.
+    struct NotifyEntry4<'a> { ne_file: Component4<'a> => "nfs.entry_name", ne_attrs: Fattr4<'a> }
+
+    /// prev_entry4. RFC 8881 section 20.4.1.
+    struct PrevEntry4<'a> { pe_prev_entry: NotifyEntry4<'a>, pe_prev_entry_cookie: NfsCookie4 => "nfs.cookie4" }
+
+    /// notify_remove4. RFC 8881 section 20.4.1.
+    struct NotifyRemove4<'a> { nrm_old_entry: NotifyEntry4<'a>, nrm_old_entry_cookie: NfsCookie4 => "nfs.cookie4" }
+
+    /// notify_add4. RFC 8881 section 20.4.1.
+    struct NotifyAdd4<'a> {
+        nad_old_entry: List<'a, NotifyRemove4<'a>, 1>,
+        nad_new_entry: NotifyEntry4<'a>,
+        nad_new_entry_cookie: List<'a, NfsCookie4, 1> => "nfs.cookie4",
+        nad_prev_entry: List<'a, PrevEntry4<'a>, 1>,
+        nad_last_entry: bool,
+    }
+
+    /// notify_attr4. RFC 8881 section 20.4.1.
+    struct NotifyAttr4<'a> { na_changed_entry: NotifyEntry4<'a> }
+
+    /// notify_rename4. RFC 8881 section 20.4.1.
+    struct NotifyRename4<'a> { nrn_old_entry: NotifyRemove4<'a>, nrn_new_entry: NotifyAdd4<'a> }
+
+    /// notify_verifier4. RFC 8881 section 20.4.1.
+    struct NotifyVerifier4 {
+        nv_old_cookieverf: Verifier4 => "nfs.cookie_verf4",
+        nv_new_cookieverf: Verifier4 => "nfs.cookie_verf4",
+    }
+
+    /// CB_NOTIFY4args; each of the changes is a notify4. RFC 8881 section 20.4.1.
+    struct CbNotifyArgs<'a> {
+        cna_stateid: Stateid4 => "nfs.stateid",
+        cna_fh: NfsFh4<'a> => "nfs.fhandle",
+        cna_changes: List<'a, Masked<'a, Notification<'a>>>,
+    }
+
+    /// CB_PUSH_DELEG4args. RFC 8881 section 20.5.1.
+    struct CbPushDelegArgs<'a> { cpda_fh: NfsFh4<'a> => "nfs.fhandle", cpda_delegation: OpenDelegation4<'a> }
+
+    /// CB_RECALL_ANY4args and CB_RECALLABLE_OBJ_AVAIL4args. RFC 8881 sections 20.6.1 and 20.7.1.
+    struct CbRecallAnyArgs<'a> { craa_objects_to_keep: u32, craa_type_mask: Bitmap4<'a, RecallAnyTypes> }
+
+    /// CB_RECALL_SLOT4args. RFC 8881 section 20.8.1.
+    struct CbRecallSlotArgs { rsa_target_highest_slotid: Slotid4 => "nfs.target_high_slotid" }
+
+    /// referring_call4. RFC 8881 section 20.9.1.
+    struct ReferringCall4 { rc_sequenceid: Sequenceid4 => "nfs.seqid", rc_slotid: Slotid4 => "nfs.slotid" }
+
+    /// referring_call_list4. RFC 8881 section 20.9.1.
+    struct ReferringCallList4<'a> {
+        rcl_sessionid: Sessionid4 => "nfs.session_id4",
+        rcl_referring_calls: List<'a, ReferringCall4>,
+    }
+
+    /// CB_SEQUENCE4args. RFC 8881 section 20.9.1.
+    struct CbSequenceArgs<'a> {
+        csa_sessionid: Sessionid4 => "nfs.session_id4",
+        csa_sequenceid: Sequenceid4 => "nfs.seqid",
+        csa_slotid: Slotid4 => "nfs.slotid",
+        csa_highest_slotid: Slotid4 => "nfs.high_slotid",
+        csa_cachethis: bool => "nfs.cachethis4",
+        csa_referring_call_lists: List<'a, ReferringCallList4<'a>>,
+    }
+
+    /// CB_SEQUENCE4resok. RFC 8881 section 20.9.2.
+    struct CbSequenceResok {
+        csr_sessionid: Sessionid4 => "nfs.session_id4",
+        csr_sequenceid: Sequenceid4 => "nfs.seqid",
+        csr_slotid: Slotid4 => "nfs.slotid",
+        csr_highest_slotid: Slotid4 => "nfs.high_slotid",
+        csr_target_highest_slotid: Slotid4 => "nfs.target_high_slotid",
+    }
+
+    /// CB_WANTS_CANCELLED4args. RFC 8881 section 20.10.1.
+    struct CbWantsCancelledArgs { cwca_contended_wants_cancelled: bool, cwca_resourced_wants_cancelled: bool }
+
+    /// CB_NOTIFY_LOCK4args. RFC 8881 section 20.11.1.
+    struct CbNotifyLockArgs<'a> { cnla_fh: NfsFh4<'a> => "nfs.fhandle", cnla_lock_owner: LockOwner4<'a> }
+
+    /// notify_deviceid_delete4. RFC 8881 section 20.12.1.
+    struct NotifyDeviceidDelete4 { ndd_layouttype: Layouttype4 => "nfs.layouttype", ndd_deviceid: Deviceid4 => "nfs.deviceid" }
+
+    /// notify_deviceid_change4. RFC 8881 section 20.12.1.
+    struct NotifyDeviceidChange4 {
+        ndc_layouttype: Layouttype4 => "nfs.layouttype",
+        ndc_deviceid: Deviceid4 => "nfs.deviceid",
+        ndc_immediate: bool,
+    }
+
+    /// CB_NOTIFY_DEVICEID4args; each of the changes is a notify4. RFC 8881 section 20.12.1.
+    struct CbNotifyDeviceidArgs<'a> { cnda_changes: List<'a, Masked<'a, DeviceNotification>> }
+
+    /// offload_info4. RFC 7862 section 16.1.1.
+    union OffloadInfo4<'a> switch (coa_status: Nfsstat4 => "nfs.nfsstat4") {
+        NFS4_OK => Ok(WriteResponse4<'a>) as coa_resok4,
+        default => Fail(Length4) as coa_bytes_copied => "nfs.bytes_copied",
+    }
+
+    /// CB_OFFLOAD4args. RFC 7862 section 16.1.1.
+    struct CbOffloadArgs<'a> {
+        coa_fh: NfsFh4<'a> => "nfs.fhandle",
+        coa_stateid: Stateid4 => "nfs.stateid",
+        coa_offload_info: OffloadInfo4<'a>,
+    }
+}
+
+items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_vals";
+    /// A change of a directory that is delegated: notify_type4 and its content. RFC 8881 section 20.4.
+    Notification<'a>, Notifications:
+    0 CHANGE_CHILD_ATTRS NOTIFY4_CHANGE_CHILD_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
+    1 CHANGE_DIR_ATTRS NOTIFY4_CHANGE_DIR_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
+    2 REMOVE_ENTRY NOTIFY4_REMOVE_ENTRY(NotifyRemove4<'a>), "RFC 8881 section 20.4.3";
+    3 ADD_ENTRY NOTIFY4_ADD_ENTRY(NotifyAdd4<'a>), "RFC 8881 section 20.4.3";
+    4 RENAME_ENTRY NOTIFY4_RENAME_ENTRY(NotifyRename4<'a>), "RFC 8881 section 20.4.3";
+    5 CHANGE_COOKIE_VERIFIER NOTIFY4_CHANGE_COOKIE_VERIFIER(NotifyVerifier4), "RFC 8881 section 20.4.3";
+}
+
+items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_vals";
+    /// A change of a device: notify_deviceid_type4 and its content. RFC 8881 section 20.12.
+    DeviceNotification, DeviceNotifications:
+    1 CHANGE NOTIFY_DEVICEID4_CHANGE(NotifyDeviceidChange4), "RFC 8881 section 20.12.3";
+    2 DELETE NOTIFY_DEVICEID4_DELETE(NotifyDeviceidDelete4), "RFC 8881 section 20.12.3";
+}
+
+bits! {
+    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435 section 12.
+    RecallAnyTypes {
+        RCA4_TYPE_MASK_RDATA_DLG = 0, RCA4_TYPE_MASK_WDATA_DLG = 1, RCA4_TYPE_MASK_DIR_DLG = 2,
+        RCA4_TYPE_MASK_FILE_LAYOUT = 3, RCA4_TYPE_MASK_BLK_LAYOUT = 4,
+        RCA4_TYPE_MASK_OBJ_LAYOUT_MIN = 8, RCA4_TYPE_MASK_OBJ_LAYOUT_MAX = 9,
+        RCA4_TYPE_MASK_OTHER_LAYOUT_MIN = 12, RCA4_TYPE_MASK_OTHER_LAYOUT_MAX = 15,
+        RCA4_TYPE_MASK_FF_LAYOUT_MIN = 16, RCA4_TYPE_MASK_FF_LAYOUT_MAX = 17,
+    }
+}

@@ -1,0 +1,54 @@
+//! An observer between a decoder and whoever watches.
+
+use std::ops::Range;
+
+use crate::field::{Field, Observer, Value};
+
+/// Passes everything on, but for the outermost groups of one field, which the watcher has entered already; and knows
+/// how many groups an error has left open.
+pub(super) struct Inside<'o, O> {
+    observer: &'o mut O,
+    group: Option<&'static Field>,
+    depth: usize,
+}
+
+impl<'o, O> Inside<'o, O> {
+    pub(super) fn new(observer: &'o mut O, group: Option<&'static Field>) -> Self {
+        Self { observer, group, depth: 0 }
+    }
+
+    /// Leaves every group that is open.
+    pub(super) fn leave_all<'a>(&mut self, at: usize)
+    where
+        O: Observer<'a>,
+    {
+        for _ in 0..std::mem::take(&mut self.depth) {
+            self.observer.leave(at);
+        }
+    }
+}
+
+impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
+    const WATCHES: bool = O::WATCHES;
+
+    #[inline]
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        if O::WATCHES && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
+            self.depth += 1;
+            self.observer.enter(field, at);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize) {
+        if let Some(depth) = self.depth.checked_sub(1) {
+            self.depth = depth;
+            self.observer.leave(at);
+        }
+    }
+
+    #[inline]
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        self.observer.value(field, bytes, value);
+    }
+}

@@ -1,0 +1,135 @@
+//! Operations on the contents of files. RFC 8881 section 18, RFC 7862 section 15.
+
+use crate::xdr::{Ddp, List, Opaque};
+
+use super::bitmap::{Bitmap4, bits};
+use super::types::{Count4, Length4, Offset4, StableHow4, Stateid4, Verifier4};
+
+crate::xdr! { "nfs";
+    /// COMMIT4args. RFC 8881 section 18.3.1.
+    struct CommitArgs { offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
+
+    /// COMMIT4resok. RFC 8881 section 18.3.2.
+    struct CommitResok { writeverf: Verifier4 => "nfs.verifier4" }
+
+    /// READ4args. RFC 8881 section 18.22.1.
+    struct ReadArgs { stateid: Stateid4, offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
+
+    /// READ4resok. RFC 8881 section 18.22.2. The data may travel in a Write chunk: RFC 8267 section 6.1.
+    struct ReadResok<'a> { eof: bool, data: Ddp<'a> }
+
+    /// WRITE4args. RFC 8881 section 18.32.1. The data may travel in a Read chunk: RFC 8267 section 6.1.
+    struct WriteArgs<'a> {
+        stateid: Stateid4,
+        offset: Offset4 => "nfs.offset4",
+        stable: StableHow4 => "nfs.stable_how4",
+        data: Ddp<'a>,
+    }
+
+    /// WRITE4resok. RFC 8881 section 18.32.2.
+    struct WriteResok {
+        count: Count4 => "nfs.count4",
+        committed: StableHow4 => "nfs.stable_how4",
+        writeverf: Verifier4 => "nfs.verifier4",
+    }
+
+    /// ALLOCATE4args. RFC 7862 section 15.1.1.
+    struct AllocateArgs {
+        aa_stateid: Stateid4 => "nfs.stateid",
+        aa_offset: Offset4 => "nfs.offset4",
+        aa_length: Length4 => "nfs.length4",
+    }
+
+    /// DEALLOCATE4args. RFC 7862 section 15.4.1.
+    struct DeallocateArgs {
+        da_stateid: Stateid4 => "nfs.stateid",
+        da_offset: Offset4 => "nfs.offset4",
+        da_length: Length4 => "nfs.length4",
+    }
+
+    /// IO_ADVISE4args. RFC 7862 section 15.5.1.
+    struct IoAdviseArgs<'a> {
+        iaa_stateid: Stateid4 => "nfs.stateid",
+        iaa_offset: Offset4 => "nfs.offset4",
+        iaa_count: Length4 => "nfs.length4",
+        iaa_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.hint",
+    }
+
+    /// IO_ADVISE4resok. RFC 7862 section 15.5.2.
+    struct IoAdviseResok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.hint" }
+
+    /// data_content4. RFC 7862 section 15.10.2.
+    enum DataContent4 { NFS4_CONTENT_DATA = 0, NFS4_CONTENT_HOLE = 1 }
+
+    /// READ_PLUS4args. RFC 7862 section 15.10.1.
+    struct ReadPlusArgs {
+        rpa_stateid: Stateid4 => "nfs.stateid",
+        rpa_offset: Offset4 => "nfs.offset4",
+        rpa_count: Count4 => "nfs.count4",
+    }
+
+    /// data4. RFC 7862 section 15.10.2. It never travels in a chunk of its own: RFC 8267 section 6.1.
+    struct Data4<'a> { d_offset: Offset4 => "nfs.offset4", d_data: Opaque<'a> => "nfs.data" }
+
+    /// data_info4. RFC 7862 section 15.10.2.
+    struct DataInfo4 { di_offset: Offset4 => "nfs.offset4", di_length: Length4 => "nfs.length4" }
+
+    /// read_plus_content. RFC 7862 section 15.10.2.
+    union ReadPlusContent<'a> switch (rpc_content: DataContent4 => "nfs.content.type") {
+        NFS4_CONTENT_DATA => Data(Data4<'a>) as rpc_data,
+        NFS4_CONTENT_HOLE => Hole(DataInfo4) as rpc_hole,
+        default => Other,
+    }
+
+    /// read_plus_res4. RFC 7862 section 15.10.2.
+    struct ReadPlusRes4<'a> {
+        rpr_eof: bool => "nfs.eof",
+        rpr_contents: List<'a, ReadPlusContent<'a>> => "nfs.contents",
+    }
+
+    /// SEEK4args. RFC 7862 section 15.11.1.
+    struct SeekArgs {
+        sa_stateid: Stateid4 => "nfs.stateid",
+        sa_offset: Offset4 => "nfs.offset4",
+        sa_what: DataContent4 => "nfs.data_content",
+    }
+
+    /// seek_res4. RFC 7862 section 15.11.2.
+    struct SeekRes4 { sr_eof: bool => "nfs.eof", sr_offset: Offset4 => "nfs.offset4" }
+
+    /// app_data_block4. RFC 7862 section 8.1.1.
+    struct AppDataBlock4<'a> {
+        adb_offset: Offset4 => "nfs.offset4",
+        adb_block_size: Length4 => "nfs.length4",
+        adb_block_count: Length4 => "nfs.adb.block.count",
+        adb_reloff_blocknum: Length4 => "nfs.adb.block.reloff_num",
+        adb_block_num: Count4 => "nfs.adb.block.num",
+        adb_reloff_pattern: Length4 => "nfs.adb.pattern.reloff",
+        adb_pattern: Opaque<'a>,
+    }
+
+    /// WRITE_SAME4args. RFC 7862 section 15.12.1.
+    struct WriteSameArgs<'a> {
+        wsa_stateid: Stateid4 => "nfs.stateid",
+        wsa_stable: StableHow4 => "nfs.stable_how4",
+        wsa_adb: AppDataBlock4<'a>,
+    }
+
+    /// write_response4: of COPY, WRITE_SAME and CB_OFFLOAD. RFC 7862 section 15.2.2.
+    struct WriteResponse4<'a> {
+        wr_callback_id: List<'a, Stateid4, 1> => "nfs.stateid",
+        wr_count: Length4 => "nfs.length4",
+        wr_committed: StableHow4 => "nfs.stable_how4",
+        wr_writeverf: Verifier4 => "nfs.verifier4",
+    }
+}
+
+bits! {
+    /// IO_ADVISE_type4. RFC 7862 section 15.5.1.
+    IoAdviseType4 {
+        IO_ADVISE4_NORMAL = 0, IO_ADVISE4_SEQUENTIAL = 1, IO_ADVISE4_SEQUENTIAL_BACKWARDS = 2,
+        IO_ADVISE4_RANDOM = 3, IO_ADVISE4_WILLNEED = 4, IO_ADVISE4_WILLNEED_OPPORTUNISTIC = 5,
+        IO_ADVISE4_DONTNEED = 6, IO_ADVISE4_NOREUSE = 7, IO_ADVISE4_READ = 8, IO_ADVISE4_WRITE = 9,
+        IO_ADVISE4_INIT_PROXIMITY = 10,
+    }
+}

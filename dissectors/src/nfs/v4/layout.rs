@@ -1,0 +1,188 @@
+//! pNFS: layouts and devices. RFC 8881 section 18, RFC 7862 section 15. What depends on the layout type stays opaque.
+
+use crate::xdr::{List, Opaque};
+
+use super::bitmap::Bitmap4;
+use super::callback::DeviceNotifications;
+use super::operations::Operation;
+use super::status::{Nfsstat4, results};
+use super::types::{
+    Bool, Count4, Deviceid4, Layouttype4, Length4, NfsCookie4, Nfstime4, Offset4, Stateid4, Verifier4,
+};
+
+crate::xdr! { "nfs";
+    /// layoutiomode4. RFC 8881 section 3.3.20.
+    enum Layoutiomode4 { LAYOUTIOMODE4_READ = 1, LAYOUTIOMODE4_RW = 2, LAYOUTIOMODE4_ANY = 3 }
+
+    /// layout_content4. RFC 8881 section 3.3.16.
+    struct LayoutContent4<'a> { loc_type: Layouttype4 => "nfs.layouttype", loc_body: Opaque<'a> }
+
+    /// layout4. RFC 8881 section 3.3.17.
+    struct Layout4<'a> {
+        lo_offset: Offset4 => "nfs.offset4",
+        lo_length: Length4 => "nfs.length4",
+        lo_iomode: Layoutiomode4 => "nfs.iomode",
+        lo_content: LayoutContent4<'a>,
+    }
+
+    /// device_addr4. RFC 8881 section 3.3.15.
+    struct DeviceAddr4<'a> { da_layout_type: Layouttype4 => "nfs.layouttype", da_addr_body: Opaque<'a> }
+
+    /// layoutupdate4. RFC 8881 section 3.3.18.
+    struct Layoutupdate4<'a> { lou_type: Layouttype4 => "nfs.layouttype", lou_body: Opaque<'a> }
+
+    /// GETDEVICEINFO4args. RFC 8881 section 18.40.1.
+    struct GetdeviceinfoArgs<'a> {
+        gdia_device_id: Deviceid4 => "nfs.deviceid",
+        gdia_layout_type: Layouttype4 => "nfs.layouttype",
+        gdia_maxcount: Count4 => "nfs.count4",
+        gdia_notify_types: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
+    }
+
+    /// GETDEVICEINFO4resok. RFC 8881 section 18.40.2.
+    struct GetdeviceinfoResok<'a> {
+        gdir_device_addr: DeviceAddr4<'a>,
+        gdir_notification: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
+    }
+
+    /// GETDEVICEINFO4res of NFS4ERR_TOOSMALL. RFC 8881 section 18.40.2.
+    struct GetdeviceinfoToosmall { gdir_mincount: Count4 => "nfs.count4" }
+
+    /// GETDEVICELIST4args. RFC 8881 section 18.41.1.
+    struct GetdevicelistArgs {
+        gdla_layout_type: Layouttype4 => "nfs.layouttype",
+        gdla_maxdevices: Count4 => "nfs.count4",
+        gdla_cookie: NfsCookie4 => "nfs.cookie4",
+        gdla_cookieverf: Verifier4 => "nfs.cookie_verf4",
+    }
+
+    /// GETDEVICELIST4resok. RFC 8881 section 18.41.2.
+    struct GetdevicelistResok<'a> {
+        gdlr_cookie: NfsCookie4 => "nfs.cookie4",
+        gdlr_cookieverf: Verifier4 => "nfs.cookie_verf4",
+        gdlr_deviceid_list: List<'a, Deviceid4> => "nfs.deviceid",
+        gdlr_eof: bool => "nfs.eof",
+    }
+
+    /// newtime4. RFC 8881 section 18.42.1.
+    union Newtime4 switch (nt_timechanged: Bool => "nfs.newtime") { TRUE => Changed(Nfstime4) as nt_time, FALSE => Same }
+
+    /// newoffset4. RFC 8881 section 18.42.1.
+    union Newoffset4 switch (no_newoffset: Bool => "nfs.newoffset") {
+        TRUE => New(Offset4) as no_offset => "nfs.offset4",
+        FALSE => None,
+    }
+
+    /// newsize4. RFC 8881 section 18.42.2.
+    union Newsize4 switch (ns_sizechanged: Bool => "nfs.newsize") {
+        TRUE => Changed(Length4) as ns_size => "nfs.length4",
+        FALSE => Same,
+    }
+
+    /// LAYOUTCOMMIT4args. RFC 8881 section 18.42.1.
+    struct LayoutcommitArgs<'a> {
+        loca_offset: Offset4 => "nfs.offset4",
+        loca_length: Length4 => "nfs.length4",
+        loca_reclaim: bool => "nfs.reclaim4",
+        loca_stateid: Stateid4 => "nfs.stateid",
+        loca_last_write_offset: Newoffset4,
+        loca_time_modify: Newtime4,
+        loca_layoutupdate: Layoutupdate4<'a>,
+    }
+
+    /// LAYOUTCOMMIT4resok. RFC 8881 section 18.42.2.
+    struct LayoutcommitResok { locr_newsize: Newsize4 }
+
+    /// LAYOUTGET4args. RFC 8881 section 18.43.1.
+    struct LayoutgetArgs {
+        loga_signal_layout_avail: bool => "nfs.layoutavail",
+        loga_layout_type: Layouttype4 => "nfs.layouttype",
+        loga_iomode: Layoutiomode4 => "nfs.iomode",
+        loga_offset: Offset4 => "nfs.offset4",
+        loga_length: Length4 => "nfs.length4",
+        loga_minlength: Length4 => "nfs.minlength4",
+        loga_stateid: Stateid4 => "nfs.stateid",
+        loga_maxcount: Count4 => "nfs.count4",
+    }
+
+    /// LAYOUTGET4resok. RFC 8881 section 18.43.2.
+    struct LayoutgetResok<'a> {
+        logr_return_on_close: bool => "nfs.retclose4",
+        logr_stateid: Stateid4 => "nfs.stateid",
+        logr_layout: List<'a, Layout4<'a>> => "nfs.layout",
+    }
+
+    /// LAYOUTGET4res of NFS4ERR_LAYOUTTRYLATER. RFC 8881 section 18.43.2.
+    struct LayoutgetTrylater { logr_will_signal_layout_avail: bool => "nfs.layoutavail" }
+
+    /// layoutreturn_type4. RFC 8881 section 18.44.1.
+    enum LayoutreturnType4 { LAYOUTRETURN4_FILE = 1, LAYOUTRETURN4_FSID = 2, LAYOUTRETURN4_ALL = 3 }
+
+    /// layoutreturn_file4. RFC 8881 section 18.44.1.
+    struct LayoutreturnFile4<'a> {
+        lrf_offset: Offset4 => "nfs.offset4",
+        lrf_length: Length4 => "nfs.length4",
+        lrf_stateid: Stateid4 => "nfs.stateid",
+        lrf_body: Opaque<'a>,
+    }
+
+    /// layoutreturn4. RFC 8881 section 18.44.1.
+    union Layoutreturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
+        LAYOUTRETURN4_FILE => File(LayoutreturnFile4<'a>) as lr_layout,
+        default => Other,
+    }
+
+    /// LAYOUTRETURN4args. RFC 8881 section 18.44.1.
+    struct LayoutreturnArgs<'a> {
+        lora_reclaim: bool => "nfs.reclaim4",
+        lora_layout_type: Layouttype4 => "nfs.layouttype",
+        lora_iomode: Layoutiomode4 => "nfs.iomode",
+        lora_layoutreturn: Layoutreturn4<'a>,
+    }
+
+    /// layoutreturn_stateid. RFC 8881 section 18.44.2.
+    union LayoutreturnStateid switch (lrs_present: Bool) {
+        TRUE => Present(Stateid4) as lrs_stateid => "nfs.stateid",
+        FALSE => Absent,
+    }
+
+    /// LAYOUTRETURN4res, where it succeeds. RFC 8881 section 18.44.2.
+    struct LayoutreturnResok { lorr_stateid: LayoutreturnStateid }
+
+    /// device_error4. RFC 7862 section 15.6.1.
+    struct DeviceError4 {
+        de_deviceid: Deviceid4 => "nfs.deviceid",
+        de_status: Nfsstat4 => "nfs.nfsstat4",
+        de_opnum: Operation,
+    }
+
+    /// LAYOUTERROR4args. RFC 7862 section 15.6.1.
+    struct LayouterrorArgs<'a> {
+        lea_offset: Offset4 => "nfs.offset4",
+        lea_length: Length4 => "nfs.length4",
+        lea_stateid: Stateid4 => "nfs.stateid",
+        lea_errors: List<'a, DeviceError4>,
+    }
+
+    /// io_info4. RFC 7862 section 15.7.1.
+    struct IoInfo4 { ii_count: u64 => "nfs.io_count", ii_bytes: u64 => "nfs.io_bytes" }
+
+    /// LAYOUTSTATS4args. RFC 7862 section 15.7.1.
+    struct LayoutstatsArgs<'a> {
+        lsa_offset: Offset4 => "nfs.offset4",
+        lsa_length: Length4 => "nfs.length4",
+        lsa_stateid: Stateid4 => "nfs.stateid",
+        lsa_read: IoInfo4,
+        lsa_write: IoInfo4,
+        lsa_deviceid: Deviceid4 => "nfs.deviceid",
+        lsa_layoutupdate: Layoutupdate4<'a>,
+    }
+}
+
+results! {
+    /// GETDEVICEINFO4res. RFC 8881 section 18.40.2.
+    GetdeviceinfoRes<'a> { NFS4_OK => GetdeviceinfoResok<'a>, NFS4ERR_TOOSMALL => Toosmall(GetdeviceinfoToosmall) }
+
+    /// LAYOUTGET4res. RFC 8881 section 18.43.2.
+    LayoutgetRes<'a> { NFS4_OK => LayoutgetResok<'a>, NFS4ERR_LAYOUTTRYLATER => Trylater(LayoutgetTrylater) }
+}

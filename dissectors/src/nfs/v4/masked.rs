@@ -1,0 +1,244 @@
+//! A bitmap, and opaque data that holds one item for each of its bits: attributes, notifications, hints.
+
+use std::fmt;
+
+use crate::field::{Field, Kind, Observer, Unobserved, Value};
+use crate::xdr::{Cursor, Encoder, Error, Opaque, Xdr};
+
+use super::bitmap::{Bitmap4, Names, words_of};
+use super::inside::Inside;
+
+/// An item that a bit announces.
+pub trait Item<'a>: Sized {
+    /// What the bits stand for.
+    type Names: Names;
+    /// The bitmap.
+    const MASK: &'static Field;
+    /// The opaque data.
+    const VALUES: &'static Field;
+
+    /// Which bit announces it.
+    fn number(&self) -> u32;
+
+    /// Reads the item that bit `number` announces.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for a bit that is not in the table; else as its type.
+    fn decode<O: Observer<'a>>(number: u32, cursor: &mut Cursor<'a>, observer: &mut O)
+    -> Result<Self, Error>;
+
+    /// Appends its XDR form.
+    fn encode(&self, encoder: &mut Encoder);
+}
+
+/// Describes the items of a bitmap and opaque data: bit number, constant, the RFC's name, type, and the section.
+macro_rules! items {
+    ($group:literal, $mask:ident => $mask_filter:literal, $values:ident => $values_filter:literal;
+        $(#[doc = $doc:literal])+
+        $item:ident $(<$lt:lifetime>)?, $names:ident:
+        $($number:literal $constant:ident $label:ident($type:ty) $(=> $filter:literal)?, $about:literal;)*
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        // A box would make decoding allocate.
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, clippy::large_enum_variant)]
+        pub enum $item $(<$lt>)? {
+            $(#[doc = $about] $constant($type),)*
+        }
+
+        /// The numbers of the bits, by the names of
+        #[doc = concat!("[`", stringify!($item), "`].")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $names {}
+
+        impl $names {
+            $(#[doc = $about] pub const $constant: u32 = $number;)*
+        }
+
+        crate::nfs::v4::bitmap::names!($names, &[$(($number, stringify!($label))),*]);
+
+        impl<'a> crate::nfs::v4::masked::Item<'a> for $item $(<$lt>)? {
+            type Names = $names;
+            const MASK: &'static crate::field::Field = &crate::field::Field {
+                name: $mask_filter,
+                label: stringify!($mask),
+                kind: crate::field::Kind::Flags,
+                doc: "Which items follow.",
+            };
+            const VALUES: &'static crate::field::Field = &crate::field::Field {
+                name: $values_filter,
+                label: stringify!($values),
+                kind: crate::field::Kind::Bytes,
+                doc: "Items that are not known, and all that follows them.",
+            };
+
+            fn number(&self) -> u32 {
+                match self {
+                    $(Self::$constant(_) => $number,)*
+                }
+            }
+
+            fn decode<O: crate::field::Observer<'a>>(
+                number: u32,
+                cursor: &mut crate::xdr::Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<Self, crate::xdr::Error> {
+                match number {
+                    $($number => {
+                        let field = const {
+                            &crate::field::Field {
+                                name: crate::nfs::v4::masked::items!(@name $group $label $($filter)?),
+                                label: stringify!($label),
+                                kind: <$type as crate::xdr::Xdr>::KIND,
+                                doc: $about,
+                            }
+                        };
+                        <$type as crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$constant)
+                    })*
+                    _ => Err(crate::xdr::Error::Unknown { at: cursor.at(), what: stringify!($item), number }),
+                }
+            }
+
+            fn encode(&self, encoder: &mut crate::xdr::Encoder) {
+                match self {
+                    $(Self::$constant(value) => crate::xdr::Xdr::encode(value, encoder),)*
+                }
+            }
+        }
+    };
+    (@name $group:literal $label:ident) => { concat!($group, ".", stringify!($label)) };
+    (@name $group:literal $label:ident $filter:literal) => { $filter };
+}
+pub(super) use items;
+
+/// A bitmap, and the items that its bits announce, in ascending order of the bits.
+///
+/// The opaque data is kept as it is, and read when it is asked for: an item that is not known stops only the walk over
+/// the items, not that over what surrounds them.
+pub struct Masked<'a, T: Item<'a>> {
+    /// Which items there are.
+    pub mask: Bitmap4<'a, T::Names>,
+    /// The items.
+    pub values: Opaque<'a>,
+}
+
+impl<'a, T: Item<'a>> Masked<'a, T> {
+    /// The items in order. The first that cannot be read is an error, and the last.
+    pub fn items(&self) -> Walk<'a, T> {
+        Walk { mask: *self, cursor: Cursor::new(self.values.0), after: None, stopped: false }
+    }
+}
+
+/// The words of the bitmap and the opaque data for these items, which must be in ascending order.
+pub fn mask_and_values<'a, 'b, T: Item<'a> + 'b>(
+    items: impl IntoIterator<Item = &'b T>,
+) -> (Vec<u32>, Vec<u8>) {
+    let (mut bits, mut encoder) = (Vec::new(), Encoder::new());
+    for item in items {
+        bits.push(item.number());
+        item.encode(&mut encoder);
+    }
+    (words_of(bits), encoder.finish().0)
+}
+
+/// A walk over the items.
+pub struct Walk<'a, T: Item<'a>> {
+    mask: Masked<'a, T>,
+    cursor: Cursor<'a>,
+    after: Option<u32>,
+    stopped: bool,
+}
+
+impl<'a, T: Item<'a>> Walk<'a, T> {
+    /// The bytes that were not read: none after a walk to the end, unless the sender appended something.
+    pub fn rest(&self) -> &'a [u8] {
+        self.cursor.rest()
+    }
+
+    /// The next item, under an observer.
+    pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<T, Error>> {
+        if self.stopped {
+            return None;
+        }
+        let next = self.mask.mask.iter().find(|bit| self.after.is_none_or(|after| *bit > after))?;
+        let start = self.cursor;
+        let mut inside = Inside::new(observer, None);
+        let item = T::decode(next, &mut self.cursor, &mut inside);
+        if item.is_err() {
+            inside.leave_all(self.cursor.position());
+            self.stopped = true;
+            self.cursor = start;
+        }
+        self.after = Some(next);
+        Some(item)
+    }
+}
+
+impl<'a, T: Item<'a>> Iterator for Walk<'a, T> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_observed(&mut Unobserved)
+    }
+}
+
+impl<'a, T: Item<'a>> Clone for Masked<'a, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<'a, T: Item<'a>> Copy for Masked<'a, T> {}
+
+impl<'a, T: Item<'a>> Default for Masked<'a, T> {
+    fn default() -> Self {
+        Self { mask: Bitmap4::default(), values: Opaque::default() }
+    }
+}
+
+impl<'a, T: Item<'a>> PartialEq for Masked<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.mask == other.mask && self.values == other.values
+    }
+}
+
+impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for Masked<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.items()).finish()
+    }
+}
+
+impl<'a, T: Item<'a>> Xdr<'a> for Masked<'a, T> {
+    const KIND: Kind = Kind::Group;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        observer.enter(field, cursor.position());
+        let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
+        let mut inner = *cursor;
+        let values = Opaque::decode(cursor, T::VALUES, &mut Unobserved);
+        if O::WATCHES {
+            // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
+            let length = inner.word()?;
+            let masked = Self { mask, values: Opaque::default() };
+            let cursor = inner.within(length as usize);
+            let mut walk = Walk { mask: masked, cursor, after: None, stopped: false };
+            while walk.next_observed(observer).is_some() {}
+            let (at, rest) = (walk.cursor.position(), walk.rest());
+            if !rest.is_empty() {
+                observer.value(T::VALUES, at..at + rest.len(), Value::Bytes(rest));
+            }
+        }
+        let values = values?;
+        observer.leave(cursor.position());
+        Ok(Self { mask, values })
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        self.mask.encode(encoder);
+        self.values.encode(encoder);
+    }
+}

@@ -1,0 +1,41 @@
+//! NFSv4.0, 4.1 and 4.2, with the extensions of RFC 8275, RFC 8276 and RFC 9754, and their callbacks.
+//!
+//! The structures have the RFCs' names without the suffix `4`, where it stands inside (`READ4args` is `ReadArgs`), and
+//! with it where it ends them (`stateid4` is `Stateid4`).
+
+mod attribute_types;
+mod attributes;
+mod bitmap;
+mod callback;
+mod compound;
+mod copy;
+mod file;
+mod inside;
+mod io;
+mod layout;
+mod locking;
+mod masked;
+mod open;
+mod operations;
+mod session;
+mod status;
+mod types;
+mod xattr;
+
+pub use attribute_types::*;
+pub use attributes::*;
+pub use bitmap::{Bitmap4, MAX_WORDS, Names, words_of};
+pub use callback::*;
+pub use compound::*;
+pub use copy::*;
+pub use file::*;
+pub use io::*;
+pub use layout::*;
+pub use locking::*;
+pub use masked::{Item, Masked, Walk, mask_and_values};
+pub use open::*;
+pub use operations::*;
+pub use session::*;
+pub use status::Nfsstat4;
+pub use types::*;
+pub use xattr::*;

@@ -1,0 +1,362 @@
+//! The operations of NFSv4.0, 4.1 and 4.2 and of the extensions to 4.2, and the callback operations: number, name,
+//! arguments and results of each.
+
+use std::fmt;
+
+use crate::field::{Field, Kind, Observer, Value};
+use crate::nfs::Outcome;
+use crate::xdr::{Cursor, Encoder, Error, Void, Xdr};
+
+use super::bitmap::names;
+use super::callback::*;
+use super::copy::*;
+use super::file::*;
+use super::io::*;
+use super::layout::*;
+use super::locking::*;
+use super::open::*;
+use super::session::*;
+use super::status::Nfsstat4;
+use super::xattr::*;
+
+/// What most results are: a status, and more where the operation succeeded.
+type Res<T = Void> = Outcome<Nfsstat4, T>;
+
+/// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
+pub trait Body<'a>: Sized + Clone {
+    /// The number that says which operation it is.
+    type Number: Copy + fmt::Debug + fmt::Display + PartialEq + From<u32> + Into<u32>;
+    /// The number as a field.
+    const OPCODE: &'static Field;
+    /// Whether the body begins with a status.
+    const HAS_STATUS: bool;
+
+    /// Which operation it is.
+    fn number(&self) -> Self::Number;
+
+    /// The name of an operation, if it is known.
+    fn name(number: Self::Number) -> Option<&'static str>;
+
+    /// The operation as a group of fields, if it is known.
+    fn field(number: Self::Number) -> Option<&'static Field>;
+
+    /// How little the operation says about what a COMPOUND is for; see [`Operation::class`].
+    fn class(number: Self::Number) -> u8;
+
+    /// Reads what follows the number.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for a number that is not known; else as its type.
+    fn decode<O: Observer<'a>>(
+        number: Self::Number,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<Self, Error>;
+
+    /// Appends what follows the number.
+    fn encode(&self, encoder: &mut Encoder);
+}
+
+/// A table of operations, the status of its results, and the place of its bodies in a COMPOUND.
+macro_rules! table {
+    (
+        $opcode:literal;
+        $(#[doc = $doc:literal])+
+        $number:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
+    ) => {
+        crate::operations! { "nfs";
+            $(#[doc = $doc])+
+            $number, $args<$lt>, $results:
+            $($code $name($arg) -> $result, $about;)*
+        }
+
+        impl<$lt> $results<$lt> {
+            /// Whether the operation was done, and why not.
+            pub fn status(&self) -> Nfsstat4 {
+                match self {
+                    $(Self::$name(result) => result.status(),)*
+                }
+            }
+        }
+
+        impl From<u32> for $number {
+            fn from(number: u32) -> Self {
+                Self(number)
+            }
+        }
+
+        impl From<$number> for u32 {
+            fn from(number: $number) -> Self {
+                number.0
+            }
+        }
+
+        impl<'a> Xdr<'a> for $number {
+            const KIND: Kind = Kind::Enum;
+
+            #[inline]
+            fn decode<O: Observer<'a>>(
+                cursor: &mut Cursor<'a>,
+                field: &'static Field,
+                observer: &mut O,
+            ) -> Result<Self, Error> {
+                let at = cursor.position();
+                let number = Self(cursor.word()?);
+                observer.value(field, at..at + 4, Value::Enum(number.0.into(), number.name()));
+                Ok(number)
+            }
+
+            fn encode(&self, encoder: &mut Encoder) {
+                encoder.word(self.0);
+            }
+        }
+
+        table!(@body $opcode, $number, $args, false);
+        table!(@body $opcode, $number, $results, true);
+    };
+    (@body $opcode:literal, $number:ident, $bodies:ident, $has_status:literal) => {
+        impl<'a> Body<'a> for $bodies<'a> {
+            type Number = $number;
+            const OPCODE: &'static Field = &Field {
+                name: $opcode,
+                label: "op",
+                kind: Kind::Enum,
+                doc: "Which operation it is. RFC 8881 section 16.2.1.",
+            };
+            const HAS_STATUS: bool = $has_status;
+
+            fn number(&self) -> $number {
+                self.number()
+            }
+
+            fn name(number: $number) -> Option<&'static str> {
+                number.name()
+            }
+
+            fn field(number: $number) -> Option<&'static Field> {
+                number.field()
+            }
+
+            fn class(number: $number) -> u8 {
+                number.class()
+            }
+
+            #[inline]
+            fn decode<O: Observer<'a>>(
+                number: $number,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<Self, Error> {
+                Self::decode(number, cursor, observer)
+            }
+
+            fn encode(&self, encoder: &mut Encoder) {
+                self.encode(encoder);
+            }
+        }
+    };
+}
+
+table! { "nfs.opcode";
+    /// nfs_opnum4. RFC 7863, RFC 8276 section 8.6.
+    Operation, Args<'a>, Results:
+    3 ACCESS(AccessArgs) -> Res<AccessResok>, "Check access rights. RFC 8881 section 18.1";
+    4 CLOSE(CloseArgs) -> Res<OpenStateid>, "Close a file. RFC 8881 section 18.2";
+    5 COMMIT(CommitArgs) -> Res<CommitResok>, "Commit cached data. RFC 8881 section 18.3";
+    6 CREATE(CreateArgs<'a>) -> Res<CreateResok<'a>>, "Create an object that is no regular file. RFC 8881 section 18.4";
+    7 DELEGPURGE(DelegpurgeArgs) -> Res, "Purge delegations awaiting recovery. RFC 8881 section 18.5";
+    8 DELEGRETURN(DelegreturnArgs) -> Res, "Return a delegation. RFC 8881 section 18.6";
+    9 GETATTR(GetattrArgs<'a>) -> Res<ObjAttributes<'a>>, "Get attributes. RFC 8881 section 18.7";
+    10 GETFH(Void) -> Res<Object<'a>>, "Get the current filehandle. RFC 8881 section 18.8";
+    11 LINK(LinkArgs<'a>) -> Res<Cinfo>, "Create a link to a file. RFC 8881 section 18.9";
+    12 LOCK(LockArgs<'a>) -> LockRes<'a>, "Create a lock. RFC 8881 section 18.10";
+    13 LOCKT(LocktArgs<'a>) -> LocktRes<'a>, "Test for a lock. RFC 8881 section 18.11";
+    14 LOCKU(LockuArgs) -> Res<LockStateid>, "Unlock a file. RFC 8881 section 18.12";
+    15 LOOKUP(LookupArgs<'a>) -> Res, "Look up a filename. RFC 8881 section 18.13";
+    16 LOOKUPP(Void) -> Res, "Look up the parent directory. RFC 8881 section 18.14";
+    17 NVERIFY(ObjAttributes<'a>) -> Res, "Verify a difference in attributes. RFC 8881 section 18.15";
+    18 OPEN(OpenArgs<'a>) -> Res<OpenResok<'a>>, "Open a regular file. RFC 8881 section 18.16";
+    19 OPENATTR(OpenattrArgs) -> Res, "Open the named attribute directory. RFC 8881 section 18.17";
+    20 OPEN_CONFIRM(OpenConfirmArgs) -> Res<OpenStateid>, "Confirm an open. RFC 7530 section 16.18";
+    21 OPEN_DOWNGRADE(OpenDowngradeArgs) -> Res<OpenStateid>, "Reduce open file access. RFC 8881 section 18.18";
+    22 PUTFH(Object<'a>) -> Res, "Set the current filehandle. RFC 8881 section 18.19";
+    23 PUTPUBFH(Void) -> Res, "Set the public filehandle. RFC 8881 section 18.20";
+    24 PUTROOTFH(Void) -> Res, "Set the root filehandle. RFC 8881 section 18.21";
+    25 READ(ReadArgs) -> Res<ReadResok<'a>>, "Read from a file. RFC 8881 section 18.22";
+    26 READDIR(ReaddirArgs<'a>) -> Res<ReaddirResok<'a>>, "Read a directory. RFC 8881 section 18.23";
+    27 READLINK(Void) -> Res<ReadlinkResok<'a>>, "Read a symbolic link. RFC 8881 section 18.24";
+    28 REMOVE(RemoveArgs<'a>) -> Res<Cinfo>, "Remove an object. RFC 8881 section 18.25";
+    29 RENAME(RenameArgs<'a>) -> Res<RenameResok>, "Rename a directory entry. RFC 8881 section 18.26";
+    30 RENEW(RenewArgs) -> Res, "Renew a lease. RFC 7530 section 16.28";
+    31 RESTOREFH(Void) -> Res, "Restore the saved filehandle. RFC 8881 section 18.27";
+    32 SAVEFH(Void) -> Res, "Save the current filehandle. RFC 8881 section 18.28";
+    33 SECINFO(SecinfoArgs<'a>) -> Res<SecinfoResok<'a>>, "Obtain available security. RFC 8881 section 18.29";
+    34 SETATTR(SetattrArgs<'a>) -> SetattrRes<'a>, "Set attributes. RFC 8881 section 18.30";
+    35 SETCLIENTID(SetclientidArgs<'a>) -> SetclientidRes<'a>, "Negotiate a client ID. RFC 7530 section 16.33";
+    36 SETCLIENTID_CONFIRM(SetclientidConfirm) -> Res, "Confirm a client ID. RFC 7530 section 16.34";
+    37 VERIFY(ObjAttributes<'a>) -> Res, "Verify same attributes. RFC 8881 section 18.31";
+    38 WRITE(WriteArgs<'a>) -> Res<WriteResok>, "Write to a file. RFC 8881 section 18.32";
+    39 RELEASE_LOCKOWNER(ReleaseLockownerArgs<'a>) -> Res, "Release lock-owner state. RFC 7530 section 16.37";
+    40 BACKCHANNEL_CTL(BackchannelCtlArgs<'a>) -> Res, "Backchannel control. RFC 8881 section 18.33";
+    41 BIND_CONN_TO_SESSION(BindConnToSessionArgs) -> Res<BindConnToSessionResok>,
+        "Associate a connection with a session. RFC 8881 section 18.34";
+    42 EXCHANGE_ID(ExchangeIdArgs<'a>) -> Res<ExchangeIdResok<'a>>, "Instantiate a client ID. RFC 8881 section 18.35";
+    43 CREATE_SESSION(CreateSessionArgs<'a>) -> Res<CreateSessionResok<'a>>,
+        "Create a session and confirm a client ID. RFC 8881 section 18.36";
+    44 DESTROY_SESSION(DestroySessionArgs) -> Res, "Destroy a session. RFC 8881 section 18.37";
+    45 FREE_STATEID(FreeStateidArgs) -> Res, "Free a stateid without locks. RFC 8881 section 18.38";
+    46 GET_DIR_DELEGATION(GetDirDelegationArgs<'a>) -> Res<GetDirDelegationResNonFatal<'a>>,
+        "Get a directory delegation. RFC 8881 section 18.39";
+    47 GETDEVICEINFO(GetdeviceinfoArgs<'a>) -> GetdeviceinfoRes<'a>, "Get device information. RFC 8881 section 18.40";
+    48 GETDEVICELIST(GetdevicelistArgs) -> Res<GetdevicelistResok<'a>>,
+        "Get all device mappings of a file system. RFC 8881 section 18.41";
+    49 LAYOUTCOMMIT(LayoutcommitArgs<'a>) -> Res<LayoutcommitResok>,
+        "Commit writes made using a layout. RFC 8881 section 18.42";
+    50 LAYOUTGET(LayoutgetArgs) -> LayoutgetRes<'a>, "Get layout information. RFC 8881 section 18.43";
+    51 LAYOUTRETURN(LayoutreturnArgs<'a>) -> Res<LayoutreturnResok>,
+        "Release layout information. RFC 8881 section 18.44";
+    52 SECINFO_NO_NAME(SecinfoNoNameArgs) -> Res<SecinfoResok<'a>>,
+        "Get security on an unnamed object. RFC 8881 section 18.45";
+    53 SEQUENCE(SequenceArgs) -> Res<SequenceResok>,
+        "Supply per-procedure sequencing and control. RFC 8881 section 18.46";
+    54 SET_SSV(SetSsvArgs<'a>) -> Res<SetSsvResok<'a>>, "Update the SSV of a client ID. RFC 8881 section 18.47";
+    55 TEST_STATEID(TestStateidArgs<'a>) -> Res<TestStateidResok<'a>>,
+        "Test stateids for validity. RFC 8881 section 18.48";
+    56 WANT_DELEGATION(WantDelegationArgs) -> Res<WantDelegationResok<'a>>,
+        "Request a delegation. RFC 8881 section 18.49";
+    57 DESTROY_CLIENTID(DestroyClientidArgs) -> Res, "Destroy a client ID. RFC 8881 section 18.50";
+    58 RECLAIM_COMPLETE(ReclaimCompleteArgs) -> Res, "Indicate that reclaims are finished. RFC 8881 section 18.51";
+    59 ALLOCATE(AllocateArgs) -> Res, "Reserve space in a region of a file. RFC 7862 section 15.1";
+    60 COPY(CopyArgs<'a>) -> CopyRes<'a>, "Initiate a server-side copy. RFC 7862 section 15.2";
+    61 COPY_NOTIFY(CopyNotifyArgs<'a>) -> Res<CopyNotifyResok<'a>>,
+        "Notify a source server of a future copy. RFC 7862 section 15.3";
+    62 DEALLOCATE(DeallocateArgs) -> Res, "Unreserve space in a region of a file. RFC 7862 section 15.4";
+    63 IO_ADVISE(IoAdviseArgs<'a>) -> Res<IoAdviseResok<'a>>,
+        "Send hints on I/O access patterns. RFC 7862 section 15.5";
+    64 LAYOUTERROR(LayouterrorArgs<'a>) -> Res, "Provide errors for the layout. RFC 7862 section 15.6";
+    65 LAYOUTSTATS(LayoutstatsArgs<'a>) -> Res, "Provide statistics for the layout. RFC 7862 section 15.7";
+    66 OFFLOAD_CANCEL(OffloadCancelArgs) -> Res, "Stop an offloaded operation. RFC 7862 section 15.8";
+    67 OFFLOAD_STATUS(OffloadStatusArgs) -> Res<OffloadStatusResok<'a>>,
+        "Poll for the status of an asynchronous operation. RFC 7862 section 15.9";
+    68 READ_PLUS(ReadPlusArgs) -> Res<ReadPlusRes4<'a>>, "Read data or holes from a file. RFC 7862 section 15.10";
+    69 SEEK(SeekArgs) -> Res<SeekRes4>, "Find the next data or hole. RFC 7862 section 15.11";
+    70 WRITE_SAME(WriteSameArgs<'a>) -> Res<WriteResponse4<'a>>,
+        "Write an application data block many times. RFC 7862 section 15.12";
+    71 CLONE(CloneArgs) -> Res, "Clone a range of a file into another file. RFC 7862 section 15.13";
+    72 GETXATTR(GetxattrArgs<'a>) -> Res<GetxattrResok<'a>>, "Get an extended attribute. RFC 8276 section 8.4.1";
+    73 SETXATTR(SetxattrArgs<'a>) -> Res<SetxattrResok>, "Set an extended attribute. RFC 8276 section 8.4.2";
+    74 LISTXATTRS(ListxattrsArgs) -> Res<ListxattrsResok<'a>>, "List extended attributes. RFC 8276 section 8.4.3";
+    75 REMOVEXATTR(RemovexattrArgs<'a>) -> Res<RemovexattrResok>,
+        "Remove an extended attribute. RFC 8276 section 8.4.4";
+    10044 ILLEGAL(Void) -> Res, "An operation that does not exist. RFC 8881 section 18.52";
+}
+
+table! { "nfs.cb.operation";
+    /// nfs_cb_opnum4. RFC 7863.
+    CbOperation, CbArgs<'a>, CbResults:
+    3 CB_GETATTR(CbGetattrArgs<'a>) -> Res<ObjAttributes<'a>>, "Get attributes. RFC 8881 section 20.1";
+    4 CB_RECALL(CbRecallArgs<'a>) -> Res, "Recall a delegation. RFC 8881 section 20.2";
+    5 CB_LAYOUTRECALL(CbLayoutrecallArgs<'a>) -> Res, "Recall a layout. RFC 8881 section 20.3";
+    6 CB_NOTIFY(CbNotifyArgs<'a>) -> Res, "Notify of directory changes. RFC 8881 section 20.4";
+    7 CB_PUSH_DELEG(CbPushDelegArgs<'a>) -> Res, "Offer a delegation that was requested. RFC 8881 section 20.5";
+    8 CB_RECALL_ANY(CbRecallAnyArgs<'a>) -> Res, "Keep any N recallable objects. RFC 8881 section 20.6";
+    9 CB_RECALLABLE_OBJ_AVAIL(CbRecallAnyArgs<'a>) -> Res,
+        "Signal resources for recallable objects. RFC 8881 section 20.7";
+    10 CB_RECALL_SLOT(CbRecallSlotArgs) -> Res, "Change flow control limits. RFC 8881 section 20.8";
+    11 CB_SEQUENCE(CbSequenceArgs<'a>) -> Res<CbSequenceResok>,
+        "Supply backchannel sequencing and control. RFC 8881 section 20.9";
+    12 CB_WANTS_CANCELLED(CbWantsCancelledArgs) -> Res, "Cancel pending delegation wants. RFC 8881 section 20.10";
+    13 CB_NOTIFY_LOCK(CbNotifyLockArgs<'a>) -> Res, "Notify of a possible lock availability. RFC 8881 section 20.11";
+    14 CB_NOTIFY_DEVICEID(CbNotifyDeviceidArgs<'a>) -> Res, "Notify of device ID changes. RFC 8881 section 20.12";
+    15 CB_OFFLOAD(CbOffloadArgs<'a>) -> Res, "Report the results of an asynchronous operation. RFC 7862 section 16.1";
+    10044 CB_ILLEGAL(Void) -> Res, "A callback operation that does not exist. RFC 8881 section 20.13";
+}
+
+impl Operation {
+    /// The first minor version that has the operation.
+    pub fn since(self) -> Option<u32> {
+        match self.0 {
+            3..=39 | 10044 => Some(0),
+            40..=58 => Some(1),
+            59..=75 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// How little the operation says about what a COMPOUND is for: a COMPOUND is called after the first operation of
+    /// the lowest class that it has.
+    pub fn class(self) -> u8 {
+        match self {
+            Self::DELEGRETURN | Self::CLOSE => 1,
+            Self::COMMIT | Self::LAYOUTRETURN => 3,
+            Self::LOOKUP | Self::LOOKUPP => 4,
+            Self::ACCESS => 5,
+            Self::GETATTR | Self::VERIFY | Self::NVERIFY => 6,
+            Self::GETFH => 7,
+            Self::PUTFH | Self::PUTROOTFH | Self::PUTPUBFH | Self::SAVEFH | Self::RESTOREFH => 8,
+            Self::SEQUENCE => 9,
+            _ => 2,
+        }
+    }
+}
+
+impl CbOperation {
+    /// The first minor version that has the operation.
+    pub fn since(self) -> Option<u32> {
+        match self.0 {
+            3 | 4 | 10044 => Some(0),
+            5..=14 => Some(1),
+            15 => Some(2),
+            _ => None,
+        }
+    }
+
+    /// As [`Operation::class`].
+    pub fn class(self) -> u8 {
+        if self == Self::CB_SEQUENCE { 9 } else { 2 }
+    }
+}
+
+/// The operations as bits of a bitmap. RFC 8881 section 18.35.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operations4 {}
+
+names!(Operations4, {
+    const ALL: [(u32, &str); Operation::ALL.len()] = {
+        let mut all = [(0, ""); Operation::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            if let Some(name) = Operation::ALL[at].name() {
+                all[at] = (Operation::ALL[at].0, name);
+            }
+            at += 1;
+        }
+        all
+    };
+    &ALL
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_operation_is_missing() {
+        let mut numbers: Vec<_> = (3..=75).map(Operation).collect();
+        numbers.push(Operation(10044));
+        assert_eq!(Operation::ALL, numbers);
+        let mut numbers: Vec<_> = (3..=15).map(CbOperation).collect();
+        numbers.push(CbOperation(10044));
+        assert_eq!(CbOperation::ALL, numbers);
+    }
+
+    #[test]
+    fn every_operation_belongs_to_a_minor_version() {
+        assert!(Operation::ALL.iter().all(|operation| operation.since().is_some()));
+        assert!(CbOperation::ALL.iter().all(|operation| operation.since().is_some()));
+        assert_eq!(Operation(76).since(), None);
+        assert_eq!(Operation::SEQUENCE.since(), Some(1));
+        assert_eq!(Operation::GETXATTR.since(), Some(2));
+    }
+}

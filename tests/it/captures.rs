@@ -1,0 +1,77 @@
+//! The captures in `captures/`, plain or gzip compressed, and what stands beside each of them.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+
+/// Every capture that the tests read. `captures/README.md` says what each holds.
+pub(crate) const ALL: [&str; 12] = [
+    "rxe-v3",
+    "rxe-v40",
+    "rxe-v40-deleg",
+    "rxe-v41",
+    "rxe-v42",
+    "rxe-v42-conc-head",
+    "rxe-v42-deleg",
+    "rxe-v42-ip6",
+    "rxe-v42-krb5",
+    "rxe-v42-loss",
+    "rxe-v42-mid",
+    "rxe-v42-snap128",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("captures")
+}
+
+/// The file of a capture, as the program is given it.
+pub(crate) fn path(name: &str) -> PathBuf {
+    ["pcap", "pcap.gz"]
+        .iter()
+        .map(|extension| folder().join(format!("{name}.{extension}")))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("captures/{name}.pcap is not there, nor {name}.pcap.gz"))
+}
+
+/// The bytes of a capture, decompressed.
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
+    let path = path(name);
+    let raw = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        let mut plain = Vec::new();
+        GzDecoder::new(&raw[..])
+            .read_to_end(&mut plain)
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        return plain;
+    }
+    raw
+}
+
+/// The text that stands beside a capture: `mountstats`, `ops` or `nfsd-stats`.
+pub(crate) fn companion(name: &str, extension: &str) -> String {
+    let path = folder().join(format!("{name}.{extension}"));
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A file of the test's own, which is gone when the test is done with it.
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    pub(crate) fn new(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("nfsrdma-inspect-{}-{name}", std::process::id()));
+        fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

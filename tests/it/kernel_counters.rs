@@ -1,0 +1,187 @@
+//! The program says what the Linux client counted while the capture was made, to the last byte.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::captures;
+use crate::linux_names::linux_name;
+use crate::mountstats::{Counters, Mountstats};
+use crate::program::{self, Transaction, number};
+use crate::second_count;
+use crate::transport_line::{Kind, Segment, Totals};
+
+/// mountstats was read before the unmount, so what these do at the very end is in the capture alone.
+const AFTER_THE_COUNTERS: [&str; 4] = ["CLOSE", "DELEGRETURN", "DESTROY_SESSION", "DESTROY_CLIENTID"];
+
+/// The forward Transactions over RDMA whose Call was seen, by the time of the Call.
+fn forward_calls(transactions: &[Transaction]) -> Vec<&Transaction> {
+    let mut calls: Vec<_> =
+        transactions.iter().filter(|t| t.is_rdma() && t.is_forward() && t.call_time().is_some()).collect();
+    calls.sort_by_key(|t| t.call_time());
+    calls
+}
+
+/// The Calls that the client had made when its counters were read: all but those at the very end that only an
+/// unmount makes and that the counters do not have.
+fn counted_calls<'a>(transactions: &'a [Transaction], kernel: &Mountstats) -> Vec<&'a Transaction> {
+    let mut calls = forward_calls(transactions);
+    let mut seen = operations(&calls);
+    while let Some(name) = calls.last().filter(|t| t.is_nfs()).map(|t| linux_name(t)) {
+        let counted = kernel.operations.get(&name).map_or(0, |counters| counters.calls);
+        let Some(tally) = seen.get_mut(&name).filter(|tally| tally.calls > counted) else { break };
+        if !AFTER_THE_COUNTERS.contains(&name.as_str()) {
+            break;
+        }
+        tally.calls -= 1;
+        calls.pop();
+    }
+    calls
+}
+
+/// The program's Transactions, counted as the Linux client counts.
+fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
+    let mut operations: BTreeMap<String, Counters> = BTreeMap::new();
+    for transaction in calls.iter().filter(|t| t.is_nfs()) {
+        let counters = operations.entry(linux_name(transaction)).or_default();
+        counters.calls += 1;
+        counters.bytes_sent += transaction.message("call").map_or(0, |call| number(call, "rpc_length"));
+        if let Some(reply) = transaction.message("reply") {
+            counters.replies += 1;
+            counters.bytes_received += number(reply, "rpc_length");
+        }
+        counters.errors += u64::from(transaction.has_failed());
+    }
+    operations
+}
+
+fn segment(kind: Kind, length: &Value) -> Option<Segment> {
+    length.as_u64().map(|length| Segment { kind, length })
+}
+
+/// The program's Transactions, counted as the transport line counts: copies of a message count once.
+pub(crate) fn totals<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Totals {
+    let mut totals = Totals::default();
+    for transaction in transactions.into_iter().filter(|t| t.is_rdma()) {
+        let chunks =
+            [(Kind::Read, "read_chunks"), (Kind::Write, "write_chunks"), (Kind::Reply, "reply_chunk")];
+        let lengths = |key: &str| -> Vec<Segment> {
+            let all = chunks.iter().flat_map(|(kind, list)| {
+                transaction.segments(list).into_iter().filter_map(|s| segment(*kind, &s[key]))
+            });
+            all.collect()
+        };
+        for (side, is_call, segments) in
+            [("call", true, lengths("length")), ("reply", false, lengths("returned"))]
+        {
+            let Some(message) = transaction.message(side) else { continue };
+            let procedure = message["rpcrdma"]["proc"].as_str().unwrap_or("?");
+            totals.add(transaction.is_forward() == is_call, is_call, procedure, &segments);
+        }
+    }
+    totals
+}
+
+/// The kernel, the second count and the program say the same.
+fn equals_the_kernels_counters(name: &str) {
+    let lines = program::json(&captures::path(name));
+    let kernel = Mountstats::read(name);
+    let calls = counted_calls(&lines.transactions, &kernel);
+
+    let operations = operations(&calls);
+    let names = kernel.operations.keys().chain(operations.keys());
+    for operation in names {
+        let counted = (kernel.operations.get(operation), operations.get(operation));
+        assert_eq!(counted.0, counted.1, "{name}: {operation}: the kernel (left) and the program (right)");
+    }
+
+    let reverse = lines.transactions.iter().filter(|t| t.is_rdma() && !t.is_forward());
+    let totals = totals(calls.into_iter().chain(reverse));
+    assert_eq!(totals.sends(), kernel.transport.sends, "{name}: messages that the client sent");
+    assert_eq!(totals.receives(), kernel.transport.receives, "{name}: Replies that the client received");
+    kernel.transport.assert_counts(name, &totals);
+
+    equals_the_second_count(name, &lines.transactions);
+    every_byte_moved(name, &lines.transactions);
+}
+
+/// Messages by direction and procedure, segments by kind, bytes offered and returned.
+pub(crate) fn equals_the_second_count(name: &str, transactions: &[Transaction]) {
+    let second = second_count::totals(&second_count::messages(&captures::bytes(name)));
+    let program = totals(transactions);
+    assert_eq!(program.messages, second.messages, "{name}: messages: program (left), second count (right)");
+    assert_eq!(program.counts, second.counts, "{name}: segments: program (left), second count (right)");
+}
+
+/// The client got all its data, so in a whole capture RDMA moved all that the Calls advertised to be read and all
+/// that the Replies say was written: retransmission counts once, and every Transaction is complete.
+pub(crate) fn every_byte_moved(name: &str, transactions: &[Transaction]) {
+    for transaction in transactions.iter().filter(|t| t.is_rdma()) {
+        let at = format!("{name}: XID {:?}", transaction.text("xid"));
+        for segment in transaction.segments("read_chunks") {
+            assert_eq!(segment["moved"], segment["length"], "{at}: {segment}");
+        }
+        for segment in [transaction.segments("write_chunks"), transaction.segments("reply_chunk")].concat() {
+            // A chunk that the Reply did not use returned nothing.
+            assert_eq!(
+                number(segment, "moved"),
+                segment["returned"].as_u64().unwrap_or(0),
+                "{at}: {segment}"
+            );
+        }
+        assert_eq!(transaction.0["complete"], Value::Bool(true), "{at}: missing {:?}", transaction.missing());
+    }
+}
+
+#[test]
+fn rxe_v3_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v3");
+}
+
+#[test]
+fn rxe_v40_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v40");
+}
+
+#[test]
+fn rxe_v40_with_delegations_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v40-deleg");
+}
+
+#[test]
+fn rxe_v41_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v41");
+}
+
+#[test]
+fn rxe_v42_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42");
+}
+
+#[test]
+fn rxe_v42_with_callbacks_on_the_same_connection_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-deleg");
+}
+
+#[test]
+fn rxe_v42_over_ipv6_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-ip6");
+}
+
+#[test]
+fn rxe_v42_with_lost_packets_equals_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-loss");
+}
+
+#[test]
+fn rxe_v42_with_rpcsec_gss_equals_the_second_count() {
+    equals_the_second_count("rxe-v42-krb5", &program::json(&captures::path("rxe-v42-krb5")).transactions);
+}
+
+#[test]
+fn four_connections_at_once_equal_the_second_count() {
+    equals_the_second_count(
+        "rxe-v42-conc-head",
+        &program::json(&captures::path("rxe-v42-conc-head")).transactions,
+    );
+}

@@ -1,0 +1,83 @@
+//! `/proc/self/mountstats` of a Linux NFS client: its counters by operation, and of its transport.
+
+use std::collections::BTreeMap;
+
+use crate::captures;
+use crate::transport_line::TransportLine;
+
+/// Operations of the NFS client as a whole (`struct nfs_client`), not of one mount: each mount of the client
+/// shows the same counters of these, so the second mount counts them a second time.
+const CLIENT_WIDE: [&str; 6] = [
+    "EXCHANGE_ID",
+    "CREATE_SESSION",
+    "RECLAIM_COMPLETE",
+    "SETCLIENTID",
+    "SETCLIENTID_CONFIRM",
+    "GET_LEASE_TIME",
+];
+
+/// What the client counted of one operation.
+#[derive(Default, Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) calls: u64,
+    pub(crate) replies: u64,
+    /// Bytes of the RPC messages, whole: XDR padding and what went by chunks included.
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) errors: u64,
+}
+
+impl Counters {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.replies += other.replies;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.errors += other.errors;
+    }
+}
+
+/// The counters of all mounts of one capture.
+pub(crate) struct Mountstats {
+    /// By the client's own name of the operation; names that were never used are left out.
+    pub(crate) operations: BTreeMap<String, Counters>,
+    pub(crate) transport: TransportLine,
+}
+
+impl Mountstats {
+    pub(crate) fn read(name: &str) -> Self {
+        let text = captures::companion(name, "mountstats");
+        let mut stats = Self { operations: BTreeMap::new(), transport: TransportLine::default() };
+        let mut mounts = 0;
+        for line in text.lines() {
+            if line.starts_with("device ") {
+                mounts += 1;
+            }
+            let Some((key, value)) = line.trim().split_once(':') else { continue };
+            let numbers: Vec<u64> = value.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            // The same line stands under each mount of the transport.
+            if key == "xprt" && mounts == 1 {
+                stats.transport.add(&numbers);
+            }
+            let is_operation = key.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') && numbers.len() == 9;
+            if !is_operation || numbers[0] == 0 {
+                continue;
+            }
+            let counters = Counters {
+                calls: numbers[0],
+                replies: numbers[1],
+                bytes_sent: numbers[3],
+                bytes_received: numbers[4],
+                errors: numbers[8],
+            };
+            let is_client_wide = key == "NULL" || CLIENT_WIDE.contains(&key);
+            if mounts > 1 && is_client_wide {
+                assert_eq!(stats.operations.get(key), Some(&counters), "{name}: {key} of mount {mounts}");
+            } else {
+                stats.operations.entry(key.to_owned()).or_default().add(&counters);
+            }
+        }
+        assert!(!stats.operations.is_empty(), "{name}: no operation in its mountstats");
+        stats
+    }
+}

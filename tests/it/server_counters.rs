@@ -1,0 +1,94 @@
+//! The program says what the Linux server counted: procedures of NFSv3, and NFSv4 operations that it executed
+//! (`/proc/net/rpc/nfsd`, read after the unmount).
+
+use std::collections::BTreeMap;
+
+use crate::captures;
+use crate::program::{self, Transaction};
+use crate::rfc_names::{NFS3_PROCEDURES, nfs4_operation};
+
+/// The numbers of a line of nfsd-stats, after the count of them that comes first.
+fn line(text: &str, key: &str) -> Vec<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key} "))).unwrap_or_default();
+    line.split(' ')
+        .skip(1)
+        .map(|word| word.parse().unwrap_or_else(|e| panic!("{key}: {word}: {e}")))
+        .collect()
+}
+
+fn nfs(transactions: &[Transaction], version: u64) -> impl Iterator<Item = &Transaction> {
+    transactions.iter().filter(move |t| t.is_rdma() && t.is_nfs() && t.0["version"] == version)
+}
+
+fn equals_the_servers_counters(name: &str) {
+    let text = captures::companion(name, "nfsd-stats");
+    let transactions = program::json(&captures::path(name)).transactions;
+
+    let mut server = BTreeMap::new();
+    for (procedure, calls) in NFS3_PROCEDURES.iter().zip(line(&text, "proc3")) {
+        server.insert(format!("NFSv3 {procedure}"), calls);
+    }
+    for (procedure, calls) in ["NULL", "COMPOUND"].iter().zip(line(&text, "proc4")) {
+        server.insert(format!("NFSv4 {procedure}"), calls);
+    }
+    // An operation that fails is executed; those after it are not.
+    for (number, executed) in (0..).zip(line(&text, "proc4ops")).skip(3) {
+        server.insert(format!("operation {}", nfs4_operation(number)), executed);
+    }
+
+    let mut program: BTreeMap<String, u64> = server.keys().map(|key| (key.clone(), 0)).collect();
+    for version in [3, 4] {
+        for transaction in nfs(&transactions, version) {
+            let procedure = transaction.text("procedure").unwrap_or("?");
+            *program.entry(format!("NFSv{version} {procedure}")).or_default() += 1;
+            for (operation, entry) in transaction.operations() {
+                if version == 4 && entry["status"].is_string() {
+                    *program.entry(format!("operation {operation}")).or_default() += 1;
+                }
+            }
+        }
+    }
+    for (key, calls) in &program {
+        assert_eq!(server.get(key), Some(calls), "{name}: {key}: server (left) and program (right)");
+    }
+}
+
+#[test]
+fn rxe_v3_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v3");
+}
+
+#[test]
+fn rxe_v40_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v40");
+}
+
+#[test]
+fn rxe_v40_with_delegations_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v40-deleg");
+}
+
+#[test]
+fn rxe_v41_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v41");
+}
+
+#[test]
+fn rxe_v42_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42");
+}
+
+#[test]
+fn rxe_v42_with_delegations_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42-deleg");
+}
+
+#[test]
+fn rxe_v42_over_ipv6_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42-ip6");
+}
+
+#[test]
+fn rxe_v42_with_lost_packets_equals_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42-loss");
+}
