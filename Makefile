@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR
 
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
-CAPTURE = captures/rxe-v42-deleg.pcap
+CAPTURE = captures/rxe-v42.pcap
 
 .DEFAULT_GOAL := build
 
@@ -47,7 +47,7 @@ demo: build ## Show a real capture
 	printf '\nNow try it on a capture of yours: %s --help\n' $(PROGRAM)
 
 .PHONY: install
-install: build ## Install the program, its manual and completions under $(PREFIX)
+install: build ## Install the program, its manual and completions (PREFIX, DESTDIR)
 	install -Dm755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/$(NAME)
 	install -Dm644 man/$(NAME).1 $(DESTDIR)$(PREFIX)/share/man/man1/$(NAME).1
 	install -Dm644 completions/$(NAME).bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
