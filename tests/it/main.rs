@@ -8,6 +8,8 @@
 )]
 
 mod captures;
+mod command_line;
+mod generated;
 mod kernel_counters;
 mod linux_names;
 mod mid_capture;
