@@ -23,7 +23,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -V -T -c -q -t -h --read --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-kept-bytes --version --help"
+            opts="-r -V -T -c -q -t -h --read --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --version --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -108,6 +108,10 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --max-set-ups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-fragment-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

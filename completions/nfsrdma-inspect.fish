@@ -19,6 +19,7 @@ complete -c nfsrdma-inspect -l max-connections -d 'Connections; then those that 
 complete -c nfsrdma-inspect -l max-open-transactions -d 'Transactions that wait for their Reply; then the oldest are given up' -r
 complete -c nfsrdma-inspect -l max-lingering-transactions -d 'Transactions that are done, and wait for late copies of their messages' -r
 complete -c nfsrdma-inspect -l max-set-ups -d 'Connections that are being set up' -r
+complete -c nfsrdma-inspect -l max-fragment-bytes -d 'Bytes of IP fragments that wait for the others of their datagram' -r
 complete -c nfsrdma-inspect -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
 complete -c nfsrdma-inspect -s V -l tree -d 'Show each line with its whole tree, down to the last field'
 complete -c nfsrdma-inspect -s q -l quiet -d 'Leave out the lines, and show the summary alone'

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
 
 use super::bytes::Bytes;
 use super::progress::Progress;
@@ -94,6 +94,11 @@ struct Bounds {
         default_value_t = of(Limits::default().set_ups))]
     max_set_ups: NonZeroUsize,
 
+    /// Bytes of IP fragments that wait for the others of their datagram
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().fragments.bytes as u64))]
+    max_fragment_bytes: Bytes,
+
     /// Bytes of chunks that are kept until they are decoded
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = Bytes(Limits::default().kept_bytes))]
@@ -106,14 +111,17 @@ fn of(count: usize) -> NonZeroUsize {
 
 impl InspectArgs {
     fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        let fragment_bytes = usize::try_from(self.bounds.max_fragment_bytes.0).unwrap_or(usize::MAX);
         Limits {
             connections: self.bounds.max_connections.get(),
             open_transactions: self.bounds.max_open_transactions.get(),
             lingering_transactions: self.bounds.max_lingering_transactions.get(),
             set_ups: self.bounds.max_set_ups.get(),
+            fragments: fragments::Bounds { bytes: fragment_bytes, ..limits.fragments },
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
-            ..Limits::default()
+            ..limits
         }
     }
 
