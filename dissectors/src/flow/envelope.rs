@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::field::{Field, Observer, Value};
-use crate::rdma::{Handle, Message};
+use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, Header, Proc};
 use crate::xdr::Cursor;
@@ -116,9 +116,9 @@ impl<'a> Observer<'a> for Listener {
 }
 
 impl Envelope {
-    /// Reads the header of a message; `None` where it is none.
-    pub(super) fn open(message: &Message<'_>) -> Option<Self> {
-        let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+    /// Reads the header of a message that is `length` bytes long; `None` where it is none.
+    pub(super) fn open(bytes: &[u8], length: usize) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes).with_length(length);
         let mut heard = Listener::default();
         let header = Header::decode(&mut cursor, &mut heard);
         let is_cut = match &header {
@@ -128,10 +128,10 @@ impl Envelope {
         };
         let words = HeaderWords { proc: heard.proc?, version: heard.version, credits: heard.credits };
         let rpc_at = match words.version {
-            rpcrdma::VERSION if is_cut => message.bytes.len(),
+            rpcrdma::VERSION if is_cut => bytes.len(),
             rpcrdma::VERSION => cursor.at(),
             // What a version that is not known puts after its fixed words is no RPC message.
-            _ => message.length,
+            _ => length,
         };
         Some(Self {
             xid: heard.xid?,

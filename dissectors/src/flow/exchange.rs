@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
+use crate::infiniband::Reth;
 use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
 use crate::rpc::{self, Program, Xid};
@@ -45,6 +46,8 @@ pub(super) struct Exchange {
     calls: FxHashMap<(Side, Xid), Key>,
     /// Advertised memory by the side that owns it.
     handles: FxHashMap<(Side, Handle), HandleUse>,
+    /// Transactions of one side and XID that a join brought together: one has the Call, the other its Reply.
+    pub(super) twins: Vec<(Key, Key)>,
 }
 
 impl Exchange {
@@ -53,7 +56,12 @@ impl Exchange {
         let side = |side: Side| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
         self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
-        self.calls.extend(other.calls.into_iter().map(|((of, xid), key)| ((side(of), xid), key)));
+        for ((of, xid), key) in other.calls {
+            let known = *self.calls.entry((side(of), xid)).or_insert(key);
+            if known != key {
+                self.twins.push((known, key));
+            }
+        }
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
@@ -70,6 +78,11 @@ impl Exchange {
     /// Whether this side has advertised the handle.
     pub(super) fn knows_handle(&self, side: Side, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
+    }
+
+    /// Whether this side has advertised this range of its memory.
+    pub(super) fn knows_memory(&self, ledger: &Ledger, side: Side, reth: &Reth) -> bool {
+        Key::noted(self.owner_of(ledger, side, reth.r_key, reth.va, reth.dmalen)).is_some()
     }
 
     /// Takes what `sender` did.
@@ -130,7 +143,7 @@ impl Exchange {
             }
             self.is_rpc = true;
         }
-        let Some(envelope) = Envelope::open(message) else {
+        let Some(envelope) = Envelope::open(message.bytes, message.length) else {
             return desk.account.undecoded(Undecoded::MalformedHeader);
         };
         let rpc = inline(message, &envelope);
@@ -175,9 +188,12 @@ impl Exchange {
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
+        let mut answered = None;
         if let Some(key) = self.calls.get(&(sender, xid)).copied()
             && let Some(entry) = desk.ledger.get_mut(key)
         {
+            // Captured after its Reply: a capture of several queues may change the order.
+            answered = entry.transaction.call.is_none().then_some(key);
             if let Some(call) = &mut entry.transaction.call
                 && call.inline() == cursor.rest()
             {
@@ -190,7 +206,8 @@ impl Exchange {
                 desk.ledger.close(key, desk.sight);
             }
         }
-        if desk.ledger.open() >= desk.limits.open_transactions
+        if answered.is_none()
+            && desk.ledger.open() >= desk.limits.open_transactions
             && let Some(oldest) = desk.ledger.oldest_open()
         {
             desk.ledger.close(oldest, desk.sight);
@@ -240,10 +257,25 @@ impl Exchange {
             state: State::Open,
             repeated_by: None,
         };
-        let key = desk.ledger.add(entry);
+        let key = match answered {
+            Some(key) => {
+                desk.ledger.complete(key, entry.transaction);
+                key
+            }
+            None => desk.ledger.add(entry),
+        };
         self.calls.insert((sender, xid), key);
         self.advertise(desk.ledger, sender, key);
         key
+    }
+
+    /// A Call and a Reply that were seen apart, as Transactions of two connections that are one, come together.
+    pub(super) fn unite(&mut self, ledger: &mut Ledger, one: Key, other: Key) {
+        let has_call = |key| ledger.get(key).is_some_and(|entry| entry.transaction.call.is_some());
+        let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
+        if let Some(entry) = ledger.unite(call, reply) {
+            self.calls.insert((entry.requester, entry.transaction.xid), call);
+        }
     }
 
     /// Makes the memory of a new Call's chunks known.
@@ -296,14 +328,7 @@ impl Exchange {
             }
             return key;
         }
-        for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&envelope.write_chunks) {
-            note_returned(chunk, returned);
-        }
-        if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &envelope.reply_chunk) {
-            note_returned(chunk, returned);
-        }
-        transaction.reply_read_chunks = envelope.read_chunks;
-        transaction.reply = Some(reply);
+        take_reply(transaction, reply, envelope);
         desk.ledger.close(key, desk.sight);
         key
     }
@@ -389,6 +414,18 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         length: message.length,
         rpc_at: envelope.rpc_at,
     }
+}
+
+/// Makes a message the Reply of a Transaction.
+pub(super) fn take_reply(transaction: &mut Transaction, reply: MessageRecord, envelope: Envelope) {
+    for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&envelope.write_chunks) {
+        note_returned(chunk, returned);
+    }
+    if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &envelope.reply_chunk) {
+        note_returned(chunk, returned);
+    }
+    transaction.reply_read_chunks = envelope.read_chunks;
+    transaction.reply = Some(reply);
 }
 
 fn note_returned(chunk: &mut Chunk, returned: &Chunk) {

@@ -8,6 +8,8 @@ use crate::rdma::{Owner, Side};
 
 use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
+use super::envelope::Envelope;
+use super::exchange::take_reply;
 use super::transaction::Transaction;
 
 /// Names an open or lingering Transaction; never used twice.
@@ -209,6 +211,59 @@ impl Ledger {
             let mut opened = std::mem::take(&mut self.opened);
             opened.retain(|key| self.get(*key).is_some());
             self.opened = opened;
+        }
+    }
+
+    /// Gives an entry that has only a Reply its Call.
+    pub(super) fn complete(&mut self, key: Key, with_call: Transaction) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
+        if let Some(reply) = reply
+            && let Some(envelope) = Envelope::open(&reply.bytes, reply.length)
+        {
+            take_reply(&mut entry.transaction, reply, envelope);
+        }
+    }
+
+    /// Makes one of an entry that has only a Call and one that has only its Reply, closed when that was.
+    pub(super) fn unite(&mut self, call: Key, reply: Key) -> Option<&Entry> {
+        let is_apart =
+            self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
+        let State::Closed(frame) = self.get(reply)?.state else { return None };
+        if !is_apart {
+            return None;
+        }
+        let answer = self.slots.get_mut(reply.slot())?.entry.take()?.transaction;
+        self.free.push(reply.slot() as u32);
+        let entry = self.get_mut(call)?;
+        let with_call = std::mem::replace(&mut entry.transaction, answer);
+        let before = std::mem::replace(&mut entry.state, State::Closed(frame));
+        match before {
+            State::Open => self.open -= 1,
+            State::Closed(_) => self.closed.retain(|(key, _)| *key != call),
+        }
+        self.closed.iter_mut().filter(|(key, _)| *key == reply).for_each(|(key, _)| *key = call);
+        self.complete(call, with_call);
+        self.get(call)
+    }
+
+    /// The entries on connection `from` are now on connection `to`, where the sides may go by each other's names. `keys`
+    /// are those that may not be closed.
+    pub(super) fn follow(
+        &mut self,
+        keys: impl Iterator<Item = Key>,
+        from: usize,
+        to: usize,
+        is_swapped: bool,
+    ) {
+        let keys: Vec<Key> = keys.chain(self.closed.iter().map(|(key, _)| *key)).collect();
+        for key in keys {
+            if let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) {
+                entry.connection = to;
+                if is_swapped {
+                    entry.requester = entry.requester.peer();
+                }
+            }
         }
     }
 

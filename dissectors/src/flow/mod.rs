@@ -23,6 +23,8 @@ pub mod reading;
 mod reliable;
 mod retries;
 mod setup;
+#[cfg(test)]
+mod tests;
 pub mod transaction;
 
 use std::collections::VecDeque;
@@ -312,11 +314,13 @@ impl Flow {
         let path =
             Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
         let transport = transport(packet.wire);
-        let (at, sender, found) =
-            self.connections.find(path, transport, |connection, side| answers(connection, side, packet));
+        let ledger = &self.ledger;
+        let (at, sender, found) = self
+            .connections
+            .find(path, transport, |connection, side| answers(ledger, connection, side, packet));
         match found {
             Found::Known | Found::Paired => {}
-            Found::Joined(_) => self.follow_join(at),
+            Found::Joined(joined) => self.follow_join(at, joined, sender),
             Found::New => self.meet(at, path, sight),
         }
         let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
@@ -421,15 +425,15 @@ impl Flow {
         }
     }
 
-    /// Two connections turned out to be one: their Transactions are now on `at`.
-    fn follow_join(&mut self, at: usize) {
-        let Some(connection) = self.connections.get(at) else { return };
-        for key in connection.exchange.keys() {
-            if let Some(entry) = self.ledger.get_mut(key)
-                && entry.connection != at
-            {
-                entry.connection = at;
-            }
+    /// Connection `joined` turned out to be the direction of `at` on which `sender` sends: its Transactions move.
+    fn follow_join(&mut self, at: usize, joined: usize, sender: Side) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let twins = std::mem::take(&mut connection.exchange.twins);
+        let keys = connection.exchange.keys().chain(twins.iter().map(|(_, other)| *other));
+        // A connection of one direction calls the side that sends A.
+        self.ledger.follow(keys, joined, at, sender == Side::B);
+        for (one, other) in twins {
+            connection.exchange.unite(&mut self.ledger, one, other);
         }
     }
 
@@ -509,7 +513,7 @@ fn transport(wire: Wire) -> Transport {
 }
 
 /// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
-fn answers(connection: &Connection, side: Side, packet: &Packet<'_>) -> bool {
+fn answers(ledger: &Ledger, connection: &Connection, side: Side, packet: &Packet<'_>) -> bool {
     use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
     let requests = match side {
         Side::A => &connection.a.requests,
@@ -518,7 +522,7 @@ fn answers(connection: &Connection, side: Side, packet: &Packet<'_>) -> bool {
     match packet.form.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => requests.sent_lately(packet.bth.psn),
         ReadRequest | Write => {
-            packet.reth.is_some_and(|reth| connection.exchange.knows_handle(side, reth.r_key))
+            packet.reth.is_some_and(|reth| connection.exchange.knows_memory(ledger, side, &reth))
         }
         Send => exchange::answered_xid(packet.payload.bytes, packet.payload.length)
             .is_some_and(|xid| connection.exchange.knows_call(side, xid)),

@@ -154,10 +154,7 @@ impl Requests {
         let mut at = known.unwrap_or(after);
         if known.is_none() {
             self.spans.insert(at, span);
-            if self.spans.len() > SPANS {
-                self.spans.pop_front();
-                at = at.saturating_sub(1);
-            }
+            at = make_room(&mut self.spans, SPANS, at, |span| span.first);
         }
         &mut self.spans[at]
     }
@@ -378,11 +375,24 @@ impl Requests {
 
 /// Remembers a message for its copies, and gives the place of its owner.
 fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence) -> &mut Owner {
-    let mut at = sent.partition_point(|sent| sent.first <= first);
+    let at = sent.partition_point(|sent| sent.first <= first);
     sent.insert(at, Sent { first, last, owner: Owner::default() });
-    if sent.len() > SENT {
-        sent.pop_front();
-        at = at.saturating_sub(1);
-    }
+    let at = make_room(sent, SENT, at, |sent| sent.first);
     &mut sent[at].owner
+}
+
+/// Drops one entry where there are more than `bound`: of both ends that which is farther from the entry at `at`, because
+/// a queue pair that began anew, unseen, may count from below what is remembered. Returns where that entry is now.
+fn make_room<T>(list: &mut VecDeque<T>, bound: usize, at: usize, first: impl Fn(&T) -> Sequence) -> usize {
+    if list.len() <= bound {
+        return at;
+    }
+    let [front, own, back] = [list.front(), list.get(at), list.back()].map(|entry| entry.map_or(0, &first));
+    if at == 0 || own - front < back - own {
+        list.pop_back();
+        at
+    } else {
+        list.pop_front();
+        at - 1
+    }
 }

@@ -1,0 +1,219 @@
+//! The flow held to one rule a test: frames in, and the Transactions that must come out, each as one line.
+
+mod bounds;
+mod chunks;
+mod connections;
+mod loss;
+mod message;
+mod messages;
+mod wire;
+
+use std::ops::Range;
+
+use super::reading::{Operation, RpcStatus};
+use super::transaction::Missing;
+use super::*;
+use crate::field::{Field, Value};
+use crate::flow::chunk::Chunk;
+
+use message::*;
+use wire::{Client, Frames, Link, Server};
+
+/// What became of a capture.
+struct Outcome {
+    flow: Flow,
+    transactions: Vec<Transaction>,
+    meanings: Vec<Meaning>,
+}
+
+/// Runs frames that are a microsecond apart, the first at 1 microsecond.
+fn run(frames: &[Vec<u8>]) -> Outcome {
+    run_cut(frames, usize::MAX)
+}
+
+/// The same with a snap length.
+fn run_cut(frames: &[Vec<u8>], snap: usize) -> Outcome {
+    run_within(Limits { check_icrc: true, ..Limits::default() }, frames, snap)
+}
+
+fn run_within(limits: Limits, frames: &[Vec<u8>], snap: usize) -> Outcome {
+    let mut flow = Flow::new(limits);
+    let mut meanings = Vec::new();
+    let mut transactions = Vec::new();
+    for (number, bytes) in (1..).zip(frames) {
+        meanings.push(feed(&mut flow, number, number as i64 * 1000, bytes, snap));
+        transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    }
+    flow.finish();
+    transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    for (index, transaction) in (1..).zip(&transactions) {
+        assert_eq!(transaction.index, index);
+        whole(transaction);
+    }
+    Outcome { flow, transactions, meanings }
+}
+
+fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> Meaning {
+    flow.frame(&Frame {
+        number: FrameNumber(number),
+        time: Timestamp(time),
+        link: crate::frame::LinkType::ETHERNET,
+        bytes: &bytes[..bytes.len().min(snap)],
+        length: bytes.len() as u32,
+    })
+}
+
+/// What holds for every Transaction: its phases are its latency, and it can be read with someone watching.
+fn whole(transaction: &Transaction) {
+    if let Some(phases) = transaction.phases() {
+        let sum = phases.call + phases.data_in + phases.server + phases.data_out + phases.reply;
+        assert_eq!(Some(sum), transaction.latency());
+    }
+    let mut depth = Depth(0);
+    transaction.read(|reading| {
+        reading.facts();
+        for which in [Which::Call, Which::Reply] {
+            let _ = reading.observe(which, &mut depth);
+        }
+    });
+}
+
+struct Depth(i32);
+
+impl<'a> Observer<'a> for Depth {
+    fn enter(&mut self, _: &'static Field, _: usize) {
+        self.0 += 1;
+    }
+    fn leave(&mut self, _: usize) {
+        self.0 -= 1;
+    }
+    fn value(&mut self, _: &'static Field, _: Range<usize>, _: Value<'a>) {}
+}
+
+impl Outcome {
+    fn lines(&self) -> Vec<String> {
+        self.transactions.iter().map(line).collect()
+    }
+
+    fn undecoded(&self) -> Vec<(Undecoded, u64)> {
+        self.flow.account().undecoded_counts().collect()
+    }
+}
+
+/// Holds the Transactions of a capture to their lines, and every packet to a right ICRC.
+#[track_caller]
+fn expect(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
+    let outcome = run(frames);
+    assert_eq!(outcome.lines(), lines);
+    assert_eq!(outcome.flow.icrc().bad, 0);
+    outcome
+}
+
+/// The same, and no frame may be without meaning.
+#[track_caller]
+fn expect_all(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
+    let outcome = expect(frames, lines);
+    assert_eq!(outcome.undecoded(), []);
+    outcome
+}
+
+/// A Transaction in a line: `#index cCONNECTION > XID OPERATION STATUS call FRAMES reply FRAMES`, its chunks
+/// `r112[MOVED/OFFERED@FRAMES]`, `w[MOVED/RETURNED/OFFERED@FRAMES]`, `rc[...]`, and what is missing.
+fn line(transaction: &Transaction) -> String {
+    let t = transaction;
+    let facts = t.read(|reading| reading.facts());
+    let operation = match facts.operation {
+        Some(Operation::Named(name)) => name.to_owned(),
+        Some(Operation::Number(number)) => number.to_string(),
+        None => "-".to_owned(),
+    };
+    let status = match (facts.status, facts.rpc_status) {
+        (Some(status), _) => status.name.unwrap_or("?").to_owned(),
+        (None, Some(RpcStatus::Rpc(status))) => status.to_string(),
+        (None, Some(RpcStatus::RdmaError(error))) => error.to_string(),
+        (None, None) => "-".to_owned(),
+    };
+    let way = if t.direction == Direction::Forward { '>' } else { '<' };
+    let mut line = format!("#{} c{} {way} {:x} {operation} {status}", t.index, t.connection.number, t.xid.0);
+    for (name, message) in [("call", &t.call), ("reply", &t.reply)] {
+        if let Some(message) = message {
+            let frames: Vec<_> = message.frames.iter().map(FrameNumber::to_string).collect();
+            line += &format!(" {name} {}", frames.join(","));
+            if message.copies != 1 {
+                line += &format!(" x{}", message.copies);
+            }
+        }
+    }
+    for chunk in &t.read_chunks {
+        line += &format!(" r{}{}", chunk.position.unwrap(), segments(chunk, false));
+    }
+    for chunk in &t.write_chunks {
+        line += &format!(" w{}", segments(chunk, true));
+    }
+    if let Some(chunk) = &t.reply_chunk {
+        line += &format!(" rc{}", segments(chunk, true));
+    }
+    for chunk in &t.reply_read_chunks {
+        line += &format!(" rr{}{}", chunk.position.unwrap(), segments(chunk, false));
+    }
+    if t.done {
+        line += " done";
+    }
+    if let Some(index) = t.retry_of {
+        line += &format!(" retry of #{index}");
+    }
+    let missing: Vec<_> = t.missing().iter().map(Missing::to_string).collect();
+    if !missing.is_empty() {
+        line += &format!(" missing {}", missing.join(","));
+    }
+    line
+}
+
+fn segments(chunk: &Chunk, returns: bool) -> String {
+    let segment = |segment: &chunk::Segment| {
+        let mut text = segment.moved.seen().to_string();
+        if returns {
+            text += &segment.returned.map_or("/-".to_owned(), |returned| format!("/{returned}"));
+        }
+        text += &format!("/{}", segment.length);
+        if let Some((first, last)) = segment.frames {
+            text += &format!("@{first}-{last}");
+        }
+        text
+    };
+    let segments: Vec<_> = chunk.segments.iter().map(segment).collect();
+    format!("[{}]", segments.join(" "))
+}
+
+/// A READ whose data goes through one Write chunk of one segment, in five frames or more.
+fn read(link: &mut Link, xid: u32, sink: Memory) -> Frames {
+    let length = sink.length;
+    [
+        link.send(Client, &read_call(xid, length).write(&[sink])),
+        link.ack(Server),
+        link.write(Server, sink, &data(length as usize)),
+        link.send(Server, &read_reply(xid, length).write(&[sink])),
+        link.ack(Client),
+    ]
+    .concat()
+}
+
+/// A WRITE whose data goes through one Read chunk of one segment.
+fn write(link: &mut Link, xid: u32, source: Memory) -> Frames {
+    let length = source.length;
+    [
+        link.send(Client, &write_call(xid, length).read(&[source])),
+        link.read(Server, source, &data(length as usize)),
+        link.send(Server, &write_reply(xid, length)),
+    ]
+    .concat()
+}
+
+/// A Call and its Reply, two frames.
+fn getattr(link: &mut Link, xid: u32) -> Frames {
+    [link.send(Client, &getattr_call(xid)), link.send(Server, &getattr_reply(xid))].concat()
+}
+
+fn null(link: &mut Link, xid: u32) -> Frames {
+    [link.send(Client, &null_call(xid)), link.send(Server, &null_reply(xid))].concat()
+}
