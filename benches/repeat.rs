@@ -69,6 +69,11 @@ impl Repeated {
         Self::new(file, repetitions.try_into().expect("fewer than 2^32 repetitions"))
     }
 
+    /// How often the real capture is in it.
+    pub(crate) fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+
     /// How many packets there are.
     pub(crate) fn packets(&self) -> u64 {
         self.records.len() as u64 * u64::from(self.repetitions)
