@@ -83,7 +83,14 @@ pub struct Reading<'a> {
 struct Material<'t> {
     whole: Option<Cow<'t, [u8]>>,
     length: usize,
-    items: Vec<(Option<u32>, u32, Option<Cow<'t, [u8]>>)>,
+    items: Vec<Item<'t>>,
+}
+
+/// The content of a chunk that holds an item; a [`ChunkItem`] borrows it.
+struct Item<'t> {
+    position: Option<u32>,
+    length: u32,
+    content: Option<Cow<'t, [u8]>>,
 }
 
 fn returned(segment: &Segment) -> u64 {
@@ -94,10 +101,10 @@ fn offered(segment: &Segment) -> u64 {
     u64::from(segment.length)
 }
 
-fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> (Option<u32>, u32, Option<Cow<'_, [u8]>>) {
+fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
     let length: u64 = chunk.segments.iter().map(expected).sum();
     let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
-    (chunk.position, u32::try_from(length).unwrap_or(u32::MAX), content)
+    Item { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
 }
 
 impl<'t> Material<'t> {
@@ -130,10 +137,10 @@ impl<'t> Material<'t> {
     fn items(&self) -> Vec<ChunkItem<'_>> {
         let items = self.items.iter();
         items
-            .map(|(position, length, bytes)| ChunkItem {
-                position: *position,
-                length: *length,
-                bytes: bytes.as_deref(),
+            .map(|item| ChunkItem {
+                position: item.position,
+                length: item.length,
+                bytes: item.content.as_deref(),
             })
             .collect()
     }
@@ -282,7 +289,7 @@ impl<'a> Reading<'a> {
         let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
         let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
         // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
-        let begins = (&mut cursor.clone()).word();
+        let begins = cursor.clone().word();
         match procedure {
             Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
             Procedure::V3(_) => {
