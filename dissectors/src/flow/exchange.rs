@@ -146,13 +146,14 @@ impl Exchange {
         let Some(envelope) = Envelope::open(message.bytes, message.length) else {
             return desk.account.undecoded(Undecoded::MalformedHeader);
         };
+        let is_done = envelope.words.proc == Proc::RDMA_DONE;
         let rpc = inline(message, &envelope);
         let answers = |exchange: &Self| match exchange.knows_call(sender.peer(), envelope.xid) {
             true => Which::Reply,
             false => Which::Call,
         };
         let which = match envelope.words.proc {
-            Proc::RDMA_DONE => None,
+            _ if is_done => None,
             Proc::RDMA_ERROR => Some(Which::Reply),
             _ if envelope.has_position_zero() => Some(Which::Call),
             // Only a Call offers something to read; else an answer is told by the Call that it answers.
@@ -168,11 +169,15 @@ impl Exchange {
         let found = match which {
             Some(Which::Call) => Some((self.call(desk, sender, message, envelope, rpc), Which::Call)),
             Some(Which::Reply) => Some((self.reply(desk, sender, message, envelope), Which::Reply)),
-            None => self.done(desk, sender, message, envelope.xid).map(|key| (key, Which::Call)),
+            None => self.done(desk, sender, envelope.xid).map(|key| (key, Which::Call)),
         };
         match found {
             Some((key, which)) => {
-                *owner = key.owner(SegmentAt::MESSAGE[usize::from(which == Which::Reply)]);
+                *owner = key.owner(match which {
+                    _ if is_done => SegmentAt::DONE,
+                    Which::Call => SegmentAt::CALL,
+                    Which::Reply => SegmentAt::REPLY,
+                });
                 Meaning::Message { key, which }
             }
             None => desk.account.undecoded(Undecoded::MalformedHeader),
@@ -265,7 +270,7 @@ impl Exchange {
             None => desk.ledger.add(entry),
         };
         self.calls.insert((sender, xid), key);
-        self.advertise(desk.ledger, sender, key);
+        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
         key
     }
 
@@ -278,13 +283,13 @@ impl Exchange {
         }
     }
 
-    /// Makes the memory of a new Call's chunks known.
-    fn advertise(&mut self, ledger: &Ledger, side: Side, key: Key) {
+    /// Makes the memory of a message's chunks known.
+    fn advertise(&mut self, ledger: &Ledger, key: Key, is_new: impl Fn(SegmentAt) -> bool) {
         let Some(entry) = ledger.get(key) else { return };
-        for (at, segment) in entry.segments() {
+        for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
             let latest = (key, at);
             self.handles
-                .entry((side, segment.handle))
+                .entry((entry.owner(at), segment.handle))
                 .and_modify(|uses| {
                     // A Call that was answered no longer owns what it advertised.
                     let is_open = |(other, _): &(Key, SegmentAt)| {
@@ -330,17 +335,15 @@ impl Exchange {
         }
         take_reply(transaction, reply, envelope);
         desk.ledger.close(key, desk.sight);
+        self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
     }
 
     /// RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 4.2).
-    fn done(&mut self, desk: &mut Desk<'_>, sender: Side, message: &Message<'_>, xid: Xid) -> Option<Key> {
+    fn done(&mut self, desk: &mut Desk<'_>, sender: Side, xid: Xid) -> Option<Key> {
         let key = self.calls.get(&(sender, xid)).copied()?;
         let entry = desk.ledger.get_mut(key)?;
         entry.transaction.done = true;
-        if let Some(call) = &mut entry.transaction.call {
-            call.frames.extend_from_slice(message.frames);
-        }
         desk.ledger.close(key, desk.sight);
         Some(key)
     }
@@ -351,8 +354,8 @@ impl Exchange {
         if self.calls.get(&call) == Some(&key) {
             self.calls.remove(&call);
         }
-        for (_, segment) in entry.segments() {
-            let place = (entry.requester, segment.handle);
+        for (at, segment) in entry.segments() {
+            let place = (entry.owner(at), segment.handle);
             let Some(uses) = self.handles.get_mut(&place) else { continue };
             uses.others.retain(|(other, _)| *other != key);
             if uses.latest.0 == key {
@@ -469,11 +472,11 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
 /// A packet of a message was seen again.
 fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
-    let which = if at == SegmentAt::MESSAGE[0] { Which::Call } else { Which::Reply };
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
-    let message = match which {
-        Which::Call => &mut entry.transaction.call,
-        Which::Reply => &mut entry.transaction.reply,
+    let (which, message) = match at {
+        SegmentAt::DONE => return Meaning::MessageAgain { key, which: Which::Call },
+        SegmentAt::CALL => (Which::Call, &mut entry.transaction.call),
+        _ => (Which::Reply, &mut entry.transaction.reply),
     };
     if let Some(message) = message {
         message.frames.extend_from_slice(desk.sight.frames);

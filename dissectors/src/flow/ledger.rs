@@ -37,31 +37,38 @@ impl Key {
 pub(super) struct SegmentAt(u32);
 
 impl SegmentAt {
-    /// Chunks beyond 2^14 and segments beyond 2^16 of a header have no place; headers are not that long.
-    pub(super) fn new(kind: ChunkKind, chunk: usize, segment: usize) -> Self {
-        let kind = match kind {
-            ChunkKind::Read => 0,
-            ChunkKind::Write => 1,
-            ChunkKind::Reply => 2,
-        };
-        Self(kind << 30 | (chunk as u32 & 0x3fff) << 16 | segment as u32 & 0xffff)
+    const REPLY_READ: u32 = 3;
+    const NONE: u32 = 4;
+
+    /// Chunks beyond 2^13 and segments beyond 2^16 of a header have no place; headers are not that long.
+    fn new(kind: u32, chunk: usize, segment: usize) -> Self {
+        Self(kind << 29 | (chunk as u32 & 0x1fff) << 16 | segment as u32 & 0xffff)
     }
 
-    /// For messages, which have no segment.
-    pub(super) const MESSAGE: [Self; 2] = [Self(3 << 30), Self(3 << 30 | 1)];
+    /// For messages, which have no segment: the Call.
+    pub(super) const CALL: Self = Self(Self::NONE << 29);
+    /// The Reply.
+    pub(super) const REPLY: Self = Self(Self::NONE << 29 | 1);
+    /// An RDMA_DONE, which is neither.
+    pub(super) const DONE: Self = Self(Self::NONE << 29 | 2);
 
     /// What the segment's chunk is for.
     pub(super) fn kind(self) -> ChunkKind {
-        match self.0 >> 30 {
-            0 => ChunkKind::Read,
+        match self.0 >> 29 {
             1 => ChunkKind::Write,
-            _ => ChunkKind::Reply,
+            2 => ChunkKind::Reply,
+            _ => ChunkKind::Read,
         }
     }
 
     /// Which chunk of its kind.
     pub(super) fn chunk(self) -> usize {
-        (self.0 >> 16 & 0x3fff) as usize
+        (self.0 >> 16 & 0x1fff) as usize
+    }
+
+    /// Whether the Reply advertised it.
+    pub(super) fn is_of_reply(self) -> bool {
+        self.0 >> 29 == Self::REPLY_READ
     }
 }
 
@@ -106,27 +113,34 @@ impl Entry {
     /// The chunk that a segment belongs to, and the segment.
     pub(super) fn segment(&mut self, at: SegmentAt) -> Option<(&mut Chunk, usize)> {
         let index = (at.0 & 0xffff) as usize;
-        let chunk = match at.0 >> 30 {
+        let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get_mut(at.chunk()),
             1 => self.transaction.write_chunks.get_mut(at.chunk()),
             2 => self.transaction.reply_chunk.as_mut(),
+            SegmentAt::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
             _ => None,
         }?;
         (index < chunk.segments.len()).then_some((chunk, index))
     }
 
-    /// Every segment of the Call's chunks with its place.
+    /// Whose memory a segment is.
+    pub(super) fn owner(&self, at: SegmentAt) -> Side {
+        if at.is_of_reply() { self.requester.peer() } else { self.requester }
+    }
+
+    /// Every segment of every chunk with its place.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentAt, &Segment)> {
-        fn of(kind: ChunkKind, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentAt, &Segment)> {
+        fn of(kind: u32, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentAt, &Segment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
                 let segments = content.segments.iter().enumerate();
                 segments.map(move |(index, segment)| (SegmentAt::new(kind, chunk, index), segment))
             })
         }
         let transaction = &self.transaction;
-        of(ChunkKind::Read, &transaction.read_chunks)
-            .chain(of(ChunkKind::Write, &transaction.write_chunks))
-            .chain(of(ChunkKind::Reply, transaction.reply_chunk.as_slice()))
+        of(0, &transaction.read_chunks)
+            .chain(of(1, &transaction.write_chunks))
+            .chain(of(2, transaction.reply_chunk.as_slice()))
+            .chain(of(SegmentAt::REPLY_READ, &transaction.reply_read_chunks))
     }
 }
 

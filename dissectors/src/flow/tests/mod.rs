@@ -28,20 +28,21 @@ struct Outcome {
 
 /// Runs frames that are a microsecond apart, the first at 1 microsecond.
 fn run(frames: &[Vec<u8>]) -> Outcome {
-    run_cut(frames, usize::MAX)
+    run_cut(frames, u64::MAX, 0)
 }
 
-/// The same with a snap length.
-fn run_cut(frames: &[Vec<u8>], snap: usize) -> Outcome {
-    run_within(Limits { check_icrc: true, ..Limits::default() }, frames, snap)
+/// The same with a snap length, after as many whole frames.
+fn run_cut(frames: &[Vec<u8>], whole: u64, snap: usize) -> Outcome {
+    let limits = Limits { check_icrc: true, ..Limits::default() };
+    run_within(limits, frames, |number| if number > whole { snap } else { usize::MAX })
 }
 
-fn run_within(limits: Limits, frames: &[Vec<u8>], snap: usize) -> Outcome {
+fn run_within(limits: Limits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usize) -> Outcome {
     let mut flow = Flow::new(limits);
     let mut meanings = Vec::new();
     let mut transactions = Vec::new();
     for (number, bytes) in (1..).zip(frames) {
-        meanings.push(feed(&mut flow, number, number as i64 * 1000, bytes, snap));
+        meanings.push(feed(&mut flow, number, number as i64 * 1000, bytes, snap(number)));
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
     }
     flow.finish();
@@ -183,6 +184,11 @@ fn segments(chunk: &Chunk, returns: bool) -> String {
     };
     let segments: Vec<_> = chunk.segments.iter().map(segment).collect();
     format!("[{}]", segments.join(" "))
+}
+
+/// The frames but for those with these numbers, of which the first is 1.
+fn without(frames: &[Vec<u8>], lost: &[usize]) -> Frames {
+    (1..).zip(frames).filter(|(number, _)| !lost.contains(number)).map(|(_, frame)| frame.clone()).collect()
 }
 
 /// A READ whose data goes through one Write chunk of one segment, in five frames or more.
