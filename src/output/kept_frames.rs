@@ -1,0 +1,1 @@
+//! kept_frames
