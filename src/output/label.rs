@@ -15,6 +15,8 @@ use super::units::{Exact, quote, unquoted};
 
 /// Fields of one message that are remembered; the arguments of every operation have fewer.
 const FIELDS: usize = 96;
+/// Attributes that are named where more are asked for.
+const ATTRIBUTES: usize = 4;
 /// Bytes of one text that are remembered: a name that is longer is cut on every screen.
 const TEXT: usize = 256;
 /// Names of a path that are remembered.
@@ -529,8 +531,12 @@ impl Writer<'_> {
             return;
         }
         let names = masks.flat_map(|(mask, names)| names.iter().filter(move |(bit, _)| mask & bit != 0));
-        for (_, name) in names {
+        for (_, name) in names.clone().take(ATTRIBUTES) {
             let _ = write!(self.text, " {name}");
+        }
+        let more = names.skip(ATTRIBUTES).count();
+        if more > 0 {
+            let _ = write!(self.text, " +{more}");
         }
     }
 

@@ -203,7 +203,8 @@ impl List {
         if column.is_number() {
             self.line.extend(std::iter::repeat_n(' ', fill));
         }
-        let split = cell.floor_char_boundary(parts.split.min(cell.len()));
+        let end = parts.split.min(cell.len());
+        let split = (0..=end).rev().find(|at| cell.is_char_boundary(*at)).unwrap_or(0);
         let (first, rest) = cell.split_at(split);
         for (style, text) in [(parts.first, first), (parts.rest, rest)] {
             if !text.is_empty() {

@@ -1,6 +1,7 @@
 //! The views of real captures, as people see them.
 
 mod list;
+mod tree;
 
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
 
