@@ -121,6 +121,7 @@ impl InspectArgs {
             fragments: fragments::Bounds { bytes: fragment_bytes, ..limits.fragments },
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
+            keep_data: self.tree,
             ..limits
         }
     }
@@ -136,8 +137,7 @@ impl InspectArgs {
                 Format::Text => SummaryFormat::Text,
                 Format::Json => SummaryFormat::Json,
             }),
-            color: self.color.on_standard_output(),
-            width: style::width_of_standard_output(),
+            screen: style::screen(self.color),
         }
     }
 

@@ -1,9 +1,11 @@
-//! Whether text is coloured, and how wide it may be.
+//! What standard output can show: colours, characters, and how wide lines may be.
 
 use std::env;
 use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
+
+use crate::output::style::{Glyphs, Screen, Styles};
 
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -32,8 +34,21 @@ impl Color {
     }
 }
 
-/// Columns of the terminal that standard output is, or `None` where it is none.
-pub(super) fn width_of_standard_output() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
-    (width.0 > 0).then_some(width.0.into())
+/// What standard output can show.
+pub(super) fn screen(color: Color) -> Screen {
+    let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    // What goes into a file or a pipe is the same in every locale.
+    let glyphs = if width.is_some() && !locale_is_utf8() { Glyphs::ASCII } else { Glyphs::UNICODE };
+    Screen { width: width.filter(|width| *width > 0), styles, glyphs }
+}
+
+/// Whether the locale's characters are UTF-8, by the variables that setlocale(3) looks at.
+fn locale_is_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .find(|value| !value.is_empty())
+        .map(|value| value.to_string_lossy().to_ascii_lowercase());
+    locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"))
 }

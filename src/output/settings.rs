@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use super::style::Screen;
+
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -55,7 +57,7 @@ pub enum SummaryFormat {
 }
 
 /// Everything that a view needs to know of what was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The form of the lines.
     pub format: Format,
@@ -69,8 +71,6 @@ pub struct Settings {
     pub time: TimeFormat,
     /// What follows the lines.
     pub summary: SummaryFormat,
-    /// Whether text is coloured.
-    pub color: bool,
-    /// Columns that a line of text may take; `None` where nothing limits it, as in a pipe.
-    pub width: Option<usize>,
+    /// Where text is shown.
+    pub screen: Screen,
 }
