@@ -1,5 +1,6 @@
 //! What a person or a program sees: views of Transactions and of frames.
 
+pub mod json;
 mod settings;
 
 use std::io::{self, Write};
@@ -7,12 +8,14 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
+use json::JsonLines;
 pub use settings::{Format, Settings, SummaryFormat, TimeFormat, View};
 
 /// Writes what was asked for, as it becomes known.
 pub struct Output<W> {
     settings: Settings,
     to: W,
+    json: JsonLines,
     frames: u64,
     transactions: u64,
     lines: u64,
@@ -21,7 +24,7 @@ pub struct Output<W> {
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
-        Self { settings, to, frames: 0, transactions: 0, lines: 0 }
+        Self { settings, to, json: JsonLines::default(), frames: 0, transactions: 0, lines: 0 }
     }
 
     /// Gives the flow the next frame, and shows it in the view of frames.
@@ -46,7 +49,12 @@ impl<W: Write> Output<W> {
         if self.settings.view == View::Transactions {
             self.lines += 1;
             if !self.settings.quiet {
-                writeln!(self.to, "{} {}", transaction.index, transaction.xid)?;
+                match self.settings.format {
+                    Format::Text => writeln!(self.to, "{} {}", transaction.index, transaction.xid)?,
+                    Format::Json => transaction.read(|reading| {
+                        self.json.transaction(&mut self.to, transaction, reading, &reading.facts())
+                    })?,
+                }
             }
         }
         Ok(())
