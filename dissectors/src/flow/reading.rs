@@ -1,8 +1,9 @@
 //! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::field::{Observer, Unobserved};
+use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::{self, Procedure, v3, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
@@ -226,7 +227,9 @@ impl<'a> Reading<'a> {
             facts.operation = Some(Operation::new((facts.procedure_name, call.proc)));
             facts.call_error = self.arguments(procedure, payload, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
-            facts.call_error = rpc::Message::decode(&mut cursor, &mut Unobserved).err();
+            let mut heard = CallWords::default();
+            facts.call_error = rpc::Message::decode(&mut cursor, &mut heard).err();
+            heard.tell(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
@@ -357,6 +360,43 @@ fn opened<'a, O: Observer<'a>>(
         Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
         Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
         Payload::Creation | Payload::Control => Ok(None),
+    }
+}
+
+/// Listens to the header of a Call that ends too early, so that what was read before its end is there.
+#[derive(Default)]
+struct CallWords {
+    program: Option<Program>,
+    version: Option<u32>,
+    procedure: Option<u32>,
+}
+
+impl CallWords {
+    fn tell(&self, facts: &mut Facts) {
+        facts.program = self.program;
+        facts.version = self.version;
+        facts.procedure = self.procedure;
+        if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
+            facts.procedure_name = nfs::procedure_name(program, version, number);
+            facts.operation = Some(Operation::new((facts.procedure_name, number)));
+        }
+    }
+}
+
+impl<'a> Observer<'a> for CallWords {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        let (Value::Unsigned(number) | Value::Enum(number, _)) = value else { return };
+        let word = number as u32;
+        match field.name {
+            "rpc.program" => self.program = Some(Program(word)),
+            "rpc.programversion" => self.version = Some(word),
+            "rpc.procedure" => self.procedure = Some(word),
+            _ => {}
+        }
     }
 }
 
