@@ -147,7 +147,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Writes the name of the operation, and with `details` what it is about.
+    /// Writes the name of the operation, and behind it what it is about.
     pub(super) fn write(&mut self, reading: &Reading<'_>, facts: &Facts, glyphs: &Glyphs, text: &mut String) {
         let name = match facts.operation {
             Some(Operation::Named(name)) => name,
@@ -178,6 +178,7 @@ impl Labels {
     }
 }
 
+/// Whether there is anything to say about an operation of this name; where not, the messages are not read again.
 fn has_details(name: &str) -> bool {
     !matches!(
         name,
@@ -549,8 +550,7 @@ impl Writer<'_> {
                 ("size", Heard::Number(size)) => write!(self.text, " size {}", Exact(*size)),
                 ("uid" | "gid", Heard::Number(id)) => write!(self.text, " {} {id}", field.label),
                 ("owner" | "owner_group", Heard::Text(range)) => {
-                    let _ = write!(self.text, " {}", if field.label == "owner" { "owner" } else { "group" });
-                    self.text.push(' ');
+                    self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
                     unquoted(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
                     Ok(())
                 }
@@ -558,7 +558,6 @@ impl Writer<'_> {
                     times = true;
                     write!(self.text, " times")
                 }
-                ("who", _) => Ok(()),
                 _ => Ok(()),
             };
         }

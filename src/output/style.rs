@@ -1,7 +1,7 @@
 //! How a view looks: colours, characters, and how wide it may be.
 //!
 //! Colours are the 16 of ANSI, of which every terminal has a version that suits its background, and bold and dim;
-//! plain white, black and yellow are left out, because each of them vanishes on some background.
+//! white, black, yellow and blue are left out, because each of them vanishes on some background.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -53,7 +53,7 @@ impl Styles {
             xid: color(AnsiColor::Cyan),
             operation: Style::new().bold(),
             callback: color(AnsiColor::Magenta).bold(),
-            chunk: color(AnsiColor::Blue),
+            chunk: Style::new(),
             ok: Style::new().dimmed(),
             error: color(AnsiColor::Red).bold(),
             mark: color(AnsiColor::Magenta),

@@ -1,5 +1,6 @@
 //! The views of real captures, as people see them.
 
+mod frames;
 mod list;
 mod tree;
 

@@ -78,18 +78,22 @@ fn a_procedure_of_nfsv3_that_fails() {
     insta::assert_snapshot!(tree_of(transaction, Screen::pipe(), &NoFrames));
 }
 
-#[test]
-fn a_setup_of_a_connection_tells_the_inline_thresholds() {
-    let mut source = capture("rxe-v42.pcap");
+/// The trees of some frames and of the messages that they complete.
+fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
+    let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
     let (mut view, mut out) = (TreeView::new(Screen::pipe()), Vec::new());
     while let Some(frame) = source.next().unwrap() {
-        if frame.number == FrameNumber(3) {
-            view.frame(&mut out, &frame).unwrap();
+        let meaning = flow.frame(&frame);
+        if numbers.contains(&frame.number.0) {
+            view.frame(&mut out, &frame, meaning, &flow).unwrap();
         }
     }
-    let text = String::from_utf8(out).unwrap();
-    assert!(text.contains("CM ConnectRequest"), "{text}");
-    assert!(text.contains("RPC-over-RDMA private data"), "{text}");
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn frames_with_the_messages_that_they_complete() {
+    insta::assert_snapshot!(frame_trees("rxe-v3.pcap", 25..=28));
 }
 
 #[test]
@@ -108,4 +112,20 @@ fn what_is_whole_is_shown_to_its_last_byte() {
 fn ascii_screens_get_ascii() {
     let screen = Screen { glyphs: Glyphs::ASCII, ..Screen::pipe() };
     assert!(tree_of(&from_frame("rxe-v42.pcap", 590), screen, &NoFrames).is_ascii());
+}
+
+#[test]
+fn a_message_may_end_anywhere() {
+    for (name, number) in [("rxe-v42.pcap", 590), ("rxe-v42.pcap", 120), ("rxe-v42-krb5.pcap.gz", 47)] {
+        let whole = from_frame(name, number);
+        for end in 0..whole.call.as_ref().unwrap().bytes.len() {
+            let mut cut = whole.clone();
+            cut.call.as_mut().unwrap().bytes.truncate(end);
+            let text = tree_of(&cut, Screen::pipe(), &NoFrames);
+            // Nothing reads the checksum that ends a protected message.
+            let is_read = name.contains("krb5") && end >= 376;
+            assert!(is_read || text.contains("not decoded further: byte "), "{end}: {text}");
+            assert!(text.contains("missing: call:"), "{end}: {text}");
+        }
+    }
 }

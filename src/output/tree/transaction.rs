@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Meaning};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -64,29 +65,25 @@ impl TreeView {
         writeln!(out)
     }
 
-    /// Writes the headers of a frame.
+    /// Writes the headers of a frame, and the message that it completed or repeated.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>) -> io::Result<()> {
-        self.frame_at(out, frame, 0)
-    }
-
-    /// Writes one message of a Transaction that is not over yet, or of one that is: from its RPC-over-RDMA header on.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn message_of(
+    pub fn frame(
         &mut self,
         out: &mut impl Write,
-        transaction: &Transaction,
-        reading: &Reading<'_>,
-        which: Which,
+        frame: &Frame<'_>,
+        meaning: Meaning,
+        flow: &Flow,
     ) -> io::Result<()> {
-        match transaction.message(which) {
-            Some(message) => self.fields(out, transaction, reading, which, message, 0),
-            None => Ok(()),
+        self.frame_at(out, frame, 0)?;
+        if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = meaning
+            && let Some(transaction) = flow.transaction(key)
+            && let Some(message) = transaction.message(which)
+        {
+            transaction.read(|reading| self.fields(out, transaction, reading, which, message, 1))?;
         }
+        writeln!(out)
     }
 
     fn about(
