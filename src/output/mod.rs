@@ -20,7 +20,7 @@ mod tests;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::{Flow, Meaning, Transaction};
+use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::analysis::statistics::Statistics;
@@ -113,13 +113,7 @@ impl<W: Write> Output<W> {
             Lines::FrameTrees(list, tree) => {
                 let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
                 list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
-                tree.frame(&mut self.to, frame)?;
-                if let Meaning::Message { key, which } = meaning
-                    && let Some(transaction) = flow.transaction(key)
-                {
-                    transaction
-                        .read(|reading| tree.message_of(&mut self.to, transaction, reading, which))?;
-                }
+                tree.frame(&mut self.to, frame, meaning, flow)?;
                 self.to.write_all(b"\n")
             }
         }
