@@ -4,6 +4,7 @@
 //! module knows which transport it was.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 
@@ -54,6 +55,8 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
     /// Its length by the headers, at least `bytes.len()`; where its last packets are missing, what is known of it.
     pub length: usize,
+    /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
+    pub gaps: &'a [Range<u64>],
     /// The frames that carried it, copies included.
     pub frames: &'a [FrameNumber],
     /// When its first packet was seen.

@@ -53,6 +53,10 @@ counted! {
         Connection = "connections",
         /// A Transaction that waited for its Reply, the oldest.
         OpenTransaction = "transactions",
+        /// The packets of unfinished messages in one direction of a connection.
+        MessageParts = "message_parts",
+        /// The number of one more frame that repeats a message.
+        Copy = "copies",
         /// The bytes of a chunk that a view would have looked into.
         KeptChunk = "kept_chunks",
         /// A set-up of a connection that was never answered.
@@ -76,6 +80,11 @@ impl Account {
     pub(super) fn undecoded(&mut self, reason: Undecoded) -> Meaning {
         self.undecoded[reason as usize] += 1;
         Meaning::Undecoded(reason)
+    }
+
+    /// Counts frames that turn out to mean nothing.
+    pub(super) fn undecoded_later(&mut self, reason: Undecoded, frames: u64) {
+        self.undecoded[reason as usize] += frames;
     }
 
     /// Counts what was given up.

@@ -171,6 +171,11 @@ impl Connections {
         self.slots.get_mut(at)
     }
 
+    /// Every connection.
+    pub(super) fn all(&self) -> Vec<usize> {
+        self.slots.iter().map(|(at, _)| at).collect()
+    }
+
     pub(super) fn is_over_bound(&self) -> bool {
         self.slots.len() > self.bound
     }

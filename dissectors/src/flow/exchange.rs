@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
+use crate::frame::FrameNumber;
 use crate::infiniband::Reth;
 use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
@@ -12,7 +13,7 @@ use crate::rpcrdma::{self, Evidence, Header, Proc};
 use crate::xdr::{Cursor, Error};
 
 use super::account::{GivenUp, Undecoded};
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Segment};
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::transaction::{Direction, MessageRecord, Transaction, Which};
@@ -203,7 +204,11 @@ impl Exchange {
                 && call.inline() == cursor.rest()
             {
                 call.copies += 1;
-                call.frames.extend_from_slice(message.frames);
+                list(&mut call.frames, message.frames, desk.account);
+                let is_moved = offers_otherwise(&entry.transaction, &envelope);
+                if is_moved && entry.is_open() {
+                    self.offer_anew(desk, key, envelope, cursor);
+                }
                 return key;
             }
             // The XID is used for another Call: nothing more comes to the one before.
@@ -218,42 +223,11 @@ impl Exchange {
             desk.ledger.close(oldest, desk.sight);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
-        let mut arguments = cursor;
-        let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
-        let arguments = rpc.is_some().then_some(arguments);
-        let call = rpc.as_ref().and_then(rpc::Message::call);
-        if let Some(call) = call
-            && matches!(call.prog, Program::NFS | Program::MOUNT | Program::NFSACL)
-        {
-            self.calls_nfs.get_or_insert(sender);
-        }
         let mut transaction = blank(xid);
         transaction.call = Some(record(message, &envelope));
-        transaction.read_chunks = envelope.read_chunks;
-        transaction.write_chunks = envelope.write_chunks;
-        transaction.reply_chunk = envelope.reply_chunk;
-        for chunk in &mut transaction.read_chunks {
-            if chunk.position == Some(0) {
-                chunk.keep(true);
-            }
-        }
-        if let Some(chunk) = &mut transaction.reply_chunk {
-            chunk.keep(true);
-        }
-        let has_data = !transaction.write_chunks.is_empty() || !transaction.read_chunks.is_empty();
-        if has_data {
-            let text = arguments.zip(call).and_then(|(cursor, call)| {
-                let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
-                Some(nfs::text_items(procedure, cursor))
-            });
-            let text = text.unwrap_or_default();
-            let keep_if = |keep: bool, chunks: &mut [Chunk]| {
-                if keep || desk.limits.keep_data {
-                    chunks.iter_mut().for_each(|chunk| chunk.keep(false));
-                }
-            };
-            keep_if(text.call, &mut transaction.read_chunks);
-            keep_if(text.reply, &mut transaction.write_chunks);
+        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
+            self.calls_nfs.get_or_insert(sender);
         }
         let entry = Entry {
             transaction,
@@ -272,6 +246,14 @@ impl Exchange {
         self.calls.insert((sender, xid), key);
         self.advertise(desk.ledger, key, |at| !at.is_of_reply());
         key
+    }
+
+    /// A Call that is sent again offers other memory than before, of which nothing was used.
+    fn offer_anew(&mut self, desk: &mut Desk<'_>, key: Key, envelope: Envelope, rpc: Cursor<'_>) {
+        let Some(entry) = desk.ledger.get_mut(key) else { return };
+        self.forget_memory(key, entry);
+        offer(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
+        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
     }
 
     /// A Call and a Reply that were seen apart, as Transactions of two connections that are one, come together.
@@ -325,9 +307,10 @@ impl Exchange {
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
             before.copies += 1;
-            before.frames.extend_from_slice(message.frames);
+            list(&mut before.frames, message.frames, desk.account);
             if before.bytes.len() < before.length && reply.bytes.len() > before.bytes.len() {
                 (before.bytes, before.length, before.rpc_at) = (reply.bytes, reply.length, reply.rpc_at);
+                before.gaps = reply.gaps;
                 before.end_time = reply.end_time;
                 desk.ledger.close(key, desk.sight);
             }
@@ -354,6 +337,10 @@ impl Exchange {
         if self.calls.get(&call) == Some(&key) {
             self.calls.remove(&call);
         }
+        self.forget_memory(key, entry);
+    }
+
+    fn forget_memory(&mut self, key: Key, entry: &Entry) {
         for (at, segment) in entry.segments() {
             let place = (entry.owner(at), segment.handle);
             let Some(uses) = self.handles.get_mut(&place) else { continue };
@@ -381,6 +368,46 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<Which>, Error> {
     })
 }
 
+/// Whether a copy of a Call offers other memory, and none of what the Call offered before was used.
+fn offers_otherwise(transaction: &Transaction, copy: &Envelope) -> bool {
+    let before =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
+    let place = |segment: &Segment| (segment.handle, segment.offset, segment.length);
+    let is_unused = before.clone().all(|chunk| chunk.times.is_none());
+    let segments = before.flat_map(|chunk| &chunk.segments).map(place);
+    is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
+}
+
+/// Gives a Transaction the chunks of its Call, keeps what will be read of their content, and tells the program.
+fn offer(
+    transaction: &mut Transaction,
+    envelope: Envelope,
+    rpc: Cursor<'_>,
+    keep_data: bool,
+) -> Option<Program> {
+    let mut arguments = rpc;
+    let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok();
+    let call = rpc.as_ref().and_then(rpc::Message::call);
+    let text = call
+        .and_then(|call| Procedure::of(call.prog, call.vers, call.proc))
+        .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
+        .map(|procedure| nfs::text_items(procedure, arguments))
+        .unwrap_or_default();
+    transaction.read_chunks = envelope.read_chunks;
+    transaction.write_chunks = envelope.write_chunks;
+    transaction.reply_chunk = envelope.reply_chunk;
+    let whole_calls = transaction.read_chunks.iter_mut().filter(|chunk| chunk.position == Some(0));
+    whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.keep(true));
+    if text.call || keep_data {
+        transaction.read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    if text.reply || keep_data {
+        transaction.write_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    call.map(|call| call.prog)
+}
+
 fn blank(xid: Xid) -> Transaction {
     Transaction {
         index: 0,
@@ -406,6 +433,18 @@ fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
     cursor
 }
 
+/// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
+const MESSAGE_FRAMES: usize = 4096;
+
+/// Lists the frames of a copy.
+fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) {
+    if frames.len() < MESSAGE_FRAMES {
+        frames.extend_from_slice(copy);
+    } else {
+        account.gave_up(GivenUp::Copy);
+    }
+}
+
 fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
     MessageRecord {
         frames: message.frames.to_vec(),
@@ -415,6 +454,7 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         rpcrdma: Some(envelope.words),
         bytes: message.bytes.to_vec(),
         length: message.length,
+        gaps: message.gaps.to_vec(),
         rpc_at: envelope.rpc_at,
     }
 }
@@ -479,7 +519,7 @@ fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         _ => (Which::Reply, &mut entry.transaction.reply),
     };
     if let Some(message) = message {
-        message.frames.extend_from_slice(desk.sight.frames);
+        list(&mut message.frames, desk.sight.frames, desk.account);
         message.copies += u32::from(ends);
     }
     Meaning::MessageAgain { key, which }
@@ -488,6 +528,14 @@ fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
 /// Whether a message begins with this XID and could be a Call.
 pub(super) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
     bytes.starts_with(&xid.0.to_be_bytes())
+}
+
+/// Whether the beginning of a message advertises memory under this handle.
+pub(super) fn advertises(bytes: &[u8], handle: Handle) -> bool {
+    Envelope::open(bytes, bytes.len() + 1).is_some_and(|envelope| {
+        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
+        chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
+    })
 }
 
 /// The XID of a message that could be a Reply.

@@ -304,6 +304,19 @@ impl Ledger {
         self.closed.front().map(|(key, _)| *key)
     }
 
+    /// Every entry, in the order of the first frames of their Calls.
+    pub(super) fn in_order_of_calls(&self) -> Vec<Key> {
+        let mut keys: Vec<_> = (0..)
+            .zip(&self.slots)
+            .filter_map(|(slot, place)| {
+                let key = Key(u64::from(place.generation) << 32 | slot);
+                Some((place.entry.as_ref()?.first_frame(), key))
+            })
+            .collect();
+        keys.sort_unstable_by_key(|(frame, _)| *frame);
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
     /// Whether an entry on this connection waits among the closed ones.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
         self.closed.iter().any(|(key, _)| self.get(*key).is_some_and(|entry| entry.connection == connection))

@@ -64,6 +64,8 @@ pub struct Limits {
     pub lingering_transactions: usize,
     /// Set-ups of connections that wait for their answer.
     pub set_ups: usize,
+    /// Bytes of messages that are not whole yet.
+    pub part_bytes: usize,
     /// IP datagrams in fragments.
     pub fragments: fragments::Bounds,
     /// Bytes of chunks that are kept at a time.
@@ -81,6 +83,7 @@ impl Default for Limits {
             open_transactions: 16_384,
             lingering_transactions: 4_096,
             set_ups: 4_096,
+            part_bytes: 64 << 20,
             fragments: fragments::Bounds::default(),
             kept_bytes: 64 << 20,
             keep_data: false,
@@ -170,6 +173,8 @@ pub struct Flow {
     retries: Retries,
     account: Account,
     icrc: IcrcCounts,
+    /// Bytes of messages that are not whole yet.
+    held: usize,
     ready: VecDeque<Transaction>,
     transactions: u64,
     numbered: u64,
@@ -186,6 +191,7 @@ impl Flow {
             retries: Retries::new(limits.open_transactions),
             account: Account::default(),
             icrc: IcrcCounts::default(),
+            held: 0,
             ready: VecDeque::new(),
             transactions: 0,
             numbered: 0,
@@ -233,7 +239,12 @@ impl Flow {
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
-        while let Some(key) = self.ledger.oldest_open() {
+        // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
+        let sight = Sight { frames: &[], time: Timestamp::default() };
+        for at in self.connections.all() {
+            self.give_up_parts(at, sight);
+        }
+        for key in self.ledger.in_order_of_calls() {
             self.release(key);
         }
     }
@@ -343,9 +354,16 @@ impl Flow {
             limits: &self.limits,
             sight,
         };
+        let mut early = Vec::new();
+        let held = own.held_bytes() + peer.held_bytes();
         let operation = if is_response {
             peer.response(packet, path_mtu)
         } else {
+            while own.has_parts()
+                && let Some(message) = own.take_over()
+            {
+                early.push(exchange.operation(&mut desk, sender, message));
+            }
             let operation = own.request(packet, sight, path_mtu);
             // What answers a Call that is still in parts shows that its other parts will not come.
             if peer.has_parts()
@@ -357,12 +375,13 @@ impl Flow {
                         .and_then(|xid| peer.take_unfinished(|bytes| exchange::begins_with(bytes, xid))),
                     Operation::Write { handle, .. } | Operation::ReadRequest { handle, .. } => {
                         let unknown = !exchange.knows_handle(sender.peer(), *handle);
-                        unknown.then(|| peer.take_unfinished(|_| true)).flatten()
+                        let wanted = |bytes: &[u8]| exchange::advertises(bytes, *handle);
+                        unknown.then(|| peer.take_unfinished(wanted)).flatten()
                     }
                     _ => None,
                 };
                 if let Some(call) = unfinished {
-                    exchange.operation(&mut desk, sender.peer(), call);
+                    early.push(exchange.operation(&mut desk, sender.peer(), call));
                 }
             }
             operation
@@ -375,13 +394,53 @@ impl Flow {
             Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
             Err(Unplaced::Malformed) => desk.account.undecoded(Undecoded::Malformed),
         };
-        if let Meaning::Message { key, which } = meaning {
-            self.first_message(at);
-            if which == Which::Call {
-                self.note_retry(key, sight);
+        if held > 0 || own.has_parts() {
+            self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
+            if self.held > self.limits.part_bytes {
+                self.held -= own.held_bytes();
+                own.drop_parts();
+                self.account.gave_up(GivenUp::MessageParts);
             }
+            self.account.undecoded_later(Undecoded::MessagePart, own.take_dropped() + peer.take_dropped());
         }
+        for meaning in early {
+            self.follow_message(at, meaning, sight);
+        }
+        self.follow_message(at, meaning, sight);
         meaning
+    }
+
+    /// What a message means beyond its own connection.
+    fn follow_message(&mut self, at: usize, meaning: Meaning, sight: Sight<'_>) {
+        let Meaning::Message { key, which } = meaning else { return };
+        self.first_message(at);
+        if which == Which::Call {
+            self.note_retry(key, sight);
+        }
+    }
+
+    /// No packet will come any more: messages that were not seen whole are given out as what they are.
+    fn give_up_parts(&mut self, at: usize, sight: Sight<'_>) {
+        let Some(Connection { a, b, exchange, .. }) = self.connections.get_mut(at) else { return };
+        let mut desk = Desk {
+            connection: at,
+            ledger: &mut self.ledger,
+            account: &mut self.account,
+            limits: &self.limits,
+            sight,
+        };
+        let mut meanings = Vec::new();
+        for (side, requests) in [(Side::A, &mut a.requests), (Side::B, &mut b.requests)] {
+            self.held = self.held.saturating_sub(requests.held_bytes());
+            requests.end();
+            while let Some(message) = requests.take_over() {
+                meanings.push(exchange.operation(&mut desk, side, message));
+            }
+            desk.account.undecoded_later(Undecoded::MessagePart, requests.take_dropped());
+        }
+        for meaning in meanings {
+            self.follow_message(at, meaning, sight);
+        }
     }
 
     /// A connection gets its number with its first message.
@@ -457,6 +516,7 @@ impl Flow {
 
     /// A connection is gone: what is open on it will not be answered.
     fn close_connection(&mut self, at: usize, sight: Sight<'_>) {
+        self.give_up_parts(at, sight);
         let Some(connection) = self.connections.get(at) else { return };
         let mut open: Vec<Key> = connection.exchange.keys().collect();
         open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(Entry::first_frame));

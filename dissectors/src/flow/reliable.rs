@@ -6,9 +6,10 @@
 //! states of their own.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::{self, Packet, Place, Psn};
+use crate::infiniband::{self, Aeth, Packet, Place, Psn, Syndrome};
 use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
@@ -34,6 +35,8 @@ const SPANS: usize = 256;
 const SENT: usize = 512;
 /// Packets of unfinished messages that are held.
 const PARTS: usize = 256;
+/// Frames of one packet of an unfinished message that are listed.
+const PART_FRAMES: usize = 64;
 
 /// A sequence number counted on beyond 24 bits, so that it never wraps.
 type Sequence = u64;
@@ -70,8 +73,9 @@ struct Part {
 
 /// Which packets of a message are there to be delivered.
 struct Run {
-    parts: std::ops::Range<usize>,
-    is_whole: bool,
+    parts: Range<usize>,
+    /// Whether the last of them ends the message.
+    ends: bool,
 }
 
 /// What one side of a connection requests of the other: the packets that count in its own sequence.
@@ -84,8 +88,15 @@ pub(super) struct Requests {
     sent: VecDeque<Sent>,
     /// Sorted by `sequence`.
     parts: Vec<Part>,
+    /// Bytes of the parts.
+    held: usize,
+    /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come.
+    over: Sequence,
+    /// Frames with parts that were dropped because nothing tells what they belong to.
+    dropped: u64,
     message: Vec<u8>,
     message_frames: Vec<FrameNumber>,
+    gaps: Vec<Range<u64>>,
 }
 
 /// The path MTU of a connection in bytes, learnt from its packets: every First and Middle packet is as long.
@@ -228,6 +239,11 @@ impl Requests {
         path_mtu: &mut PathMtu,
     ) -> Result<Operation<'a>, Unplaced> {
         if packet.form.operation != infiniband::Operation::ReadResponse {
+            if self.has_parts()
+                && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
+            {
+                self.acknowledged(self.extend(packet.bth.psn));
+            }
             return Err(Unplaced::Control);
         }
         let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
@@ -264,6 +280,7 @@ impl Requests {
             let message = Message {
                 bytes: data.bytes,
                 length: data.length as usize,
+                gaps: &[],
                 frames: sight.frames,
                 time: sight.time,
                 end_time: sight.time,
@@ -272,7 +289,7 @@ impl Requests {
         }
         self.hold(sequence, place, data, sight);
         match self.run_around(sequence) {
-            Some(run) if run.is_whole => Ok(self.deliver(run)),
+            Some(run) if run.ends => Ok(self.deliver(run)),
             _ if self.parts.len() > PARTS => self.take_unfinished(|_| true).ok_or(Unplaced::Part),
             _ => Err(Unplaced::Part),
         }
@@ -291,12 +308,18 @@ impl Requests {
         match self.parts.get_mut(at) {
             // The first copy counts; the second adds only what a snap length may have cut from the first.
             Some(other) if other.sequence == sequence => {
-                other.frames.extend(part.frames);
+                if other.frames.len() < PART_FRAMES {
+                    other.frames.extend(part.frames);
+                }
                 if other.bytes.len() < part.bytes.len() {
+                    self.held += part.bytes.len() - other.bytes.len();
                     other.bytes = part.bytes;
                 }
             }
-            _ => self.parts.insert(at, part),
+            _ => {
+                self.held += part.bytes.len();
+                self.parts.insert(at, part);
+            }
         }
     }
 
@@ -318,37 +341,70 @@ impl Requests {
         {
             end += 1;
         }
-        let is_whole = self.parts.get(end - 1).is_some_and(|part| part.place == Place::Last);
-        Some(Run { parts: start..end, is_whole })
+        Some(self.run(start..end))
+    }
+
+    fn run(&self, parts: Range<usize>) -> Run {
+        let ends =
+            self.parts.get(..parts.end).and_then(<[_]>::last).is_some_and(|part| part.place == Place::Last);
+        Run { parts, ends }
+    }
+
+    /// What is there of the message whose First is at `start`. One packet that is not there between two that are can only
+    /// be a Middle; more could be the end of this message and the beginning of another.
+    fn partial_run(&self, start: usize) -> Run {
+        let mut end = start + 1;
+        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+            && before.place != Place::Last
+            && part.place != Place::First
+            && part.sequence - before.sequence <= 2
+        {
+            end += 1;
+        }
+        self.run(start..end)
     }
 
     /// Lays the packets of a run end to end and gives them as a message.
     fn deliver(&mut self, run: Run) -> Operation<'_> {
-        let is_whole = run.is_whole;
         self.message.clear();
         self.message_frames.clear();
-        let (mut length, mut is_cut) = (0, false);
-        let (mut first, mut last) = (0, 0);
+        self.gaps.clear();
+        // Every packet but the last is as long as the first.
+        let packet = self.parts.get(run.parts.start).map_or(0, |part| u64::from(part.length));
+        let mut length = 0;
+        let mut sequences: Option<(Sequence, Sequence)> = None;
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
         for part in self.parts.drain(run.parts) {
-            if length == 0 {
-                first = part.sequence;
-            }
-            last = part.sequence;
-            length += part.length as usize;
+            self.held -= part.bytes.len();
+            let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
+            let lost = (part.sequence - last - 1) * packet;
+            gap(&mut self.gaps, length..length + lost);
+            length += lost;
+            sequences = Some((first, part.sequence));
             (time, end_time) = (time.min(part.time), end_time.max(part.time));
             self.message_frames.extend(part.frames);
-            if !is_cut {
+            if self.gaps.is_empty() {
                 self.message.extend_from_slice(&part.bytes);
             }
-            is_cut |= part.bytes.len() < part.length as usize;
+            let end = length + u64::from(part.length);
+            gap(&mut self.gaps, length + part.bytes.len() as u64..end);
+            length = end;
         }
-        if !is_whole {
+        if !run.ends {
             // At least one more packet belongs to the message; its bytes are missing, however many they were.
+            gap(&mut self.gaps, length..length + 1);
             length += 1;
         }
         self.message_frames.sort_unstable();
-        let message = Message { bytes: &self.message, length, frames: &self.message_frames, time, end_time };
+        let message = Message {
+            bytes: &self.message,
+            length: length as usize,
+            gaps: &self.gaps,
+            frames: &self.message_frames,
+            time,
+            end_time,
+        };
+        let (first, last) = sequences.unwrap_or_default();
         Operation::Send { message, owner: remember(&mut self.sent, first, last) }
     }
 
@@ -357,19 +413,87 @@ impl Requests {
         !self.parts.is_empty()
     }
 
+    /// How many bytes of unfinished messages are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held
+    }
+
     /// Gives up waiting for the rest of a message whose beginning `wanted` recognises.
     pub(super) fn take_unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<Operation<'_>> {
-        let begins = |part: &&Part| part.place == Place::First && wanted(&part.bytes);
-        let first = self.parts.iter().find(begins).map(|part| part.sequence);
-        let Some(first) = first else {
+        let begins = |part: &Part| part.place == Place::First && wanted(&part.bytes);
+        let Some(first) = self.parts.iter().position(begins) else {
             // Nothing tells what held packets without a First belong to; the oldest make room.
             if self.parts.len() > PARTS {
-                self.parts.remove(0);
+                self.drop_first_part();
             }
             return None;
         };
-        let run = self.run_around(first)?;
+        let run = self.partial_run(first);
         Some(self.deliver(run))
+    }
+
+    fn drop_first_part(&mut self) {
+        let part = self.parts.remove(0);
+        self.held -= part.bytes.len();
+        self.dropped += part.frames.len() as u64;
+    }
+
+    /// The peer acknowledges a packet and, with it, every message that was complete before it.
+    fn acknowledged(&mut self, sequence: Sequence) {
+        if self.newest.is_none_or(|newest| sequence > newest) {
+            return;
+        }
+        let sent = self.sent.partition_point(|sent| sent.first <= sequence);
+        let sent = sent.checked_sub(1).and_then(|at| self.sent.get(at)).map(|sent| sent.first);
+        let span = self.spans.partition_point(|span| span.first <= sequence);
+        let span = span.checked_sub(1).and_then(|at| self.spans.get(at)).map(|span| span.first);
+        let parts =
+            self.parts.iter().filter(|part| part.sequence <= sequence).filter_map(|part| match part.place {
+                Place::First => Some(part.sequence),
+                Place::Last => Some(part.sequence + 1),
+                _ => None,
+            });
+        self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
+    }
+
+    /// Nothing more will come: all messages are over.
+    pub(super) fn end(&mut self) {
+        self.over = Sequence::MAX;
+    }
+
+    /// A message that is over and was not seen whole.
+    pub(super) fn take_over(&mut self) -> Option<Operation<'_>> {
+        while let Some(part) = self.parts.first()
+            && part.sequence < self.over
+        {
+            if part.place == Place::First {
+                let run = self.partial_run(0);
+                return Some(self.deliver(run));
+            }
+            self.drop_first_part();
+        }
+        None
+    }
+
+    /// Drops all packets of unfinished messages.
+    pub(super) fn drop_parts(&mut self) {
+        while self.has_parts() {
+            self.drop_first_part();
+        }
+    }
+
+    /// How many frames had parts that were dropped since this was asked last.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+/// Notes that bytes are missing.
+fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
+    match gaps.last_mut() {
+        _ if bytes.is_empty() => {}
+        Some(last) if last.end == bytes.start => last.end = bytes.end,
+        _ => gaps.push(bytes),
     }
 }
 

@@ -99,8 +99,10 @@ pub struct MessageRecord {
     pub rpcrdma: Option<HeaderWords>,
     /// What was captured of the message, from its RPC-over-RDMA header on.
     pub bytes: Vec<u8>,
-    /// Its length on the wire.
+    /// Its length on the wire; where its last packets are missing, what is known of it.
     pub length: usize,
+    /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
+    pub gaps: Vec<Range<u64>>,
     /// Where in `bytes` the RPC message begins.
     pub rpc_at: usize,
 }
@@ -267,10 +269,11 @@ impl Transaction {
             missing.push(Missing::Message(Which::Call));
         }
         let mut inline = |which, message: &MessageRecord| {
-            let (captured, length) = (message.inline().len() as u64, message.inline_length() as u64);
-            if captured < length {
-                missing.push(Missing::Bytes(which, captured..length));
-            }
+            let rest = message.bytes.len() as u64..message.length as u64;
+            let rest = (message.gaps.is_empty() && !rest.is_empty()).then_some(rest);
+            let rpc = |at: u64| at.saturating_sub(message.rpc_at as u64);
+            let gaps = message.gaps.iter().cloned().chain(rest);
+            missing.extend(gaps.map(|gap| Missing::Bytes(which, rpc(gap.start)..rpc(gap.end))));
         };
         if let Some(call) = &self.call {
             inline(Which::Call, call);

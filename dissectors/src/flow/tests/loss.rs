@@ -1,1 +1,349 @@
+//! The reliable service of InfiniBand as captures have it: retransmission, reordering, duplicates, loss, and sequence
+//! numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
+
 use super::*;
+
+const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
+const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
+
+/// Sequence numbers that wrap after `before` more packets of each side.
+fn wrapping(before: u32) -> Link {
+    Link::new(17).psns((1 << 24) - before, (1 << 24) - before)
+}
+
+#[test]
+fn the_sequence_number_may_wrap_anywhere_within_an_rdma_write_and_around_it() {
+    for before in 0..8 {
+        let mut link = wrapping(before);
+        let frames = [null(&mut link, 6), read(&mut link, 7, SINK)].concat();
+        expect_all(
+            &frames,
+            &[
+                "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
+                "#2 c1 > 7 READ NFS3_OK call 3 reply 9 w[4096/4096/4096@5-8]",
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_sequence_number_may_wrap_anywhere_within_an_rdma_read_and_around_it() {
+    for before in 0..8 {
+        let mut link = wrapping(before);
+        let frames = [null(&mut link, 6), write(&mut link, 7, SOURCE)].concat();
+        expect_all(
+            &frames,
+            &[
+                "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
+                "#2 c1 > 7 WRITE NFS3_OK call 3 reply 9 r68[4096/4096@5-8]",
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_sequence_number_may_wrap_anywhere_within_a_send_and_around_it() {
+    for before in 0..8 {
+        let mut link = wrapping(before);
+        let frames = [
+            null(&mut link, 6),
+            link.send(Client, &write_call_inline(7, &data(3000))),
+            link.send(Server, &read_reply_inline(7, &data(3100))),
+            null(&mut link, 8),
+        ]
+        .concat();
+        expect_all(
+            &frames,
+            &[
+                "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
+                "#2 c1 > 7 WRITE NFS3_OK call 3,4,5,6 reply 7,8,9,10",
+                "#3 c1 > 8 NULL SUCCESS call 11 reply 12",
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_sequence_number_may_wrap_before_anything_was_answered() {
+    for begin in [0, 1, (1 << 24) - 1] {
+        let mut link = Link::new(17).psns(begin, begin);
+        let reply = getattr(&mut link, 7)[1].clone();
+        expect_all(&[reply], &["#1 c1 > 7 - SUCCESS reply 1 missing call"]);
+        // A packet from before the first that was seen.
+        let mut link = Link::new(17).psns(begin, begin);
+        let (first, second) = (getattr(&mut link, 7), getattr(&mut link, 8));
+        let lines = expect_all(
+            &[second, first].concat(),
+            &[
+                "#1 c1 > 8 GETATTR NFS3ERR_STALE call 1 reply 2",
+                "#2 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4",
+            ],
+        );
+        drop(lines);
+    }
+}
+
+#[test]
+fn one_lost_packet_of_an_rdma_write_is_named_by_its_bytes() {
+    let mut link = Link::new(17);
+    let frames = read(&mut link, 7, SINK);
+    // Call, acknowledgement, First, two Middles, Last, Reply, acknowledgement.
+    for (lost, moved, seen, missing) in [
+        // What follows a lost First has no address: of all four nothing is known.
+        (3, "0/4096/4096", "", "0-4095"),
+        (4, "3072/4096/4096", "@3-5", "1024-2047"),
+        (5, "3072/4096/4096", "@3-5", "2048-3071"),
+        (6, "3072/4096/4096", "@3-5", "3072-4095"),
+    ] {
+        expect(
+            &without(&frames, &[lost]),
+            &[&format!("#1 c1 > 7 READ NFS3_OK call 1 reply 6 w[{moved}{seen}] missing write:0:{missing}")],
+        );
+    }
+    let frames = read(&mut link, 8, SINK.of(1000));
+    expect_all(
+        &without(&frames, &[3]),
+        &["#1 c1 > 8 READ NFS3_OK call 1 reply 3 w[0/1000/1000] missing write:0:0-999"],
+    );
+}
+
+#[test]
+fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
+    let mut link = Link::new(17);
+    let frames = write(&mut link, 7, SOURCE);
+    // Call, request, First, two Middles, Last, Reply.
+    for (lost, missing) in [(3, "0-1023"), (4, "1024-2047"), (5, "2048-3071"), (6, "3072-4095")] {
+        let seen = if lost == 3 { "4-6" } else { "3-5" };
+        let seen = if lost == 3 { "3-5" } else { seen };
+        expect_all(
+            &without(&frames, &[lost]),
+            &[&format!(
+                "#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[3072/4096@{seen}] missing read:0:{missing}"
+            )],
+        );
+    }
+    // Without the request nothing tells whose bytes the responses are.
+    let outcome = expect(
+        &without(&frames, &[2]),
+        &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"],
+    );
+    assert_eq!(outcome.undecoded(), [(Undecoded::ReadWithoutRequest, 4)]);
+}
+
+#[test]
+fn a_send_that_was_sent_again_is_one_message_of_two_copies() {
+    let mut link = Link::new(17);
+    let frames = getattr(&mut link, 7);
+    let [call, reply] = &frames[..] else { panic!() };
+    let outcome = expect_all(
+        &[call, call, reply, reply, reply].map(Clone::clone),
+        &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3,4,5 x3"],
+    );
+    let t = &outcome.transactions[0];
+    assert_eq!(t.latency(), Some(2000), "from the first Call to the first Reply");
+    let Meaning::Message { key, .. } = outcome.meanings[0] else { panic!() };
+    assert_eq!(outcome.meanings[1], Meaning::MessageAgain { key, which: Which::Call });
+    assert_eq!(outcome.meanings[4], Meaning::MessageAgain { key, which: Which::Reply });
+}
+
+#[test]
+fn a_send_of_several_packets_that_was_sent_again_is_one_message() {
+    let mut link = Link::new(17);
+    let call = link.send(Client, &write_call_inline(7, &data(2500)));
+    let reply = link.send(Server, &write_reply(7, 2500));
+    // The sender goes back to the second packet.
+    expect_all(
+        &[call.clone(), call[1..].to_vec(), reply].concat(),
+        &["#1 c1 > 7 WRITE NFS3_OK call 1,2,3,4,5 x2 reply 6"],
+    );
+}
+
+#[test]
+fn ranges_that_were_written_or_read_again_count_once() {
+    let mut link = Link::new(17);
+    let frames = read(&mut link, 7, SINK);
+    let again = [&frames[..6], &frames[3..6], &frames[2..]].concat();
+    expect_all(&again, &["#1 c1 > 7 READ NFS3_OK call 1 reply 14 w[4096/4096/4096@3-13]"]);
+    let frames = write(&mut link, 8, SOURCE);
+    let again = [&frames[..6], &frames[1..]].concat();
+    expect_all(&again, &["#1 c1 > 8 WRITE NFS3_OK call 1 reply 12 r68[4096/4096@3-11]"]);
+}
+
+#[test]
+fn packets_may_be_captured_in_any_order_behind_the_first_of_their_operation() {
+    let mut link = Link::new(17);
+    let mut frames = read(&mut link, 7, SINK);
+    frames[3..6].reverse();
+    // The Reply before the last Write.
+    frames.swap(5, 6);
+    expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 6 w[4096/4096/4096@3-7]"]);
+
+    let mut frames = write(&mut link, 8, SOURCE);
+    frames[2..6].reverse();
+    expect_all(&frames, &["#1 c1 > 8 WRITE NFS3_OK call 1 reply 7 r68[4096/4096@3-6]"]);
+
+    let mut frames =
+        [link.send(Client, &write_call_inline(9, &data(2500))), link.send(Server, &write_reply(9, 2500))]
+            .concat();
+    frames[..3].reverse();
+    expect_all(&frames, &["#1 c1 > 9 WRITE NFS3_OK call 1,2,3 reply 4"]);
+}
+
+#[test]
+fn a_call_may_be_captured_after_its_reply() {
+    let mut link = Link::new(17);
+    let mut frames = [link.connect(1), getattr(&mut link, 7), null(&mut link, 8)].concat();
+    frames.swap(3, 4);
+    let outcome = expect_all(
+        &frames,
+        &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 5 reply 4", "#2 c1 > 8 NULL SUCCESS call 6 reply 7"],
+    );
+    assert_eq!(outcome.transactions[0].latency(), None);
+}
+
+#[test]
+fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
+    let mut link = Link::new(17);
+    let mut frames = link.send(Client, &read_call(7, 4096).write(&[SINK]));
+    let lost = link.server.psn.next();
+    let writes = link.write(Server, SINK, &data(4096));
+    let reply = link.send(Server, &read_reply(7, 4096).write(&[SINK]));
+    // The second packet never gets to the client, nor into its capture.
+    frames.extend([&writes[..1], &writes[2..], &reply].concat());
+    frames.extend(link.nak(Client, lost));
+    frames.extend([&writes[1..], &reply].concat());
+    frames.extend(link.ack(Client));
+    // The first copy of the Reply came before the Writes that it speaks of: the Transaction closes with it, and is whole.
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
+    let t = &outcome.transactions[0];
+    assert_eq!(t.latency(), Some(4000));
+    assert_eq!(outcome.meanings[5], Meaning::Control);
+}
+
+#[test]
+fn a_read_request_that_is_sent_again_from_its_middle_asks_for_the_rest() {
+    let mut link = Link::new(17);
+    let mut frames = link.send(Client, &write_call(7, 4096).read(&[SOURCE]));
+    let first = link.server.psn;
+    let read = link.read(Server, SOURCE, &data(4096));
+    let reply = link.send(Server, &write_reply(7, 4096));
+    // The second response is lost; the server asks again for what lies behind the first, in the same place of its sequence.
+    frames.extend(without(&read, &[3]));
+    frames.push(link.read_request(Server, SOURCE.from(1024), 3072, first.next()));
+    frames.extend(link.responses(Client, &data(4096)[1024..], first.next()));
+    frames.extend(reply);
+    expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 10 r68[4096/4096@3-9]"]);
+}
+
+#[test]
+fn a_call_with_a_lost_middle_is_partial_and_its_bytes_are_named() {
+    let mut link = Link::new(17);
+    let call = write_call_inline(7, &data(2500));
+    let frames = [
+        null(&mut link, 6),
+        link.send(Client, &call),
+        link.ack(Server),
+        link.send(Server, &write_reply(7, 2500)),
+        null(&mut link, 8),
+    ]
+    .concat();
+    // 28 bytes of header and 68 of RPC and arguments stand before the data.
+    let whole = 28 + call.body.len();
+    assert_eq!(whole, 28 + 68 + 2500);
+    let null = ["#1 c1 > 6 NULL SUCCESS call 1 reply 2", "#3 c1 > 8 NULL SUCCESS call 7 reply 8"];
+    // First, Middle, Last are frames 3, 4 and 5.
+    for (lost, line) in [
+        (3, "#2 c1 > 7 - SUCCESS reply 6 missing call"),
+        (4, "#2 c1 > 7 WRITE NFS3_OK call 3,4 reply 6 missing call:996-2019"),
+        (5, "#2 c1 > 7 WRITE NFS3_OK call 3,4 reply 6 missing call:2020-2020"),
+    ] {
+        let outcome = run(&without(&frames, &[lost]));
+        assert_eq!(outcome.lines(), [null[0], line, null[1]]);
+        let lost_parts = if lost == 3 { vec![(Undecoded::MessagePart, 2)] } else { vec![] };
+        assert_eq!(outcome.undecoded(), lost_parts);
+    }
+}
+
+#[test]
+fn a_reply_with_a_lost_packet_is_partial_and_its_bytes_are_named() {
+    let mut link = Link::new(17);
+    let reply = read_reply_inline(7, &data(2500));
+    let frames = [
+        null(&mut link, 6),
+        link.send(Client, &read_call(7, 2500)),
+        link.send(Server, &reply),
+        link.ack(Client),
+        null(&mut link, 8),
+        null(&mut link, 9),
+    ]
+    .concat();
+    assert_eq!(reply.body.len(), 44 + 2500);
+    // First, Middle, Last are frames 4, 5 and 6; what the client acknowledged will not come again.
+    for (lost, line) in [
+        (4, "7 READ - call 3 missing reply"),
+        (5, "7 READ NFS3_OK call 3 reply 4,5 missing reply:996-2019"),
+        (6, "7 READ NFS3_OK call 3 reply 4,5 missing reply:2020-2020"),
+    ] {
+        let outcome = run(&without(&frames, &[lost]));
+        assert!(outcome.lines().iter().any(|other| other.ends_with(line)), "{:#?}", outcome.lines());
+        assert_eq!(outcome.transactions.len(), 4);
+    }
+}
+
+#[test]
+fn a_message_in_parts_at_the_end_of_the_capture_is_given_out() {
+    let mut link = Link::new(17);
+    let frames = [
+        null(&mut link, 6),
+        link.send(Client, &read_call(7, 2500)),
+        link.send(Client, &write_call_inline(8, &data(2500)))[..2].to_vec(),
+        link.send(Server, &read_reply_inline(7, &data(2500)))[..1].to_vec(),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
+            "#2 c1 > 7 READ NFS3_OK call 3 reply 6 missing reply:996-996",
+            "#3 c1 > 8 WRITE - call 4,5 missing call:2020-2020,reply",
+        ],
+    );
+}
+
+/// An RDMA Write for a Call that was sent before the capture says nothing of one that is being sent.
+#[test]
+fn an_rdma_write_to_unknown_memory_ends_no_message_that_is_being_sent() {
+    let mut link = Link::new(17);
+    let call = link.send(Client, &write_call_inline(7, &data(2500)));
+    let old = link.write(Server, SINK, &data(1024));
+    let frames = [
+        link.connect(1),
+        call[..1].to_vec(),
+        old,
+        call[1..].to_vec(),
+        link.send(Server, &write_reply(7, 2500)),
+    ]
+    .concat();
+    let outcome = expect(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 4,6,7 reply 8"]);
+    assert_eq!(outcome.undecoded(), [(Undecoded::WriteToUnknownMemory, 1)]);
+}
+
+/// What the Responder does with the memory of a Call in parts shows that it has the Call.
+#[test]
+fn an_rdma_write_to_the_memory_of_a_call_in_parts_finds_it() {
+    let mut link = Link::new(17);
+    link.mtu = 256;
+    // A Call whose arguments fill three packets.
+    let call = write_call_inline(7, &data(500)).write(&[SINK.of(200)]);
+    let frames = [
+        link.connect(1),
+        without(&link.send(Client, &call), &[2]),
+        link.write(Server, SINK, &data(200)),
+        link.send(Server, &write_reply(7, 500).write(&[SINK.of(200)])),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &["#1 c1 > 7 WRITE NFS3_OK call 4,5 reply 7 w[200/200/200@6-6] missing call:204-459"],
+    );
+}

@@ -158,6 +158,17 @@ fn rpc_reply(xid: u32, results: impl FnOnce(&mut Encoder)) -> Rdma {
     Rdma::new(xid, encoder.finish().0)
 }
 
+/// A Reply that says why the procedure was not called.
+pub(super) fn refusal(xid: u32, stat: rpc::AcceptStat) -> Rdma {
+    let reply = rpc::Reply::Accepted(rpc::AcceptedReply {
+        verf: Verifier::Other(Flavor::AUTH_NONE, NOBODY),
+        reply_data: rpc::ReplyData::Failed(stat),
+    });
+    let mut encoder = Encoder::new();
+    rpc::Message { xid: Xid(xid), body: rpc::Body::Reply(reply) }.encode(&mut encoder);
+    Rdma::new(xid, encoder.finish().0)
+}
+
 fn nfs_call(xid: u32, args: &Args<'_>) -> Rdma {
     rpc_call(xid, Program::NFS, v3::VERSION, args.number().0, |encoder| args.encode(encoder))
 }

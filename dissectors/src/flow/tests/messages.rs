@@ -1,1 +1,378 @@
+//! Messages: Calls, Replies and what is neither. RFC 8166 section 4, RFC 8167.
+
 use super::*;
+use crate::rpc::AcceptStat;
+use crate::rpcrdma::{Body, Proc, RdmaError, Unread, Versions};
+use crate::xdr::Rest;
+
+/// XIDs count in each direction by themselves: RFC 8167 section 2.4.1.
+#[test]
+fn the_same_xid_may_be_live_in_both_directions() {
+    for connect in [true, false] {
+        let mut link = Link::new(17);
+        let mut frames = if connect { link.connect(1) } else { getattr(&mut link, 6) };
+        let first = frames.len() as u64;
+        let sink = memory(0xb1, 0, 1024);
+        frames.extend(
+            [
+                link.send(Client, &read_call(7, 1024).write(&[sink])),
+                link.send(Server, &callback(7)),
+                link.write(Server, sink, &data(1024)),
+                link.send(Client, &null_reply(7)),
+                link.send(Server, &read_reply(7, 1024).write(&[sink])),
+            ]
+            .concat(),
+        );
+        let lines = run(&frames).lines();
+        let [.., back, forth] = &lines[..] else { panic!("{lines:?}") };
+        let at = |frame: u64| first + frame;
+        assert!(back.ends_with(&format!(" c1 < 7 NULL SUCCESS call {} reply {}", at(2), at(4))), "{back}");
+        let moved = format!("w[1024/1024/1024@{0}-{0}]", at(3));
+        let expected = format!(" c1 > 7 READ NFS3_OK call {} reply {} {moved}", at(1), at(5));
+        assert!(forth.ends_with(&expected), "{forth}");
+    }
+}
+
+#[test]
+fn transactions_close_in_the_order_of_their_replies_and_are_counted_in_it() {
+    let mut link = Link::new(17);
+    let calls: Frames = (7..11).flat_map(|xid| link.send(Client, &getattr_call(xid))).collect();
+    let replies: Frames = [9, 7, 10].iter().flat_map(|xid| link.send(Server, &getattr_reply(*xid))).collect();
+    let late = link.send(Client, &getattr_call(11));
+    expect_all(
+        &[calls, replies, late].concat(),
+        &[
+            "#1 c1 > 9 GETATTR NFS3ERR_STALE call 3 reply 5",
+            "#2 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 6",
+            "#3 c1 > a GETATTR NFS3ERR_STALE call 4 reply 7",
+            "#4 c1 > 8 GETATTR - call 2 missing reply",
+            "#5 c1 > b GETATTR - call 8 missing reply",
+        ],
+    );
+}
+
+#[test]
+fn order_and_numbers_are_the_same_however_long_a_transaction_waits_for_copies() {
+    let mut link = Link::new(17);
+    let frames: Frames = (0..200).flat_map(|xid| getattr(&mut link, xid)).collect();
+    let expected = run(&frames).lines();
+    for lingering in [0, 1, 7] {
+        let limits = Limits { lingering_transactions: lingering, ..Limits::default() };
+        assert_eq!(run_within(limits, &frames, |_| usize::MAX).lines(), expected);
+    }
+}
+
+#[test]
+fn a_reply_with_immediate_data_or_invalidation_is_a_reply() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0, 1000);
+    let long = read_reply_inline(9, &data(2500));
+    let frames = [
+        link.send(Client, &read_call(7, 1000).write(&[sink])),
+        link.write(Server, sink, &data(1000)),
+        link.send_invalidate(Server, &read_reply(7, 1000).write(&[sink]), 0xb1),
+        link.send_immediate(Client, &getattr_call(8)),
+        link.send_immediate(Server, &getattr_reply(8)),
+        link.send_immediate(Client, &write_call_inline(9, &data(2500))),
+        link.send_invalidate(Server, &long, 0xb1),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[1000/1000/1000@2-2]",
+            "#2 c1 > 8 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#3 c1 > 9 WRITE NFS3_OK call 6,7,8 reply 9,10,11",
+        ],
+    );
+}
+
+#[test]
+fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
+    let mut link = Link::new(17);
+    let frames =
+        [link.send(Client, &getattr_call(7).credits(128)), link.send(Server, &getattr_reply(7).credits(0))]
+            .concat();
+    let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
+    let words = |which| outcome.transactions[0].message(which).and_then(|message| message.rpcrdma).unwrap();
+    assert_eq!((words(Which::Call).credits, words(Which::Reply).credits), (128, 0));
+    assert_eq!((words(Which::Reply).version, words(Which::Reply).proc), (1, Proc::RDMA_MSG));
+}
+
+fn unread(proc: u32, bytes: &[u8]) -> Body<'_> {
+    Body::Unread(Proc(proc), Unread { data: Rest(bytes) })
+}
+
+#[test]
+fn messages_of_version_2_are_shown_as_what_they_are() {
+    let mut link = Link::new(17);
+    let frames = [
+        getattr(&mut link, 6),
+        link.send_bytes(Client, &header(7, 2, 32, unread(0, &[1; 60]))),
+        link.send_bytes(Server, &header(7, 2, 16, unread(0, &[2; 40]))),
+    ]
+    .concat();
+    let outcome = expect_all(
+        &frames,
+        &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 7 - - call 3 reply 4"],
+    );
+    let t = &outcome.transactions[1];
+    let words = t.reply.as_ref().unwrap().rpcrdma.unwrap();
+    assert_eq!((words.version, words.credits, words.proc), (2, 16, Proc::RDMA_MSG));
+    assert_eq!((t.rpc_length(Which::Call), t.missing()), (Some(0), vec![]));
+}
+
+/// RFC 8166 section 4.5.1.
+#[test]
+fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
+    for version in [1, 2] {
+        let mut link = Link::new(17);
+        let error = RdmaError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 1 });
+        let frames = [
+            getattr(&mut link, 6),
+            link.send_bytes(Client, &header(7, 2, 32, unread(0, &[1; 60]))),
+            link.send_bytes(Server, &header(7, version, 16, Body::Error(error))),
+        ]
+        .concat();
+        let outcome = expect_all(
+            &frames,
+            &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 7 - ERR_VERS call 3 reply 4"],
+        );
+        assert_eq!(outcome.transactions[1].rpc_length(Which::Reply), None);
+    }
+}
+
+/// RFC 8166 section 4.5.2. The Responder has not fetched what it refused.
+#[test]
+fn the_answer_err_chunk_ends_the_transaction_of_its_xid() {
+    let mut link = Link::new(17);
+    let frames = [
+        link.send(Client, &write_call(7, 1000).read(&[memory(0xa1, 0, 1000)])),
+        link.send_bytes(Server, &header(7, 1, 16, Body::Error(RdmaError::Chunk))),
+        link.send_bytes(Server, &header(9, 1, 16, Body::Error(RdmaError::Chunk))),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 WRITE ERR_CHUNK call 1 reply 2 r68[0/1000]",
+            "#2 c1 > 9 - ERR_CHUNK reply 3 missing call",
+        ],
+    );
+}
+
+#[test]
+fn a_refusal_of_rpc_is_told_and_asks_for_nothing() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0, 1000);
+    let frames = [
+        link.send(Client, &read_call(7, 1000).write(&[sink])),
+        link.send(Server, &refusal(7, AcceptStat::PROC_UNAVAIL).write(&[sink.of(0)])),
+    ]
+    .concat();
+    expect_all(&frames, &["#1 c1 > 7 READ PROC_UNAVAIL call 1 reply 2 w[0/0/1000]"]);
+}
+
+/// RFC 8167: Calls of the server, with their Replies.
+#[test]
+fn calls_in_the_reverse_direction_may_be_several_at_once() {
+    let mut link = Link::new(17);
+    let frames = [
+        getattr(&mut link, 6),
+        link.send(Server, &callback(1)),
+        link.send(Server, &callback(2)),
+        link.send(Client, &null_reply(2)),
+        link.send(Client, &null_reply(1)),
+        link.send(Server, &callback(3)),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 < 2 NULL SUCCESS call 4 reply 5",
+            "#3 c1 < 1 NULL SUCCESS call 3 reply 6",
+            "#4 c1 < 3 NULL - call 7 missing reply",
+        ],
+    );
+}
+
+#[test]
+fn a_call_that_is_sent_again_on_its_connection_is_the_same_transaction() {
+    let mut link = Link::new(17);
+    let call = getattr_call(7);
+    let frames = [
+        link.send(Client, &call),
+        // In a SEND of its own, not by the transport.
+        link.send(Client, &call),
+        link.send(Server, &getattr_reply(7)),
+        link.send(Client, &call),
+        link.send(Server, &getattr_reply(7)),
+    ]
+    .concat();
+    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2,4 x3 reply 3,5 x2"]);
+}
+
+/// The Requester registers its memory anew for the second try.
+#[test]
+fn a_call_that_is_sent_again_with_other_handles_has_its_bytes_there() {
+    let mut link = Link::new(17);
+    let (old, new) = (memory(0xb1, 0, 1000), memory(0xb2, 0, 1000));
+    let frames = [
+        link.send(Client, &read_call(7, 1000).write(&[old])),
+        link.send(Client, &read_call(7, 1000).write(&[new])),
+        link.write(Server, new, &data(1000)),
+        link.send(Server, &read_reply(7, 1000).write(&[new])),
+    ]
+    .concat();
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 x2 reply 4 w[1000/1000/1000@3-3]"]);
+    assert_eq!(outcome.transactions[0].write_chunks[0].segments[0].handle.0, 0xb2);
+}
+
+#[test]
+fn another_call_with_the_xid_of_one_that_waits_ends_that() {
+    let mut link = Link::new(17);
+    let frames = [link.send(Client, &getattr_call(7)), null(&mut link, 7)].concat();
+    expect_all(
+        &frames,
+        &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 7 NULL SUCCESS call 2 reply 3"],
+    );
+}
+
+#[test]
+fn a_call_that_is_sent_again_on_another_connection_is_a_retry() {
+    let (mut one, mut two) = (Link::new(17), Link::new(18));
+    let frames = [
+        one.connect(1),
+        getattr(&mut one, 6),
+        one.send(Client, &getattr_call(7)),
+        two.connect(2),
+        getattr(&mut two, 7),
+        // Answered there, and no retry here; and another Call with the same XID is none.
+        getattr(&mut two, 6),
+        null(&mut two, 7),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c1 > 7 GETATTR - call 6 missing reply",
+            "#3 c2 > 7 GETATTR NFS3ERR_STALE call 10 reply 11 retry of #2",
+            "#4 c2 > 6 GETATTR NFS3ERR_STALE call 12 reply 13",
+            "#5 c2 > 7 NULL SUCCESS call 14 reply 15",
+        ],
+    );
+}
+
+#[test]
+fn a_retry_names_a_transaction_that_was_given_out_long_ago() {
+    let (mut one, mut two) = (Link::new(17), Link::new(18));
+    let frames = [
+        one.connect(1),
+        one.send(Client, &getattr_call(7)),
+        // The queue pairs are used again, which ends what was open on them.
+        one.connect(2),
+        two.connect(3),
+        getattr(&mut two, 7),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 GETATTR - call 4 missing reply",
+            "#2 c2 > 7 GETATTR NFS3ERR_STALE call 11 reply 12 retry of #1",
+        ],
+    );
+}
+
+/// NVMe-oF, iSER, SMB Direct and ib_send_bw, each on a queue pair of its own beside NFS.
+#[test]
+fn sends_of_other_protocols_are_never_claimed() {
+    let mut nfs = Link::new(17);
+    let mut frames = Vec::new();
+    let mut read_command = vec![0; 64];
+    read_command[..8].copy_from_slice(&[2, 0x40, 7, 0, 0, 0, 0, 1]);
+    let mut login = vec![0; 28 + 48];
+    (login[0], login[7], login[28]) = (0x18, 1, 1);
+    let smb = [0, 1, 0, 1, 0, 0, 0, 1, 0x54, 5, 0, 0, 0, 0x20, 0, 0, 0, 0, 0x10, 0].to_vec();
+    let pattern: Vec<u8> = (0..4096u32).flat_map(|word| word.to_be_bytes()).collect();
+    let payloads = [read_command, login, smb, pattern, vec![0; 5000], vec![0, 0, 0, 1].repeat(300)];
+    for (qpn, payload) in (30..).zip(payloads) {
+        for connect in [false, true] {
+            let qpn = qpn + 20 * u32::from(connect);
+            let mut other = Link::new(qpn).qpns(qpn, qpn + 100);
+            if connect {
+                frames.extend(other.connect_with(qpn, b"other"));
+            }
+            frames.extend(other.send_bytes(Client, &payload));
+            frames.extend(getattr(&mut nfs, qpn));
+            frames.extend(other.send_bytes(Server, &payload));
+            frames.extend(other.write(Server, memory(0xb1, 0, 4096), &payload[..payload.len().min(4096)]));
+            frames.extend(other.read(Server, memory(0xa1, 0, 4096), &payload[..payload.len().min(4096)]));
+        }
+    }
+    let outcome = run(&frames);
+    assert_eq!(outcome.transactions.len(), 12);
+    for transaction in &outcome.transactions {
+        assert_eq!((transaction.connection.number, transaction.missing()), (1, vec![]));
+    }
+    let reasons: Vec<_> = outcome.undecoded().into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(
+        reasons,
+        [Undecoded::NotRpcRdma, Undecoded::WriteToUnknownMemory, Undecoded::ReadOfUnknownMemory]
+    );
+}
+
+#[test]
+fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
+    let mut link = Link::new(17);
+    let frames = [
+        getattr(&mut link, 6),
+        link.send_bytes(Client, &[7; 12]),
+        // A Write list that claims more chunks than there are.
+        link.send_bytes(Client, &[header(7, 1, 32, Body::Done), vec![0, 0, 0, 1]].concat()[..16].to_vec()),
+        link.send_bytes(
+            Client,
+            &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 0][..], &[0xff; 40]].concat(),
+        ),
+        getattr(&mut link, 8),
+    ]
+    .concat();
+    let outcome = expect(
+        &frames,
+        &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 8 GETATTR NFS3ERR_STALE call 6 reply 7"],
+    );
+    assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 3)]);
+}
+
+#[test]
+fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0, 1000);
+    let frames: Frames = read(&mut link, 7, sink)
+        .iter()
+        .flat_map(|frame| if frame.len() > 100 { wire::fragments(frame, 64) } else { vec![frame.clone()] })
+        .collect();
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@5-5]"]);
+    assert_eq!(outcome.meanings[0], Meaning::Part);
+}
+
+#[test]
+fn the_phases_of_a_transaction_are_told_apart() {
+    let mut link = Link::new(17);
+    let (source, sink) = (memory(0xa1, 0, 2000), memory(0xc1, 0, 4096));
+    let mut frames =
+        link.send(Client, &write_call_inline(7, &data(1500)).read_at(1568, &[source]).reply(&[sink]));
+    frames.extend(link.ack(Server));
+    frames.extend(link.read(Server, source, &data(2000)));
+    frames.extend(link.ack(Client));
+    let reply = write_reply(7, 1500);
+    frames.extend(link.write(Server, sink, &reply.body));
+    frames.extend(link.send(Server, &reply.clone().nomsg().reply(&[sink.of(reply.body.len() as u32)])));
+    let outcome = run(&frames);
+    // A microsecond a frame: Call 1 and 2, Read 4 to 6, Write 8, Reply 9.
+    let phases = outcome.transactions[0].phases().unwrap();
+    assert_eq!((phases.call, phases.data_in, phases.data_out, phases.reply), (1000, 2000, 0, 0));
+    assert_eq!((phases.server, outcome.transactions[0].latency()), (5000, Some(8000)));
+}

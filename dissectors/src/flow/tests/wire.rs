@@ -239,8 +239,13 @@ impl Link {
 
     /// The exchange of the connection manager: REQ, REP and RTU. `name` is what both sides call the connection.
     pub(super) fn connect(&self, name: u32) -> Frames {
-        let (client, server) = (self.client, self.server);
         let private = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT }.encode();
+        self.connect_with(name, &private)
+    }
+
+    /// The same of consumers that tell each other something else.
+    pub(super) fn connect_with(&self, name: u32, private: &[u8]) -> Frames {
+        let (client, server) = (self.client, self.server);
         let reply = cm::Reply {
             local_comm_id: CommunicationId(name),
             remote_comm_id: CommunicationId(name),
@@ -261,8 +266,8 @@ impl Link {
             cm::ReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
         let management = |who, attribute, message: &[u8]| self.management(who, attribute, message);
         vec![
-            management(Client, cm::Attribute::REQ, &[&request(client, name)[..], &private].concat()),
-            management(Server, cm::Attribute::REP, &[&reply.encode()[..], &private].concat()),
+            management(Client, cm::Attribute::REQ, &[&request(client, name)[..], private].concat()),
+            management(Server, cm::Attribute::REP, &[&reply.encode()[..], private].concat()),
             management(Client, cm::Attribute::RTU, &ready.encode()),
         ]
     }
