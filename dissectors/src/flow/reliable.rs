@@ -80,6 +80,8 @@ pub(super) struct Requests {
     newest: Option<Sequence>,
     /// Sorted by `first`.
     spans: VecDeque<Span>,
+    /// Where the span was that was asked for last.
+    recent: usize,
     /// Sorted by `first`.
     sent: VecDeque<Sent>,
     /// Sorted by `sequence`.
@@ -135,11 +137,13 @@ impl Requests {
 
     /// The span that holds a sequence number, if it is known: the last that begins at or before it.
     fn span_at(&mut self, sequence: Sequence) -> Option<&mut Span> {
-        let after = match self.spans.back() {
-            Some(span) if span.first <= sequence => self.spans.len(),
-            _ => self.spans.partition_point(|span| span.first <= sequence),
-        };
-        self.spans.get_mut(after.checked_sub(1)?)
+        // The packets of one operation follow each other: the span of the packet before is tried first.
+        let begins = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
+        if !begins(self.recent) || begins(self.recent + 1) {
+            let after = self.spans.partition_point(|span| span.first <= sequence);
+            self.recent = after.checked_sub(1)?;
+        }
+        self.spans.get_mut(self.recent)
     }
 
     /// Remembers an RDMA Write or Read, or finds it again if this is a copy.
@@ -153,11 +157,12 @@ impl Requests {
         });
         let mut at = known.unwrap_or(after);
         if known.is_none() {
-            self.spans.insert(at, span);
-            if self.spans.len() > SPANS {
+            // Room is made before, or there would be room for twice as many.
+            if self.spans.len() >= SPANS {
                 self.spans.pop_front();
                 at = at.saturating_sub(1);
             }
+            self.spans.insert(at, span);
         }
         &mut self.spans[at]
     }
@@ -379,10 +384,11 @@ impl Requests {
 /// Remembers a message for its copies, and gives the place of its owner.
 fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence) -> &mut Owner {
     let mut at = sent.partition_point(|sent| sent.first <= first);
-    sent.insert(at, Sent { first, last, owner: Owner::default() });
-    if sent.len() > SENT {
+    // Room is made before, or there would be room for twice as many.
+    if sent.len() >= SENT {
         sent.pop_front();
         at = at.saturating_sub(1);
     }
+    sent.insert(at, Sent { first, last, owner: Owner::default() });
     &mut sent[at].owner
 }
