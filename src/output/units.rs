@@ -313,8 +313,6 @@ mod tests {
         times.iter().map(write).collect()
     }
 
-
-
     #[test]
     fn dates_of_leap_days_and_before_1970() {
         let date = |seconds| Moment(Date::of_seconds(seconds, 5)).to_string();
