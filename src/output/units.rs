@@ -314,6 +314,25 @@ mod tests {
     }
 
     #[test]
+    fn each_format_of_a_time() {
+        let times = [1_795_230_439_055_820_921, 1_795_230_439_065_270_449, 1_795_230_439_065_000_000];
+        assert_eq!(written("r", &times), ["0.000000", "0.009449", "0.009179"]);
+        assert_eq!(written("d", &times), ["0.000000", "0.009449", "-0.000270"]);
+        assert_eq!(written("a", &times[..1]), ["03:07:19.055820"]);
+        assert_eq!(written("ad", &times[..1]), ["2026-11-21 03:07:19.055820"]);
+        assert_eq!(written("e", &times[..1]), ["1795230439.055820921"]);
+    }
+
+    #[test]
+    fn every_format_keeps_to_its_width() {
+        for name in ["r", "d", "a", "ad", "e"] {
+            let times = [1_795_230_439_055_820_921, 1_795_230_439_055_820_921 + 9_999 * 1_000_000_000];
+            let width = <TimeFormat as clap::ValueEnum>::from_str(name, false).unwrap().width();
+            assert!(written(name, &times).iter().all(|text| text.len() <= width), "{name}");
+        }
+    }
+
+    #[test]
     fn dates_of_leap_days_and_before_1970() {
         let date = |seconds| Moment(Date::of_seconds(seconds, 5)).to_string();
         assert_eq!(date(0), "1970-01-01 00:00:00.000000005 UTC");
