@@ -46,6 +46,9 @@ impl End {
     }
 }
 
+/// Connections between two addresses that may have to be asked whose other direction a packet is: the latest.
+const CANDIDATES: usize = 1024;
+
 /// A connection between two queue pairs, of which one may still be unknown.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -176,6 +179,17 @@ impl Connections {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
+    /// How many connections there are, and marks of them; and how many bytes of unfinished messages they hold.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let unpaired: usize = self.unpaired.values().map(Vec::len).sum();
+        let ends = self.slots.iter().flat_map(|(_, connection)| [&connection.a, &connection.b]);
+        (
+            self.slots.len().max(self.paths.len().div_ceil(2)).max(unpaired),
+            ends.map(|end| end.requests.held_bytes()).sum(),
+        )
+    }
+
     pub(super) fn is_over_bound(&self) -> bool {
         self.slots.len() > self.bound
     }
@@ -215,6 +229,8 @@ impl Connections {
             .get(&between(path.source, path.destination))
             .into_iter()
             .flatten()
+            .rev()
+            .take(CANDIDATES)
             .copied()
             .filter(|at| own.is_none_or(|(own, _)| own != *at))
             .filter_map(|at| {

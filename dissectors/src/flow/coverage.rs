@@ -28,18 +28,25 @@ impl Coverage {
     }
 
     #[cold]
-    fn add_out_of_order(&mut self, mut bytes: Range<u64>) {
-        self.others.push(self.first.clone());
-        self.others.retain(|range| {
-            let touches = range.start <= bytes.end && bytes.start <= range.end;
-            if touches {
-                bytes = bytes.start.min(range.start)..bytes.end.max(range.end);
+    fn add_out_of_order(&mut self, bytes: Range<u64>) {
+        if bytes.end < self.first.start {
+            let first = std::mem::replace(&mut self.first, bytes);
+            self.others.insert(0, first);
+        } else if bytes.start > self.first.end {
+            let from = self.others.partition_point(|range| range.end < bytes.start);
+            let to = self.others.partition_point(|range| range.start <= bytes.end);
+            let touched = self.others.get(from..to).unwrap_or_default();
+            let start = touched.first().map_or(bytes.start, |range| range.start.min(bytes.start));
+            let end = touched.last().map_or(bytes.end, |range| range.end.max(bytes.end));
+            self.others.splice(from..to, [start..end]);
+        } else {
+            let end = self.first.end.max(bytes.end);
+            self.first = self.first.start.min(bytes.start)..end;
+            let to = self.others.partition_point(|range| range.start <= end);
+            for range in self.others.drain(..to) {
+                self.first.end = self.first.end.max(range.end);
             }
-            !touches
-        });
-        self.others.push(bytes);
-        self.others.sort_unstable_by_key(|range| range.start);
-        self.first = self.others.remove(0);
+        }
     }
 
     /// How many bytes were seen.

@@ -86,6 +86,13 @@ impl Exchange {
         Key::noted(self.owner_of(ledger, side, reth.r_key, reth.va, reth.dmalen)).is_some()
     }
 
+    /// How many Calls and handles are known.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let uses = self.handles.values().map(|uses| 1 + uses.others.len());
+        (self.calls.len(), uses.sum())
+    }
+
     /// Takes what `sender` did.
     #[inline]
     pub(super) fn operation(
@@ -118,11 +125,9 @@ impl Exchange {
     /// The segment of an open Transaction that holds a range of the side's memory.
     fn owner_of(&self, ledger: &Ledger, side: Side, handle: Handle, offset: u64, length: u32) -> Owner {
         let holds = |(key, at): &(Key, SegmentAt)| {
-            ledger.get(*key).is_some_and(|entry| {
-                entry.segments().any(|(place, segment)| {
-                    place == *at && segment.handle == handle && segment.holds(offset, u64::from(length))
-                })
-            })
+            let segment = ledger.get(*key).and_then(|entry| entry.segment_at(*at));
+            segment
+                .is_some_and(|segment| segment.handle == handle && segment.holds(offset, u64::from(length)))
         };
         let Some(uses) = self.handles.get(&(side, handle)) else { return Owner::default() };
         std::iter::once(&uses.latest)
@@ -273,13 +278,12 @@ impl Exchange {
             self.handles
                 .entry((entry.owner(at), segment.handle))
                 .and_modify(|uses| {
+                    let before = std::mem::replace(&mut uses.latest, latest);
+                    uses.others.push(before);
                     // A Call that was answered no longer owns what it advertised.
-                    let is_open = |(other, _): &(Key, SegmentAt)| {
-                        *other == key || ledger.get(*other).is_some_and(|entry| entry.state == State::Open)
-                    };
-                    uses.others.push(uses.latest);
-                    uses.others.retain(is_open);
-                    uses.latest = latest;
+                    if before.0 != key {
+                        uses.others.retain(|(other, _)| ledger.get(*other).is_some_and(Entry::is_open));
+                    }
                 })
                 .or_insert_with(|| HandleUse { latest, others: Vec::new() });
         }

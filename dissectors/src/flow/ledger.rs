@@ -66,6 +66,11 @@ impl SegmentAt {
         (self.0 >> 16 & 0x1fff) as usize
     }
 
+    /// Which segment of its chunk.
+    fn segment(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
     /// Whether the Reply advertised it.
     pub(super) fn is_of_reply(self) -> bool {
         self.0 >> 29 == Self::REPLY_READ
@@ -110,9 +115,8 @@ impl Entry {
         message.frames.first().copied()
     }
 
-    /// The chunk that a segment belongs to, and the segment.
+    /// The chunk that a segment belongs to, and which of its segments that is.
     pub(super) fn segment(&mut self, at: SegmentAt) -> Option<(&mut Chunk, usize)> {
-        let index = (at.0 & 0xffff) as usize;
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get_mut(at.chunk()),
             1 => self.transaction.write_chunks.get_mut(at.chunk()),
@@ -120,7 +124,19 @@ impl Entry {
             SegmentAt::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
             _ => None,
         }?;
-        (index < chunk.segments.len()).then_some((chunk, index))
+        (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
+    }
+
+    /// The segment.
+    pub(super) fn segment_at(&self, at: SegmentAt) -> Option<&Segment> {
+        let chunk = match at.0 >> 29 {
+            0 => self.transaction.read_chunks.get(at.chunk()),
+            1 => self.transaction.write_chunks.get(at.chunk()),
+            2 => self.transaction.reply_chunk.as_ref(),
+            SegmentAt::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
+            _ => None,
+        }?;
+        chunk.segments.get(at.segment())
     }
 
     /// Whose memory a segment is.
@@ -320,6 +336,12 @@ impl Ledger {
     /// Whether an entry on this connection waits among the closed ones.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
         self.closed.iter().any(|(key, _)| self.get(*key).is_some_and(|entry| entry.connection == connection))
+    }
+
+    /// How many entries and marks of them there are.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.slots.len().max(self.opened.len()).max(self.closed.len())
     }
 
     /// Takes an entry out.

@@ -27,6 +27,7 @@ mod setup;
 mod tests;
 pub mod transaction;
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Undecoded};
@@ -42,6 +43,7 @@ use crate::infiniband::mad::Mad;
 use crate::infiniband::{self, Packet, Qpn, Service, Wire, cm};
 use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::{Operation, Side};
+use crate::rpc::Xid;
 
 use chunk::ChunkKind;
 use connection::{Connection, Connections, Found, Path};
@@ -325,10 +327,14 @@ impl Flow {
         let path =
             Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
         let transport = transport(packet.wire);
-        let ledger = &self.ledger;
-        let (at, sender, found) = self
-            .connections
-            .find(path, transport, |connection, side| answers(ledger, connection, side, packet));
+        let (at, sender, found) = {
+            // Of a message this is asked once, however many connections it may belong to.
+            let answered = OnceCell::new();
+            let evidence = |connection: &Connection, side: Side| {
+                answers(&self.ledger, connection, side, packet, &answered)
+            };
+            self.connections.find(path, transport, evidence)
+        };
         match found {
             Found::Known | Found::Paired => {}
             Found::Joined(joined) => self.follow_join(at, joined, sender),
@@ -573,7 +579,13 @@ fn transport(wire: Wire) -> Transport {
 }
 
 /// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
-fn answers(ledger: &Ledger, connection: &Connection, side: Side, packet: &Packet<'_>) -> bool {
+fn answers(
+    ledger: &Ledger,
+    connection: &Connection,
+    side: Side,
+    packet: &Packet<'_>,
+    answered: &OnceCell<Option<Xid>>,
+) -> bool {
     use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
     let requests = match side {
         Side::A => &connection.a.requests,
@@ -584,7 +596,8 @@ fn answers(ledger: &Ledger, connection: &Connection, side: Side, packet: &Packet
         ReadRequest | Write => {
             packet.reth.is_some_and(|reth| connection.exchange.knows_memory(ledger, side, &reth))
         }
-        Send => exchange::answered_xid(packet.payload.bytes, packet.payload.length)
+        Send => answered
+            .get_or_init(|| exchange::answered_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.exchange.knows_call(side, xid)),
         _ => false,
     }

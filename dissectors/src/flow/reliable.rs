@@ -168,8 +168,8 @@ impl Requests {
         });
         let mut at = known.unwrap_or(after);
         if known.is_none() {
+            at = make_room(&mut self.spans, SPANS, at, sequence, |span| span.first);
             self.spans.insert(at, span);
-            at = make_room(&mut self.spans, SPANS, at, |span| span.first);
         }
         &mut self.spans[at]
     }
@@ -504,21 +504,28 @@ fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
 /// Remembers a message for its copies, and gives the place of its owner.
 fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence) -> &mut Owner {
     let at = sent.partition_point(|sent| sent.first <= first);
+    let at = make_room(sent, SENT, at, first, |sent| sent.first);
     sent.insert(at, Sent { first, last, owner: Owner::default() });
-    let at = make_room(sent, SENT, at, |sent| sent.first);
     &mut sent[at].owner
 }
 
-/// Drops one entry where there are more than `bound`: of both ends that which is farther from the entry at `at`, because
-/// a queue pair that began anew, unseen, may count from below what is remembered. Returns where that entry is now.
-fn make_room<T>(list: &mut VecDeque<T>, bound: usize, at: usize, first: impl Fn(&T) -> Sequence) -> usize {
-    if list.len() <= bound {
+/// Drops one entry where there are `bound` already, before there would be room for twice as many: of both ends that which
+/// is farther from the entry that is to come at `at`, because a queue pair that began anew, unseen, may count from below
+/// what is remembered. Returns where the entry belongs then.
+fn make_room<T>(
+    list: &mut VecDeque<T>,
+    bound: usize,
+    at: usize,
+    sequence: Sequence,
+    first: impl Fn(&T) -> Sequence,
+) -> usize {
+    if list.len() < bound {
         return at;
     }
-    let [front, own, back] = [list.front(), list.get(at), list.back()].map(|entry| entry.map_or(0, &first));
-    if at == 0 || own - front < back - own {
+    let [front, back] = [list.front(), list.back()].map(|entry| entry.map_or(0, &first));
+    if at == 0 || sequence.saturating_sub(front) < back.saturating_sub(sequence) {
         list.pop_back();
-        at
+        at.min(list.len())
     } else {
         list.pop_front();
         at - 1

@@ -42,6 +42,12 @@ impl Retries {
         Self { sent: FxHashMap::default(), gone: 0, bound }
     }
 
+    /// How many Calls are remembered.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.sent.len()
+    }
+
     /// Notes a Call, and gives the one that it repeats, if any.
     pub(super) fn note(&mut self, route: Route, xid: Xid, call: &[u8], key: Key) -> Option<Before> {
         let mut hasher = FxHasher::default();

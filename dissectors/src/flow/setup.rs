@@ -51,6 +51,8 @@ pub(super) struct Established {
 struct Pending {
     qpn: Qpn,
     terms: Terms,
+    /// An answer may be seen again.
+    is_answered: bool,
 }
 
 /// Who asks, who is asked, and the asker's name for the connection.
@@ -82,20 +84,22 @@ impl SetUps {
                 let client = PrivateData::find(private.bytes, private.at, &mut Unobserved);
                 let terms = Terms { service: request.service_id, ip: *ip, client, server: None };
                 let question = (source, destination, request.local_comm_id);
-                let pending = Pending { qpn: request.local_qpn, terms };
+                let pending = Pending { qpn: request.local_qpn, terms, is_answered: false };
                 if self.pending.insert(question, pending).is_none() {
                     self.order.push_back(question);
                 }
                 while self.order.len() > self.bound {
                     let oldest = self.order.pop_front();
-                    if oldest.and_then(|oldest| self.pending.remove(&oldest)).is_some() {
+                    let dropped = oldest.and_then(|oldest| self.pending.remove(&oldest));
+                    if dropped.is_some_and(|dropped| !dropped.is_answered) {
                         gave_up();
                     }
                 }
                 None
             }
             Message::Reply(reply, private) => {
-                let pending = self.pending.get(&(destination, source, reply.remote_comm_id))?;
+                let pending = self.pending.get_mut(&(destination, source, reply.remote_comm_id))?;
+                pending.is_answered = true;
                 let server = PrivateData::find(private.bytes, private.at, &mut Unobserved);
                 Some(Established {
                     client: Peer { address: destination, qpn: pending.qpn },
@@ -111,6 +115,12 @@ impl SetUps {
             }
             _ => None,
         }
+    }
+
+    /// How many set-ups are remembered.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.pending.len().max(self.order.len())
     }
 
     /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.

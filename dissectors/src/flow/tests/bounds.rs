@@ -1,1 +1,236 @@
+//! What the flow keeps is bounded, whatever comes: a capture of any length takes a fixed amount of memory.
+
 use super::*;
+use crate::rpcrdma::Body;
+
+/// What is kept at this moment.
+#[derive(Debug, PartialEq)]
+struct Sizes {
+    connections: usize,
+    part_bytes: usize,
+    entries: usize,
+    calls: usize,
+    handles: usize,
+    retries: usize,
+    set_ups: usize,
+}
+
+impl Flow {
+    fn sizes(&self) -> Sizes {
+        let (connections, part_bytes) = self.connections.size();
+        assert_eq!(part_bytes, self.held);
+        let all = self.connections.all().into_iter().filter_map(|at| self.connections.get(at));
+        let exchanges = all.map(|connection| connection.exchange.size());
+        let (calls, handles) = exchanges.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Sizes {
+            connections,
+            part_bytes,
+            entries: self.ledger.size(),
+            calls,
+            handles,
+            retries: self.retries.size(),
+            set_ups: self.set_ups.size(),
+        }
+    }
+}
+
+const LIMITS: Limits = Limits {
+    connections: 500,
+    open_transactions: 300,
+    lingering_transactions: 200,
+    set_ups: 100,
+    part_bytes: 100_000,
+    fragments: fragments::Bounds { datagrams: 10, bytes: 10_000, fragments: 10, age: 1_000_000_000 },
+    kept_bytes: 10_000,
+    keep_data: true,
+    check_icrc: false,
+};
+
+/// Feeds what `next` makes of the number of each frame, looks at what is kept once in a while, and returns how many
+/// Transactions came out.
+fn feed_all(count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> (Flow, u64) {
+    let mut flow = Flow::new(LIMITS);
+    let mut transactions = 0;
+    for number in 1..=count {
+        feed(&mut flow, number, number as i64 * 1000, &next(number), usize::MAX);
+        transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
+        if number % (count / 20) == 0 {
+            let sizes = flow.sizes();
+            let alive = LIMITS.open_transactions + LIMITS.lingering_transactions + 1;
+            assert!(sizes.connections <= LIMITS.connections, "{sizes:?}");
+            assert!(sizes.part_bytes <= LIMITS.part_bytes, "{sizes:?}");
+            assert!(sizes.entries <= 2 * alive + 1024, "{sizes:?}");
+            assert!(sizes.calls <= alive && sizes.handles <= 4 * alive, "{sizes:?}");
+            assert!(sizes.retries <= alive + LIMITS.open_transactions, "{sizes:?}");
+            assert!(sizes.set_ups <= LIMITS.set_ups, "{sizes:?}");
+        }
+    }
+    flow.finish();
+    transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
+    (flow, transactions)
+}
+
+fn given_up(flow: &Flow) -> Vec<(GivenUp, u64)> {
+    flow.given_up().collect()
+}
+
+/// Where the source address, the queue pair and the sequence number stand in a frame over IPv4.
+const SOURCE: std::ops::Range<usize> = 26..30;
+const QPN: std::ops::Range<usize> = 47..50;
+const PSN: std::ops::Range<usize> = 51..54;
+
+fn put(frame: &mut [u8], place: std::ops::Range<usize>, value: u64) {
+    let bytes = value.to_be_bytes();
+    let length = place.len();
+    frame[place].copy_from_slice(&bytes[8 - length..]);
+}
+
+/// The XID in the header and in the RPC message behind empty lists.
+fn put_xid(frame: &mut [u8], xid: u64) {
+    put(frame, 54..58, xid);
+    put(frame, 54 + 28..54 + 32, xid);
+}
+
+#[test]
+fn a_hundred_thousand_connections_with_a_call_each_take_as_much_as_a_thousand() {
+    for (same_addresses, count) in [(false, 100_000), (true, 10_000)] {
+        let template = Link::new(17).send(Client, &getattr_call(7)).remove(0);
+        let (flow, transactions) = feed_all(count, |number| {
+            let mut frame = template.clone();
+            if !same_addresses {
+                put(&mut frame, SOURCE, number);
+            }
+            put(&mut frame, QPN, number);
+            put_xid(&mut frame, number);
+            frame
+        });
+        assert_eq!(transactions, count);
+        let given_up = given_up(&flow);
+        assert!(given_up.iter().any(|(what, _)| *what == GivenUp::Connection), "{given_up:?}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_calls_without_replies_take_as_much_as_a_thousand() {
+    let segments = [memory(1, 0, 10), memory(1, 10, 10), memory(2, 0, 10), memory(3, 0, 10)];
+    let template = Link::new(17).send(Client, &read_call(7, 40).write(&segments)).remove(0);
+    // Behind the words of the header and the Write list stand the four segments, of 16 bytes each, and the RPC message.
+    let lists = 54 + 16 + 4 + 8;
+    let (flow, transactions) = feed_all(100_000, |number| {
+        let mut frame = template.clone();
+        put(&mut frame, PSN, number);
+        put(&mut frame, 54..58, number);
+        put(&mut frame, lists + 64 + 8..lists + 64 + 12, number);
+        for segment in 0..4 {
+            put(&mut frame, lists + 16 * segment..lists + 16 * segment + 4, number);
+        }
+        frame
+    });
+    assert_eq!(transactions, 100_000);
+    assert_eq!(given_up(&flow), [(GivenUp::OpenTransaction, 100_000 - 300)]);
+}
+
+#[test]
+fn messages_that_never_end_are_given_up() {
+    let call = write_call_inline(7, &data(3000));
+    let parts = Link::new(17).send(Client, &call);
+    let (flow, transactions) = feed_all(50_000, |number| {
+        // First and Middle of each, then the next connection, and after a while the same again.
+        let mut frame = parts[(number % 2) as usize].clone();
+        put(&mut frame, QPN, 17 + number / 2 % 700);
+        put(&mut frame, PSN, number);
+        frame
+    });
+    assert!(transactions <= 25_000, "{transactions}");
+    let given_up = given_up(&flow);
+    assert!(given_up.iter().any(|(what, _)| *what == GivenUp::MessageParts), "{given_up:?}");
+}
+
+#[test]
+fn a_message_of_any_length_holds_a_bounded_part_of_itself() {
+    let mut link = Link::new(17);
+    let parts = link.send_bytes(Client, &data(3 * 1024));
+    let (flow, transactions) = feed_all(20_000, |number| {
+        let mut frame = parts[usize::from(number > 1)].clone();
+        put(&mut frame, PSN, number);
+        frame
+    });
+    assert_eq!(transactions, 0);
+    assert!(flow.account().undecoded_counts().any(|(reason, _)| reason == Undecoded::MessagePart));
+}
+
+#[test]
+fn of_the_copies_of_a_message_a_bounded_number_is_listed() {
+    let frame = Link::new(17).send(Client, &getattr_call(7)).remove(0);
+    let mut flow = Flow::new(LIMITS);
+    for number in 1..=10_000 {
+        feed(&mut flow, number, 0, &frame, usize::MAX);
+    }
+    flow.finish();
+    let call = flow.next_transaction().unwrap().call.unwrap();
+    assert_eq!((call.frames.len(), call.copies), (4096, 10_000));
+    assert_eq!(given_up(&flow), [(GivenUp::Copy, 10_000 - 4096)]);
+}
+
+#[test]
+fn set_ups_that_are_not_answered_are_given_up_and_only_those() {
+    let links = |count: u32| (0..count).map(|name| (Link::new(17).qpns(name, name + 5000), name));
+    let requests: Frames = links(150).flat_map(|(link, name)| link.connect(name)[..1].to_vec()).collect();
+    let outcome = run_within(LIMITS, &requests, |_| usize::MAX);
+    assert_eq!(given_up(&outcome.flow), [(GivenUp::SetUp, 50)]);
+    let answered: Frames = links(150).flat_map(|(link, name)| link.connect(name)).collect();
+    let outcome = run_within(LIMITS, &answered, |_| usize::MAX);
+    assert_eq!(given_up(&outcome.flow), []);
+}
+
+#[test]
+fn the_bytes_of_chunks_are_kept_within_their_bound() {
+    let mut link = Link::new(17);
+    let sink = memory(0xc1, 0, 0xffff_0000);
+    let whole = read_reply_inline(7, &data(100));
+    let frames = [
+        link.send(Client, &read_call(7, 100).reply(&[sink])),
+        // Far behind the beginning.
+        link.write(Server, sink.from(0xfff0_0000), &whole.body),
+        link.send(Server, &whole.clone().nomsg().reply(&[sink.of(0xfff0_0000)])),
+    ]
+    .concat();
+    let outcome = run_within(LIMITS, &frames, |_| usize::MAX);
+    assert_eq!(given_up(&outcome.flow), [(GivenUp::KeptChunk, 1)]);
+    assert!(outcome.lines()[0].ends_with("missing replychunk:0-4293918719"), "{:?}", outcome.lines());
+}
+
+#[test]
+fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
+    let mut link = Link::new(17);
+    let segments: Vec<_> = (0..10_000).map(|at| memory(0xb1, at * 10, 8)).collect();
+    let mut frames = link.send(Client, &read_call(7, 80_000).write(&segments));
+    for segment in segments.iter().step_by(100) {
+        frames.extend(link.write(Server, *segment, &data(8)));
+    }
+    frames.extend(link.send(Server, &read_reply(7, 80_000).write(&segments)));
+    let outcome = run_within(Limits::default(), &frames, |_| usize::MAX);
+    assert_eq!(outcome.transactions.len(), 1);
+    assert_eq!(outcome.transactions[0].write_chunks[0].moved(), 800);
+}
+
+#[test]
+fn bytes_that_arrive_in_thousands_of_pieces_are_counted() {
+    let mut coverage = Coverage::default();
+    for at in (0..40_000).rev() {
+        coverage.add(at * 2..at * 2 + 1);
+    }
+    assert_eq!((coverage.seen(), coverage.missing(80_000).count()), (40_000, 40_000));
+    for at in 0..40_000 {
+        coverage.add(at * 2 + 1..at * 2 + 2);
+    }
+    assert_eq!((coverage.seen(), coverage.missing(80_000).count()), (80_000, 0));
+}
+
+#[test]
+fn an_rdma_done_that_nothing_offered_is_counted() {
+    let mut link = Link::new(17);
+    let frames = [getattr(&mut link, 6), link.send_bytes(Client, &header(9, 1, 32, Body::Done))].concat();
+    let outcome = expect(&frames, &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2"]);
+    assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 1)]);
+}
