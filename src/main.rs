@@ -1,3 +1,7 @@
 //! `nfsrdma-inspect`: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    nfsrdma_inspect::cli::run(std::env::args_os()).into()
+}

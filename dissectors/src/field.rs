@@ -106,6 +106,10 @@ pub trait Observer<'a> {
     /// The structure entered last ends before byte `at`.
     fn leave(&mut self, at: usize);
 
+    /// A list begins at byte `at`: its items follow, each under this field; there may be none.
+    #[inline(always)]
+    fn list(&mut self, _field: &'static Field, _at: usize) {}
+
     /// A value was read from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>);
 }

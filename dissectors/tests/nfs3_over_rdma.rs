@@ -1,4 +1,5 @@
 //! Real messages, from the RPC-over-RDMA header to the last argument or result: Linux client and server, RoCEv2.
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};

@@ -8,13 +8,19 @@
 )]
 
 mod captures;
+mod command_line;
+mod generated;
 mod kernel_counters;
 mod linux_names;
+mod memory;
 mod mid_capture;
 mod mountstats;
 mod mutations;
 mod program;
 mod readers;
+#[path = "../../benches/repeat.rs"]
+#[allow(dead_code, reason = "the benchmark needs more of it")]
+mod repeat;
 mod rfc_names;
 mod schema;
 mod second_count;

@@ -141,11 +141,13 @@ impl Fragments {
         let before = self.waiting.get(&key);
         let old = before.is_some_and(|before| frame.time.since(before.since) > Some(self.bounds.age));
         let full = before.is_some_and(|before| before.frames.len() >= self.bounds.fragments);
-        if old || full || end > LONGEST {
-            self.drop(&key);
-        }
         if end > LONGEST {
+            self.given_up += u64::from(before.is_none());
+            self.drop(&key);
             return None;
+        }
+        if old || full {
+            self.drop(&key);
         }
         if !self.waiting.contains_key(&key) {
             self.make_room(self.bounds.datagrams, self.bounds.bytes, None);
@@ -447,6 +449,8 @@ mod tests {
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         assert_eq!(bench.add(&ipv4(1, 65_528, false, &[2; 8])), None);
         assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 1));
+        assert_eq!(bench.add(&ipv4(2, 65_528, true, &[2; 8])), None);
+        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 2));
     }
 
     proptest! {

@@ -38,7 +38,7 @@ pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
 use crate::frame::{Frame, FrameNumber, Timestamp};
-use crate::infiniband::icrc::{self, Icrc};
+use crate::infiniband::icrc::Icrc;
 use crate::infiniband::mad::Mad;
 use crate::infiniband::{self, Packet, Qpn, Service, Wire, cm};
 use crate::net::{self, Carried, Datagram, IpFragment, Reason};
@@ -217,7 +217,7 @@ impl Flow {
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
-                    self.check_icrc(frame, &datagram, packet);
+                    self.check_icrc(frame, &datagram);
                 }
                 self.packet(sight, &datagram, packet)
             }
@@ -286,12 +286,8 @@ impl Flow {
         }
     }
 
-    fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) {
-        let end = packet.at + packet.length;
-        let (routes, packet_bytes) =
-            (frame.bytes.get(datagram.network..packet.at), frame.bytes.get(packet.at..end));
-        let icrc = routes.zip(packet_bytes).map(|(routes, bytes)| icrc::check(packet.wire, routes, bytes));
-        match icrc {
+    fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
+        match datagram.icrc(frame) {
             Some(Icrc::Good) => self.icrc.good += 1,
             Some(Icrc::Bad { .. }) => self.icrc.bad += 1,
             Some(Icrc::Unknown) | None => self.icrc.unknown += 1,

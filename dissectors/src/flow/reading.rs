@@ -1,8 +1,9 @@
 //! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::field::{Observer, Unobserved};
+use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::{self, Procedure, v3, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
@@ -83,7 +84,14 @@ pub struct Reading<'a> {
 struct Material<'t> {
     whole: Option<Cow<'t, [u8]>>,
     length: usize,
-    items: Vec<(Option<u32>, u32, Option<Cow<'t, [u8]>>)>,
+    items: Vec<Item<'t>>,
+}
+
+/// The content of a chunk that holds an item; a [`ChunkItem`] borrows it.
+struct Item<'t> {
+    position: Option<u32>,
+    length: u32,
+    content: Option<Cow<'t, [u8]>>,
 }
 
 fn returned(segment: &Segment) -> u64 {
@@ -94,10 +102,10 @@ fn offered(segment: &Segment) -> u64 {
     u64::from(segment.length)
 }
 
-fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> (Option<u32>, u32, Option<Cow<'_, [u8]>>) {
+fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
     let length: u64 = chunk.segments.iter().map(expected).sum();
     let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
-    (chunk.position, u32::try_from(length).unwrap_or(u32::MAX), content)
+    Item { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
 }
 
 impl<'t> Material<'t> {
@@ -130,10 +138,10 @@ impl<'t> Material<'t> {
     fn items(&self) -> Vec<ChunkItem<'_>> {
         let items = self.items.iter();
         items
-            .map(|(position, length, bytes)| ChunkItem {
-                position: *position,
-                length: *length,
-                bytes: bytes.as_deref(),
+            .map(|item| ChunkItem {
+                position: item.position,
+                length: item.length,
+                bytes: item.content.as_deref(),
             })
             .collect()
     }
@@ -219,7 +227,9 @@ impl<'a> Reading<'a> {
             facts.operation = Some(Operation::new((facts.procedure_name, call.proc)));
             facts.call_error = self.arguments(procedure, payload, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
-            facts.call_error = rpc::Message::decode(&mut cursor, &mut Unobserved).err();
+            let mut heard = CallWords::default();
+            facts.call_error = rpc::Message::decode(&mut cursor, &mut heard).err();
+            heard.tell(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
@@ -282,7 +292,7 @@ impl<'a> Reading<'a> {
         let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
         let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
         // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
-        let begins = (&mut cursor.clone()).word();
+        let begins = cursor.clone().word();
         match procedure {
             Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
             Procedure::V3(_) => {
@@ -350,6 +360,43 @@ fn opened<'a, O: Observer<'a>>(
         Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
         Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
         Payload::Creation | Payload::Control => Ok(None),
+    }
+}
+
+/// Listens to the header of a Call that ends too early, so that what was read before its end is there.
+#[derive(Default)]
+struct CallWords {
+    program: Option<Program>,
+    version: Option<u32>,
+    procedure: Option<u32>,
+}
+
+impl CallWords {
+    fn tell(&self, facts: &mut Facts) {
+        facts.program = self.program;
+        facts.version = self.version;
+        facts.procedure = self.procedure;
+        if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
+            facts.procedure_name = nfs::procedure_name(program, version, number);
+            facts.operation = Some(Operation::new((facts.procedure_name, number)));
+        }
+    }
+}
+
+impl<'a> Observer<'a> for CallWords {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        let (Value::Unsigned(number) | Value::Enum(number, _)) = value else { return };
+        let word = number as u32;
+        match field.name {
+            "rpc.program" => self.program = Some(Program(word)),
+            "rpc.programversion" => self.version = Some(word),
+            "rpc.procedure" => self.procedure = Some(word),
+            _ => {}
+        }
     }
 }
 

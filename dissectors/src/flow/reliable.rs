@@ -84,6 +84,8 @@ pub(super) struct Requests {
     newest: Option<Sequence>,
     /// Sorted by `first`.
     spans: VecDeque<Span>,
+    /// Where the span was that was asked for last.
+    recent: usize,
     /// Sorted by `first`.
     sent: VecDeque<Sent>,
     /// Sorted by `sequence`.
@@ -146,11 +148,13 @@ impl Requests {
 
     /// The span that holds a sequence number, if it is known: the last that begins at or before it.
     fn span_at(&mut self, sequence: Sequence) -> Option<&mut Span> {
-        let after = match self.spans.back() {
-            Some(span) if span.first <= sequence => self.spans.len(),
-            _ => self.spans.partition_point(|span| span.first <= sequence),
-        };
-        self.spans.get_mut(after.checked_sub(1)?)
+        // The packets of one operation follow each other: the span of the packet before is tried first.
+        let begins = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
+        if !begins(self.recent) || begins(self.recent + 1) {
+            let after = self.spans.partition_point(|span| span.first <= sequence);
+            self.recent = after.checked_sub(1)?;
+        }
+        self.spans.get_mut(self.recent)
     }
 
     /// Remembers an RDMA Write or Read, or finds it again if this is a copy.

@@ -22,7 +22,8 @@ pub enum Wire {
     InfiniBand,
 }
 
-/// A packet. An extension header is `None` where the opcode has none, and where the capture ends before it.
+/// A packet. An extension header is `None` where the opcode has none, and where the capture ends before it; those of
+/// services and operations that NFS does not use are told to an observer only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// What carries it.
@@ -35,22 +36,12 @@ pub struct Packet<'a> {
     pub bth: Bth,
     /// What the opcode means.
     pub form: &'static Form,
-    /// Reliable Datagram: the channel.
-    pub rdeth: Option<Rdeth>,
     /// Datagrams: where it comes from.
     pub deth: Option<Deth>,
-    /// Extended Reliable Connection: the receive queue.
-    pub xrceth: Option<XrcEth>,
-    /// Flush: what is asked for.
-    pub feth: Option<Feth>,
     /// The memory that an RDMA Write or Read is about.
     pub reth: Option<Reth>,
-    /// The atomic operation.
-    pub atomic: Option<AtomicEth>,
     /// What is acknowledged.
     pub aeth: Option<Aeth>,
-    /// The value that an atomic operation found.
-    pub atomic_ack: Option<AtomicAckEth>,
     /// Four bytes for the consumer.
     pub immediate: Option<ImmediateData>,
     /// The handle that the Send invalidates.
@@ -125,7 +116,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// When the Base Transport Header is cut, or says what cannot be.
-    #[inline]
+    #[inline(always)]
     pub fn decode<O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Result<Self, Error> {
         observer.enter(&INFINIBAND, part.at);
         let packet = Self::decode_inside(part, wire, observer);
@@ -174,32 +165,27 @@ impl<'a> Packet<'a> {
             length: part.length,
             bth,
             form,
-            rdeth: None,
             deth: None,
-            xrceth: None,
-            feth: None,
             reth: None,
-            atomic: None,
             aeth: None,
-            atomic_ack: None,
             immediate: None,
             invalidate: None,
             payload: Part::default(),
         };
         if !form.headers.is_empty() {
-            packet.rdeth = follows!(Rdeth);
+            follows!(Rdeth);
             packet.deth = follows!(Deth);
-            packet.xrceth = follows!(XrcEth);
-            packet.feth = follows!(Feth);
+            follows!(XrcEth);
+            follows!(Feth);
             packet.reth = follows!(Reth);
-            packet.atomic = follows!(AtomicEth);
+            follows!(AtomicEth);
             packet.aeth = follows!(Aeth);
             if O::WATCHES
                 && let Some(aeth) = packet.aeth
             {
                 tell_syndrome(aeth.syndrome, rest.at - Aeth::LENGTH, observer);
             }
-            packet.atomic_ack = follows!(AtomicAckEth);
+            follows!(AtomicAckEth);
             packet.immediate = follows!(ImmDt).map(|header| header.immediate);
             packet.invalidate = follows!(Ieth).map(|header| header.r_key);
         }

@@ -93,7 +93,7 @@ fn routed<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> 
 }
 
 /// A packet of the InfiniBand transport.
-#[inline]
+#[inline(always)]
 pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Carried<'a> {
     match Packet::decode(part, wire, observer) {
         Ok(packet) => Carried::Infiniband(packet),

@@ -138,7 +138,7 @@ pub(super) fn either<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> D
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
     let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);

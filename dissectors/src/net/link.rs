@@ -116,7 +116,7 @@ crate::header! {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
     match Ethernet::decode(part.bytes, part.at, observer) {
         Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), observer),
@@ -125,7 +125,7 @@ pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) ->
 }
 
 /// Goes on with what an ether type says, through any VLAN tags.
-#[inline]
+#[inline(always)]
 pub(super) fn network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
     mut part: Part<'a>,

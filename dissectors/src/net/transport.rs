@@ -155,7 +155,7 @@ pub struct UdpDatagram<'a> {
 /// Destination port of RoCEv2. InfiniBand Architecture Specification volume 1, annex A17.
 const ROCE_V2_PORT: Port = Port(4791);
 
-#[inline]
+#[inline(always)]
 pub(super) fn decode<'a, O: Observer<'a>>(
     protocol: IpProtocol,
     payload: Part<'a>,
@@ -168,7 +168,7 @@ pub(super) fn decode<'a, O: Observer<'a>>(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn udp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
     if part.length < Udp::LENGTH {
         return Carried::malformed(Malformed::UdpLength, part.at);

@@ -3,7 +3,7 @@
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
 
-use super::gss::GssCredential;
+use super::gss::{GssCredential, Payload};
 
 /// The most bytes that the body of a credential or a verifier may have. RFC 5531 section 8.2.
 pub const MAX_BODY: u32 = 400;
@@ -49,6 +49,11 @@ crate::xdr! { "rpc.auth";
 }
 
 impl<'a> Credential<'a> {
+    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
+    pub fn payload(&self) -> Payload {
+        self.gss().map_or(Payload::Plain, GssCredential::payload)
+    }
+
     /// The RPCSEC_GSS credential, if it is one.
     pub fn gss(&self) -> Option<&GssCredential<'a>> {
         match self {

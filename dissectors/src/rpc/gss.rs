@@ -17,8 +17,6 @@
 use crate::field::{Field, Kind, Observer, Value};
 use crate::xdr::{Cursor, Error, Opaque, Xdr};
 
-use super::auth::Credential;
-
 crate::xdr! { "rpc.authgss";
     /// The versions of RPCSEC_GSS. RFC 7861 section 2.4.
     enum Version { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
@@ -96,13 +94,6 @@ impl GssCredential<'_> {
             (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => Payload::Creation,
             _ => Payload::Control,
         }
-    }
-}
-
-impl Credential<'_> {
-    /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
-    pub fn payload(&self) -> Payload {
-        self.gss().map_or(Payload::Plain, GssCredential::payload)
     }
 }
 

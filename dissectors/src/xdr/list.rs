@@ -121,6 +121,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         observer: &mut O,
     ) -> Result<Self, Error> {
         let at = cursor.at();
+        observer.list(field, cursor.position());
         let count = cursor.word()?;
         // Every item but `void` takes four bytes, so a count beyond that is refused before it is walked.
         let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
@@ -149,6 +150,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
+        observer.list(field, cursor.position());
         let place = Place::Message(*cursor);
         let mut count = 0;
         loop {

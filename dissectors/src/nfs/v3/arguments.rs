@@ -49,13 +49,10 @@ crate::xdr! { "nfs";
 
     /// createhow3. RFC 1813 section 3.3.8.
     union Createhow3 switch (mode: Createmode3 => "nfs.createmode") {
-        UNCHECKED => Unchecked(Sattr3),
-        GUARDED => Guarded(Sattr3),
-        EXCLUSIVE => Exclusive(Createverf3),
+        UNCHECKED => Unchecked(Sattr3) as obj_attributes,
+        GUARDED => Guarded(Sattr3) as obj_attributes,
+        EXCLUSIVE => Exclusive(Verifier3) as verf => "nfs.verifier",
     }
-
-    /// createverf3. RFC 1813 section 3.3.8.
-    struct Createverf3 { verf: Verifier3 => "nfs.verifier" }
 
     /// MKDIR3args. RFC 1813 section 3.3.9.
     struct MkdirArgs<'a> { r#where: Diropargs3<'a> => "nfs.where", attributes: Sattr3 }
@@ -71,10 +68,10 @@ crate::xdr! { "nfs";
 
     /// mknoddata3. RFC 1813 section 3.3.11.
     union Mknoddata3 switch (type: Ftype3) {
-        NF3CHR => Chr(Devicedata3),
-        NF3BLK => Blk(Devicedata3),
-        NF3SOCK => Sock(Sattr3),
-        NF3FIFO => Fifo(Sattr3),
+        NF3CHR => Chr(Devicedata3) as device,
+        NF3BLK => Blk(Devicedata3) as device,
+        NF3SOCK => Sock(Sattr3) as pipe_attributes,
+        NF3FIFO => Fifo(Sattr3) as pipe_attributes,
         default => Other,
     }
 

@@ -250,7 +250,7 @@ fn rfc1813_section_3_3_8_create_in_three_modes() {
     let guarded = lay_out!["handle7", "file", 1, sattr()];
     arguments(Procedure::CREATE, &guarded, &create(Createhow3::Guarded(SATTR)));
     let exclusive = lay_out!["handle7", "file", 2, VERF];
-    arguments(Procedure::CREATE, &exclusive, &create(Createhow3::Exclusive(Createverf3 { verf: VERF })));
+    arguments(Procedure::CREATE, &exclusive, &create(Createhow3::Exclusive(VERF)));
 }
 
 /// CREATE, MKDIR, SYMLINK and MKNOD answer in one form.

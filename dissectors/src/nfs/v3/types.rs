@@ -116,7 +116,7 @@ crate::xdr! { "nfs";
     union SetTime switch (set_it: TimeHow) {
         DONT_CHANGE => DontChange,
         SET_TO_SERVER_TIME => Server,
-        SET_TO_CLIENT_TIME => Client(Nfstime3),
+        SET_TO_CLIENT_TIME => Client(Nfstime3) as time,
     }
 
     /// sattr3: the attributes to be set. RFC 1813 section 2.6.

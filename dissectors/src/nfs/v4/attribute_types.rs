@@ -27,7 +27,7 @@ crate::xdr! { "nfs";
     /// mode_masked4. RFC 8881 section 6.2.5.
     struct ModeMasked4 { mm_value_to_set: Mode4, mm_mask_bits: Mode4 }
 
-    /// mode_umask4. RFC 8275 section 4.1.
+    /// mode_umask4. RFC 8275.
     struct ModeUmask4 { mu_mode: Mode4 => "nfs.mode", mu_umask: Mode4 => "nfs.fattr4.umask" }
 
     /// fs_location4. RFC 8881 section 11.16.
@@ -78,7 +78,7 @@ crate::xdr! { "nfs";
     struct Layouthint4<'a> { loh_type: Layouttype4 => "nfs.layouttype", loh_body: Opaque<'a> }
 
     /// threshold_item4; its last two members, thi_hintset and thi_hintlist, belong together. RFC 8881 section 3.3.22.
-    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: Masked<'a, Threshold> }
+    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: Masked<'a, Threshold, Thresholds> }
 
     /// mdsthreshold4. RFC 8881 section 3.3.23.
     struct Mdsthreshold4<'a> { mth_hints: List<'a, ThresholdItem4<'a>> => "nfs.fattr4.threshold_item" }
@@ -108,7 +108,7 @@ crate::xdr! { "nfs";
     /// sec_label4; the data is opaque to NFS, and text in every label format that is in use. RFC 7862 section 12.2.4.
     struct SecLabel4<'a> { slai_lfs: LabelformatSpec4, slai_data: Text<'a> => "nfs.fattr4.security_label.context" }
 
-    /// open_arguments4: what OPEN supports. RFC 9754 section 3.
+    /// open_arguments4: what OPEN supports. RFC 9754.
     struct OpenArguments4<'a> {
         oa_share_access: Bitmap4<'a, OpenArgsShareAccess4>,
         oa_share_deny: Bitmap4<'a, OpenArgsShareDeny4>,
@@ -129,18 +129,18 @@ items! { "nfs.fattr4.threshold_item",
 }
 
 bits! {
-    /// open_args_share_access4. RFC 9754 section 3.
+    /// open_args_share_access4. RFC 9754.
     OpenArgsShareAccess4 {
         OPEN_ARGS_SHARE_ACCESS_READ = 1, OPEN_ARGS_SHARE_ACCESS_WRITE = 2, OPEN_ARGS_SHARE_ACCESS_BOTH = 3,
     }
 
-    /// open_args_share_deny4. RFC 9754 section 3.
+    /// open_args_share_deny4. RFC 9754.
     OpenArgsShareDeny4 {
         OPEN_ARGS_SHARE_DENY_NONE = 0, OPEN_ARGS_SHARE_DENY_READ = 1, OPEN_ARGS_SHARE_DENY_WRITE = 2,
         OPEN_ARGS_SHARE_DENY_BOTH = 3,
     }
 
-    /// open_args_share_access_want4. RFC 9754 section 3.
+    /// open_args_share_access_want4. RFC 9754.
     OpenArgsShareAccessWant4 {
         OPEN_ARGS_SHARE_ACCESS_WANT_ANY_DELEG = 3,
         OPEN_ARGS_SHARE_ACCESS_WANT_NO_DELEG = 4,
@@ -151,14 +151,14 @@ bits! {
         OPEN_ARGS_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION = 21,
     }
 
-    /// open_args_open_claim4. RFC 9754 section 3.
+    /// open_args_open_claim4. RFC 9754.
     OpenArgsOpenClaim4 {
         OPEN_ARGS_OPEN_CLAIM_NULL = 0, OPEN_ARGS_OPEN_CLAIM_PREVIOUS = 1, OPEN_ARGS_OPEN_CLAIM_DELEGATE_CUR = 2,
         OPEN_ARGS_OPEN_CLAIM_DELEGATE_PREV = 3, OPEN_ARGS_OPEN_CLAIM_FH = 4,
         OPEN_ARGS_OPEN_CLAIM_DELEG_CUR_FH = 5, OPEN_ARGS_OPEN_CLAIM_DELEG_PREV_FH = 6,
     }
 
-    /// open_args_createmode4. RFC 9754 section 3.
+    /// open_args_createmode4. RFC 9754.
     OpenArgsCreatemode4 {
         OPEN_ARGS_CREATEMODE_UNCHECKED4 = 0, OPEN_ARGS_CREATE_MODE_GUARDED = 1,
         OPEN_ARGS_CREATEMODE_EXCLUSIVE4 = 2, OPEN_ARGS_CREATE_MODE_EXCLUSIVE4_1 = 3,

@@ -14,6 +14,11 @@ use super::types::{
     Sessionid4, Slotid4, Stateid4, Verifier4,
 };
 
+/// notify4, where it tells of directories. RFC 8881 section 20.4.1.
+pub type Notify4<'a> = Masked<'a, Notification<'a>, Notifications>;
+/// notify4, where it tells of devices. RFC 8881 section 20.12.1.
+pub type NotifyDeviceid4<'a> = Masked<'a, DeviceNotification, DeviceNotifications>;
+
 crate::xdr! { "nfs";
     /// CB_GETATTR4args. RFC 8881 section 20.1.1.
     struct CbGetattrArgs<'a> { fh: NfsFh4<'a> => "nfs.fhandle", attr_request: Bitmap4<'a> => "nfs.attr_mask" }
@@ -77,11 +82,11 @@ crate::xdr! { "nfs";
         nv_new_cookieverf: Verifier4 => "nfs.cookie_verf4",
     }
 
-    /// CB_NOTIFY4args; each of the changes is a notify4. RFC 8881 section 20.4.1.
+    /// CB_NOTIFY4args. RFC 8881 section 20.4.1.
     struct CbNotifyArgs<'a> {
         cna_stateid: Stateid4 => "nfs.stateid",
         cna_fh: NfsFh4<'a> => "nfs.fhandle",
-        cna_changes: List<'a, Masked<'a, Notification<'a>>>,
+        cna_changes: List<'a, Notify4<'a>>,
     }
 
     /// CB_PUSH_DELEG4args. RFC 8881 section 20.5.1.
@@ -137,8 +142,8 @@ crate::xdr! { "nfs";
         ndc_immediate: bool,
     }
 
-    /// CB_NOTIFY_DEVICEID4args; each of the changes is a notify4. RFC 8881 section 20.12.1.
-    struct CbNotifyDeviceidArgs<'a> { cnda_changes: List<'a, Masked<'a, DeviceNotification>> }
+    /// CB_NOTIFY_DEVICEID4args. RFC 8881 section 20.12.1.
+    struct CbNotifyDeviceidArgs<'a> { cnda_changes: List<'a, NotifyDeviceid4<'a>> }
 
     /// offload_info4. RFC 7862 section 16.1.1.
     union OffloadInfo4<'a> switch (coa_status: Nfsstat4 => "nfs.nfsstat4") {
@@ -173,7 +178,7 @@ items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_val
 }
 
 bits! {
-    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435 section 12.
+    /// What CB_RECALL_ANY recalls. RFC 8881 section 20.6.1, RFC 8435.
     RecallAnyTypes {
         RCA4_TYPE_MASK_RDATA_DLG = 0, RCA4_TYPE_MASK_WDATA_DLG = 1, RCA4_TYPE_MASK_DIR_DLG = 2,
         RCA4_TYPE_MASK_FILE_LAYOUT = 3, RCA4_TYPE_MASK_BLK_LAYOUT = 4,

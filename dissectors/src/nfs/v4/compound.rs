@@ -299,3 +299,181 @@ impl Call<'_> {
         items
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Seen;
+    use super::super::*;
+    use super::*;
+    use crate::nfs::Outcome;
+    use crate::xdr::{ChunkItem, Ddp, DdpText, Opaque, Void};
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    /// SEQUENCE, PUTFH, WRITE of 65,536 bytes that travel in a Read chunk, GETATTR; from a Linux client.
+    const WRITE_CALL: &str = "
+        00000000 00000002 00000004
+        00000035 e20a016b3bdba0000100000000000000 00000019 00000000 00000000 00000000
+        00000016 00000014 0100018100000000880000000 0000000c728a333
+        00000026 00000000 e20a016b3bdba00004000000 0000000000000000 00000002 00010000
+        00000009 00000002 00000018 00302000";
+
+    /// The Reply of a Linux server to SEQUENCE, PUTFH, READ of 4,096 bytes, of which 100 came in the Write chunk.
+    const READ_REPLY: &str = "
+        00000000 00000000 00000003
+        00000035 00000000 e20a016b3bdba0000100000000000000 0000002a 00000000 0000003f 0000003f 00000000
+        00000016 00000000
+        00000019 00000000 00000001 00000064";
+
+    /// CB_SEQUENCE and CB_RECALL, from a Linux server.
+    const RECALL_CALL: &str = "
+        00000000 00000002 00000000 00000002
+        0000000b e510016b3fd0331f0100000000000000 00000001 00000000 0000000f 00000000 00000000
+        00000004 00000001 e510016b3fd0331f02000000 00000000 00000014 010001810000000081004200000000006c9d4b7f";
+
+    #[test]
+    fn a_write_whose_data_is_in_a_read_chunk() {
+        let bytes = bytes(WRITE_CALL);
+        let chunks = [ChunkItem { position: Some(112), length: 65536, bytes: None }];
+        let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+        let call = Call::decode(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!((call.head.minorversion, call.count()), (2, 4));
+
+        let operations: Vec<_> = call.operations().map(Result::unwrap).collect();
+        let numbers: Vec<_> = operations.iter().map(|body| body.number().to_string()).collect();
+        assert_eq!(numbers, ["SEQUENCE", "PUTFH", "WRITE", "GETATTR"]);
+        let Args::WRITE(write) = &operations[2] else { unreachable!() };
+        assert_eq!((write.offset, write.stable), (0, StableHow4::FILE_SYNC4));
+        assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
+        assert_eq!(call.named(), Named { operation: Some(Operation::WRITE), stop: None });
+
+        let mut encoder = Encoder::new();
+        call.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
+        assert_eq!(encoder.splices()[0].position, 112);
+    }
+
+    #[test]
+    fn a_read_whose_data_is_in_a_write_chunk() {
+        let bytes = bytes(READ_REPLY);
+        let chunks = [ChunkItem { position: None, length: 100, bytes: None }];
+        let reply = Reply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut Unobserved).unwrap();
+        let data = Ddp::Chunk { length: 100, bytes: None };
+        let read = Results::READ(Outcome::Ok(ReadResok { eof: true, data }));
+        assert_eq!(reply.operations().nth(2), Some(Ok(read)));
+        let statuses: Vec<_> = reply.operations().map(|body| body.unwrap().status()).collect();
+        assert_eq!(statuses, [Nfsstat4::NFS4_OK; 3]);
+    }
+
+    #[test]
+    fn a_callback_is_named_after_what_it_asks() {
+        let bytes = bytes(RECALL_CALL);
+        let call = CbCall::decode(&mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+        assert_eq!(call.head.callback_ident, 0);
+        assert_eq!(call.named().operation, Some(CbOperation::CB_RECALL));
+        let mut operations = call.operations();
+        assert!(operations.by_ref().all(|body| body.is_ok()));
+        assert_eq!(operations.rest(), []);
+    }
+
+    #[test]
+    fn a_watcher_sees_each_operation_as_a_group_that_begins_with_its_number() {
+        let bytes = bytes(READ_REPLY);
+        let mut seen = Seen::default();
+        let reply = Reply::decode(&mut Cursor::new(&bytes).with_base(1000), &mut seen).unwrap();
+        assert_eq!(
+            seen.values.iter().map(|(name, at, _)| (*name, at.start)).collect::<Vec<_>>(),
+            [("nfs.nfsstat4", 1000), ("nfs.tag", 1004), ("nfs.ops.count", 1008)]
+        );
+        let mut operations = reply.operations();
+        assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
+        assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
+        assert_eq!(seen.groups, ["SEQUENCE", "PUTFH"]);
+        assert_eq!(seen.values[3], ("nfs.opcode", 1012..1016, Value::Enum(53, Some("SEQUENCE"))));
+        assert_eq!(seen.values[4], ("nfs.nfsstat4", 1016..1020, Value::Enum(0, Some("NFS4_OK"))));
+    }
+
+    #[test]
+    fn an_unknown_operation_stops_the_walk_and_leaves_its_bytes() {
+        let bytes = bytes("00000000 00000002 00000003 0000000a 0000004c 00000007 0000000a");
+        let call = Call::decode(&mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+        let mut operations = call.operations();
+        assert_eq!(operations.next(), Some(Ok(Args::GETFH(Void))));
+        let error = Error::Unknown { at: 20, what: "Operation", number: 76 };
+        let stop = Stop { operation: Some(Operation(76)), status: None, error };
+        assert_eq!(operations.next(), Some(Err(stop)));
+        assert_eq!(operations.next(), None);
+        assert_eq!((operations.left(), operations.rest()), (2, &bytes[16..]));
+
+        let mut seen = Seen::default();
+        let mut operations = call.operations();
+        while operations.next_observed(&mut seen).is_some() {}
+        assert_eq!(seen.groups, ["GETFH", "unknown operation"]);
+        assert_eq!(seen.values.last(), Some(&("nfs.undecoded", 20..28, Value::Bytes(&bytes[20..]))));
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_read_still_has_its_status() {
+        let bytes = bytes("00000000 00000000 00000001 00000019 00000000 00000001");
+        let mut cursor = Cursor::new(&bytes).with_length(500);
+        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let stop = reply.operations().next().unwrap().unwrap_err();
+        assert_eq!((stop.operation, stop.status), (Some(Operation::READ), Some(Nfsstat4::NFS4_OK)));
+        assert!(stop.error.is_cut());
+    }
+
+    #[test]
+    fn an_operation_of_a_later_minor_version_is_read_all_the_same() {
+        let head = CallHead { tag: Text(b""), minorversion: 0 };
+        let operations = [Args::GETXATTR(GetxattrArgs { gxa_name: Text(b"user.a") })];
+        let mut encoder = Encoder::new();
+        Call::new(head, &operations).encode(&mut encoder);
+        let call = Call::decode(&mut Cursor::new(encoder.bytes()), &mut Unobserved).unwrap();
+        assert_eq!(call.operations().next(), Some(Ok(operations[0].clone())));
+        assert!(operations[0].number().since() > Some(call.head.minorversion));
+    }
+
+    #[test]
+    fn a_compound_is_named_after_the_first_operation_of_the_lowest_class() {
+        let named = |operations: &[Args<'_>]| {
+            Call::new(CallHead { tag: Text(b""), minorversion: 1 }, operations).named().operation
+        };
+        let stateid = Stateid4 { seqid: 0, other: [0; 12] };
+        let putfh = || Args::PUTFH(Object { object: Opaque(b"fh") });
+        let getattr = || Args::GETATTR(GetattrArgs { attr_request: Bitmap4::default() });
+        let access = || Args::ACCESS(AccessArgs { access: Access4::ACCESS4_READ });
+        let lookup = || Args::LOOKUP(LookupArgs { objname: Text(b"a") });
+        let close = || Args::CLOSE(CloseArgs { seqid: 0, open_stateid: stateid.clone() });
+        let commit = || Args::COMMIT(CommitArgs { offset: 0, count: 0 });
+        let delegreturn = || Args::DELEGRETURN(DelegreturnArgs { deleg_stateid: stateid.clone() });
+        assert_eq!(named(&[]), None);
+        assert_eq!(named(&[putfh(), getattr()]), Some(Operation::GETATTR));
+        assert_eq!(named(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]), Some(Operation::GETFH));
+        assert_eq!(named(&[putfh(), access(), getattr()]), Some(Operation::ACCESS));
+        assert_eq!(named(&[putfh(), lookup(), Args::GETFH(Void), getattr()]), Some(Operation::LOOKUP));
+        assert_eq!(named(&[commit(), getattr(), lookup()]), Some(Operation::COMMIT));
+        assert_eq!(named(&[Args::READLINK(Void), commit()]), Some(Operation::READLINK));
+        assert_eq!(
+            named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]),
+            Some(Operation::DELEGRETURN)
+        );
+    }
+
+    #[test]
+    fn chunks_with_link_texts_are_told() {
+        let head = CallHead { tag: Text(b""), minorversion: 1 };
+        let create = |objtype| {
+            [Args::CREATE(CreateArgs { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })]
+        };
+        let link = create(Createtype4::Link(DdpText::Chunk { length: 9, bytes: None }));
+        let directory = create(Createtype4::Other(NfsFtype4::NF4DIR));
+        assert_eq!(Call::new(head.clone(), &link).text_items(), TextItems { call: true, reply: false });
+        assert_eq!(Call::new(head.clone(), &directory).text_items(), TextItems::default());
+        let readlink = [Args::READLINK(Void)];
+        assert_eq!(Call::new(head, &readlink).text_items(), TextItems { call: false, reply: true });
+    }
+}

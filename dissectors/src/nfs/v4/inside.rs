@@ -48,6 +48,11 @@ impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
     }
 
     #[inline]
+    fn list(&mut self, field: &'static Field, at: usize) {
+        self.observer.list(field, at);
+    }
+
+    #[inline]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
         self.observer.value(field, bytes, value);
     }

@@ -1,6 +1,7 @@
 //! A bitmap, and opaque data that holds one item for each of its bits: attributes, notifications, hints.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, Opaque, Xdr};
@@ -115,17 +116,31 @@ pub(super) use items;
 ///
 /// The opaque data is kept as it is, and read when it is asked for: an item that is not known stops only the walk over
 /// the items, not that over what surrounds them.
-pub struct Masked<'a, T: Item<'a>> {
+pub struct Masked<'a, T, N> {
     /// Which items there are.
-    pub mask: Bitmap4<'a, T::Names>,
+    pub mask: Bitmap4<'a, N>,
     /// The items.
     pub values: Opaque<'a>,
+    items: PhantomData<fn() -> T>,
 }
 
-impl<'a, T: Item<'a>> Masked<'a, T> {
+impl<'a, T, N> Masked<'a, T, N> {
+    /// Items that [`mask_and_values`] wrote.
+    pub fn new(mask: Bitmap4<'a, N>, values: Opaque<'a>) -> Self {
+        Self { mask, values, items: PhantomData }
+    }
+}
+
+impl<'a, T: Item<'a, Names = N>, N: Names> Masked<'a, T, N> {
     /// The items in order. The first that cannot be read is an error, and the last.
-    pub fn items(&self) -> Walk<'a, T> {
-        Walk { mask: *self, cursor: Cursor::new(self.values.0), after: None, stopped: false }
+    pub fn items(&self) -> Walk<'a, T, N> {
+        Walk {
+            mask: self.mask,
+            items: PhantomData,
+            cursor: Cursor::new(self.values.0),
+            after: None,
+            stopped: false,
+        }
     }
 }
 
@@ -142,14 +157,15 @@ pub fn mask_and_values<'a, 'b, T: Item<'a> + 'b>(
 }
 
 /// A walk over the items.
-pub struct Walk<'a, T: Item<'a>> {
-    mask: Masked<'a, T>,
+pub struct Walk<'a, T, N> {
+    mask: Bitmap4<'a, N>,
+    items: PhantomData<fn() -> T>,
     cursor: Cursor<'a>,
     after: Option<u32>,
     stopped: bool,
 }
 
-impl<'a, T: Item<'a>> Walk<'a, T> {
+impl<'a, T: Item<'a, Names = N>, N: Names> Walk<'a, T, N> {
     /// The bytes that were not read: none after a walk to the end, unless the sender appended something.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
@@ -160,7 +176,7 @@ impl<'a, T: Item<'a>> Walk<'a, T> {
         if self.stopped {
             return None;
         }
-        let next = self.mask.mask.iter().find(|bit| self.after.is_none_or(|after| *bit > after))?;
+        let next = self.mask.iter().find(|bit| self.after.is_none_or(|after| *bit > after))?;
         let start = self.cursor;
         let mut inside = Inside::new(observer, None);
         let item = T::decode(next, &mut self.cursor, &mut inside);
@@ -174,7 +190,7 @@ impl<'a, T: Item<'a>> Walk<'a, T> {
     }
 }
 
-impl<'a, T: Item<'a>> Iterator for Walk<'a, T> {
+impl<'a, T: Item<'a, Names = N>, N: Names> Iterator for Walk<'a, T, N> {
     type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -182,32 +198,32 @@ impl<'a, T: Item<'a>> Iterator for Walk<'a, T> {
     }
 }
 
-impl<'a, T: Item<'a>> Clone for Masked<'a, T> {
+impl<T, N> Clone for Masked<'_, T, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<'a, T: Item<'a>> Copy for Masked<'a, T> {}
+impl<T, N> Copy for Masked<'_, T, N> {}
 
-impl<'a, T: Item<'a>> Default for Masked<'a, T> {
+impl<T, N> Default for Masked<'_, T, N> {
     fn default() -> Self {
-        Self { mask: Bitmap4::default(), values: Opaque::default() }
+        Self::new(Bitmap4::default(), Opaque::default())
     }
 }
 
-impl<'a, T: Item<'a>> PartialEq for Masked<'a, T> {
+impl<T, N> PartialEq for Masked<'_, T, N> {
     fn eq(&self, other: &Self) -> bool {
         self.mask == other.mask && self.values == other.values
     }
 }
 
-impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for Masked<'a, T> {
+impl<'a, T: Item<'a, Names = N> + fmt::Debug, N: Names> fmt::Debug for Masked<'a, T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.items()).finish()
     }
 }
 
-impl<'a, T: Item<'a>> Xdr<'a> for Masked<'a, T> {
+impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
     const KIND: Kind = Kind::Group;
 
     #[inline]
@@ -223,18 +239,22 @@ impl<'a, T: Item<'a>> Xdr<'a> for Masked<'a, T> {
         if O::WATCHES {
             // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
             let length = inner.word()?;
-            let masked = Self { mask, values: Opaque::default() };
-            let cursor = inner.within(length as usize);
-            let mut walk = Walk { mask: masked, cursor, after: None, stopped: false };
+            let within = inner.within(length as usize);
+            let mut walk: Walk<'a, T, N> =
+                Walk { mask, items: PhantomData, cursor: within, after: None, stopped: false };
             while walk.next_observed(observer).is_some() {}
             let (at, rest) = (walk.cursor.position(), walk.rest());
             if !rest.is_empty() {
                 observer.value(T::VALUES, at..at + rest.len(), Value::Bytes(rest));
             }
+            if values.is_err() {
+                // What was captured has been shown.
+                cursor.take(cursor.rest().len())?;
+            }
         }
         let values = values?;
         observer.leave(cursor.position());
-        Ok(Self { mask, values })
+        Ok(Self::new(mask, values))
     }
 
     fn encode(&self, encoder: &mut Encoder) {

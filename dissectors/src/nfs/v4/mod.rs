@@ -22,6 +22,9 @@ mod status;
 mod types;
 mod xattr;
 
+#[cfg(test)]
+mod tests;
+
 pub use attribute_types::*;
 pub use attributes::*;
 pub use bitmap::{Bitmap4, MAX_WORDS, Names, words_of};

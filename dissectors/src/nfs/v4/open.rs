@@ -8,7 +8,7 @@ use super::types::{
 
 crate::xdr! { "nfs";
     /// The access that OPEN asks for, and what it wants of a delegation: the second byte is a number, OR-ed in.
-    /// RFC 8881 section 18.16.1, RFC 9754 sections 4 and 5.
+    /// RFC 8881 section 18.16.1, RFC 9754.
     flags ShareAccess {
         OPEN4_SHARE_ACCESS_READ = 0x1, OPEN4_SHARE_ACCESS_WRITE = 0x2, OPEN4_SHARE_ACCESS_BOTH = 0x3,
         OPEN4_SHARE_ACCESS_WANT_READ_DELEG = 0x100, OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG = 0x200,
@@ -81,7 +81,7 @@ crate::xdr! { "nfs";
         claim: OpenClaim4<'a>,
     }
 
-    /// open_delegation_type4. RFC 8881 section 18.16.2, RFC 9754 section 5.
+    /// open_delegation_type4. RFC 8881 section 18.16.2, RFC 9754.
     enum OpenDelegationType4 {
         OPEN_DELEGATE_NONE = 0, OPEN_DELEGATE_READ = 1, OPEN_DELEGATE_WRITE = 2, OPEN_DELEGATE_NONE_EXT = 3,
         OPEN_DELEGATE_READ_ATTRS_DELEG = 4, OPEN_DELEGATE_WRITE_ATTRS_DELEG = 5,
@@ -124,7 +124,7 @@ crate::xdr! { "nfs";
         default => Other,
     }
 
-    /// open_delegation4. RFC 8881 section 18.16.2, RFC 9754 section 5.
+    /// open_delegation4. RFC 8881 section 18.16.2, RFC 9754.
     union OpenDelegation4<'a> switch (delegation_type: OpenDelegationType4 => "nfs.open.delegation_type") {
         OPEN_DELEGATE_NONE => None,
         OPEN_DELEGATE_READ => Read(OpenReadDelegation4<'a>) as read,
@@ -134,7 +134,7 @@ crate::xdr! { "nfs";
         OPEN_DELEGATE_WRITE_ATTRS_DELEG => WriteAttrs(OpenWriteDelegation4<'a>) as write,
     }
 
-    /// The flags of OPEN's result. RFC 8881 section 18.16.2, RFC 9754 section 4.
+    /// The flags of OPEN's result. RFC 8881 section 18.16.2, RFC 9754.
     flags OpenRflags {
         OPEN4_RESULT_CONFIRM = 0x02, OPEN4_RESULT_LOCKTYPE_POSIX = 0x04, OPEN4_RESULT_PRESERVE_UNLINKED = 0x08,
         OPEN4_RESULT_NO_OPEN_STATEID = 0x10, OPEN4_RESULT_MAY_NOTIFY_LOCK = 0x20,

@@ -71,13 +71,10 @@ crate::xdr! { "nfs";
     /// netaddr4, and clientaddr4 of NFSv4.0: a universal address. RFC 8881 section 3.3.9, RFC 5665.
     struct Netaddr4<'a> { na_r_netid: Text<'a> => "nfs.r_netid", na_r_addr: Text<'a> => "nfs.r_addr" }
 
-    /// state_owner4. RFC 8881 section 3.3.10.
-    struct StateOwner4<'a> { clientid: Clientid4, owner: Opaque<'a, 1024> => "nfs.owner" }
-
-    /// open_owner4. RFC 8881 section 3.3.10.1.
+    /// open_owner4, a state_owner4. RFC 8881 section 3.3.10.1.
     struct OpenOwner4<'a> { clientid: Clientid4, owner: Opaque<'a, 1024> => "nfs.open_owner4" }
 
-    /// lock_owner4. RFC 8881 section 3.3.10.2.
+    /// lock_owner4, a state_owner4. RFC 8881 section 3.3.10.2.
     struct LockOwner4<'a> { clientid: Clientid4, owner: Opaque<'a, 1024> => "nfs.lock_owner4" }
 
     /// stateid4. RFC 8881 section 3.3.12.

@@ -1,0 +1,76 @@
+# `make build`, `make test` and `make demo` do all set-up themselves: a Rust toolchain and a C compiler are enough.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO_TARGET_DIR ?= target
+export CARGO_TARGET_DIR
+
+NAME = nfsrdma-inspect
+PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
+CAPTURE = captures/rxe-v42.pcap
+
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: build
+build: ## Build target/release/nfsrdma-inspect
+	@.ci/setup build
+	$(CARGO) build --release --locked
+
+# cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.
+.PHONY: test
+test: ## Run all tests
+	@.ci/setup build test
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	    set -x; $(CARGO) nextest run --workspace --locked; \
+	else \
+	    set -x; $(CARGO) test --workspace --locked --lib --bins --tests; \
+	fi
+	$(CARGO) test --workspace --locked --doc
+
+.PHONY: demo
+demo: build ## Show a real capture
+	@show() { printf '\n%s\n$$ %s\n' "$$1" "$$(basename $(PROGRAM)) $$2"; $(PROGRAM) $$2; }; \
+	set -e; \
+	show "A real mount of NFSv4.2 over RoCE: one line a Transaction, with its chunks, and then a summary." \
+	    "$(CAPTURE)"; \
+	show "The same as JSON Lines, for jq and for scripts; here the first Transaction." \
+	    "-T json --summary none -c 1 $(CAPTURE)"; \
+	show "A Transaction in full, from the frame to the last field of NFS." \
+	    "-V --summary none -c 1 $(CAPTURE)"; \
+	show "The frames, each with what it means, and with date and time." \
+	    "--view frames -t ad --summary none -c 12 $(CAPTURE)"; \
+	printf '\nNow try it on a capture of yours: %s --help\n' $(PROGRAM)
+
+.PHONY: install
+install: build ## Install the program, its manual and completions (PREFIX, DESTDIR)
+	install -Dm755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/$(NAME)
+	install -Dm644 man/$(NAME).1 $(DESTDIR)$(PREFIX)/share/man/man1/$(NAME).1
+	install -Dm644 completions/$(NAME).bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
+	install -Dm644 completions/_$(NAME) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(NAME)
+	install -Dm644 completions/$(NAME).fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(NAME).fish
+
+.PHONY: bench
+bench: ## Measure
+	@.ci/setup build
+	$(CARGO) bench --locked
+
+.PHONY: fmt
+fmt: ## Format the code
+	@.ci/setup lint
+	$(CARGO) fmt --all
+
+.PHONY: lint
+lint: ## Check formatting, clippy and the documentation
+	@.ci/setup lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --all-features --locked
+
+.PHONY: clean
+clean: ## Remove what was built
+	$(CARGO) clean

@@ -1,0 +1,76 @@
+//! How fast captures are read, decoded and analysed, in packets and bytes a second, step by step: each benchmark does
+//! what the one before does and one thing more. `cargo bench --bench analysis`
+#![allow(missing_docs, reason = "criterion's macros make functions that have none")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::frame::Frame;
+use nfsrdma_dissectors::net;
+use nfsrdma_inspect::source::Source;
+
+#[path = "../tests/it/captures.rs"]
+#[allow(dead_code, reason = "the tests need more of it")]
+mod captures;
+mod repeat;
+
+use repeat::Repeated;
+
+/// Nine packets of ten are data: WRITEs of large files, four at a time.
+const LARGE_DATA: &str = "rxe-v42-conc-head";
+/// A Transaction for every eight packets: small operations of every kind.
+const SMALL_OPERATIONS: &str = "rxe-v42";
+
+const SIZE: u64 = 64 << 20;
+
+fn walk(mut source: Source, mut look: impl FnMut(&Frame<'_>)) {
+    while let Some(frame) = source.next().expect("a right capture") {
+        look(&frame);
+    }
+}
+
+/// Gives each Transaction to `look` as soon as it is there.
+fn analyse(source: Source, mut look: impl FnMut(Transaction)) {
+    let mut flow = Flow::new(Limits::default());
+    let mut give = |flow: &mut Flow| {
+        while let Some(transaction) = flow.next_transaction() {
+            look(transaction);
+        }
+    };
+    walk(source, |frame| {
+        flow.frame(frame);
+        give(&mut flow);
+    });
+    flow.finish();
+    give(&mut flow);
+}
+
+fn steps(criterion: &mut Criterion) {
+    for name in [LARGE_DATA, SMALL_OPERATIONS] {
+        let file = captures::bytes(name);
+        let large = || Repeated::of_size(file.clone(), SIZE);
+        let (elements, bytes) = (large().packets(), large().bytes());
+        let mut group = criterion.benchmark_group(name);
+        group.sample_size(15).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
+        group.throughput(Throughput::ElementsAndBytes { elements, bytes });
+        let mut step = |step: &str, run: fn(Source)| {
+            group.bench_function(step, |bencher| {
+                let source = || Source::from_reader(name, large());
+                bencher.iter_batched(source, run, BatchSize::PerIteration);
+            });
+        };
+        step("walk", |source| walk(source, |frame| _ = black_box(frame)));
+        step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut Unobserved))));
+        step("flow", |source| analyse(source, |transaction| _ = black_box(transaction)));
+        step("facts", |source| {
+            analyse(source, |transaction| _ = black_box(transaction.read(|reading| reading.facts())));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, steps);
+criterion_main!(benches);

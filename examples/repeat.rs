@@ -1,0 +1,21 @@
+//! Writes a large capture to standard output, made by repeating a real one, to measure with:
+//! `cargo run --release --example repeat -- rxe-v42 1024 > large.pcap`.
+//!
+//! The arguments are the name of a capture in `captures/` and how many MiB there shall be.
+
+use std::io;
+
+#[path = "../tests/it/captures.rs"]
+#[allow(dead_code, reason = "the tests need more of it")]
+mod captures;
+#[path = "../benches/repeat.rs"]
+#[allow(dead_code, reason = "the benchmark needs more of it")]
+mod repeat;
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, size] = arguments.as_slice() else { anyhow::bail!("usage: repeat NAME MIB") };
+    let mut capture = repeat::Repeated::of_size(captures::bytes(name), size.parse::<u64>()? << 20);
+    io::copy(&mut capture, &mut io::stdout().lock())?;
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! The default command: one line a Transaction, or a frame, and then a summary.
+
+use std::fs;
+use std::io::{self, BufWriter, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
+
+use super::bytes::Bytes;
+use super::progress::Progress;
+use super::style::{self, Color};
+use super::{Exit, complain, unwritten};
+use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use crate::source::{Source, SourceError};
+
+const BOUNDS: &str = "Bounds of memory";
+
+/// Arguments of the default command.
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    /// Capture files, merged by time; '-' is standard input
+    ///
+    /// pcap or pcapng, plain or compressed with gzip or zstd.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// Capture file, the same as FILE; may be given again
+    #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    read: Vec<PathBuf>,
+
+    /// What a line is
+    #[arg(long, default_value = "transactions")]
+    view: View,
+
+    /// Show each line with its whole tree, down to the last field
+    #[arg(short = 'V', long)]
+    tree: bool,
+
+    /// Form of the lines
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+
+    /// Stop after COUNT lines
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<NonZeroUsize>,
+
+    /// Leave out the lines, and show the summary alone
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// How times are written
+    #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
+    time: TimeFormat,
+
+    /// Form of the summary after the lines [default: that of the lines]
+    #[arg(long, value_name = "FORMAT")]
+    summary: Option<SummaryFormat>,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+
+    /// Check the invariant CRC of every packet, and count those that are wrong
+    #[arg(long)]
+    check_icrc: bool,
+
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+/// What a capture of any length can make the program remember. What a bound made it give up is in the summary.
+#[derive(Debug, Args)]
+struct Bounds {
+    /// Connections; then those that were silent longest are forgotten
+    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = of(Limits::default().connections))]
+    max_connections: NonZeroUsize,
+
+    /// Transactions that wait for their Reply; then the oldest are given up
+    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = of(Limits::default().open_transactions))]
+    max_open_transactions: NonZeroUsize,
+
+    /// Transactions that are done, and wait for late copies of their messages
+    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = of(Limits::default().lingering_transactions))]
+    max_lingering_transactions: NonZeroUsize,
+
+    /// Connections that are being set up
+    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = of(Limits::default().set_ups))]
+    max_set_ups: NonZeroUsize,
+
+    /// Bytes of IP fragments that wait for the others of their datagram
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().fragments.bytes as u64))]
+    max_fragment_bytes: Bytes,
+
+    /// Bytes of chunks that are kept until they are decoded
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().kept_bytes))]
+    max_kept_bytes: Bytes,
+}
+
+fn of(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
+}
+
+impl InspectArgs {
+    fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        let fragment_bytes = usize::try_from(self.bounds.max_fragment_bytes.0).unwrap_or(usize::MAX);
+        Limits {
+            connections: self.bounds.max_connections.get(),
+            open_transactions: self.bounds.max_open_transactions.get(),
+            lingering_transactions: self.bounds.max_lingering_transactions.get(),
+            set_ups: self.bounds.max_set_ups.get(),
+            fragments: fragments::Bounds { bytes: fragment_bytes, ..limits.fragments },
+            kept_bytes: self.bounds.max_kept_bytes.0,
+            check_icrc: self.check_icrc,
+            keep_data: self.tree,
+            ..limits
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            format: self.format,
+            view: self.view,
+            tree: self.tree,
+            quiet: self.quiet,
+            time: self.time,
+            summary: self.summary.unwrap_or(match self.format {
+                Format::Text => SummaryFormat::Text,
+                Format::Json => SummaryFormat::Json,
+            }),
+            screen: style::screen(self.color),
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.read.iter().chain(&self.files)
+    }
+
+    /// Whether the input may pause: then nothing that is known may wait in a buffer.
+    fn may_pause(&self) -> bool {
+        self.files().any(|file| {
+            let about = if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
+            !about.is_ok_and(|about| about.is_file())
+        })
+    }
+}
+
+/// Shows what the files hold.
+pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
+    if args.files().next().is_none() {
+        bail!("no capture file is named; name one, or '-' for standard input; see --help");
+    }
+    if args.tree && args.format == Format::Json {
+        bail!("-V is a tree of text, and -T json is not; leave out one of them");
+    }
+    let mut source = Source::open(args.files())?;
+    let errors = show(args, &mut source).map_err(unwritten)?;
+    for error in &errors {
+        complain(error);
+    }
+    Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Reads to the end and shows everything; gives what was wrong with the files.
+fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>> {
+    let mut flow = Flow::new(args.limits());
+    let mut progress = Progress::new();
+    let mut output = Output::new(args.settings(), BufWriter::with_capacity(64 << 10, progress.page()));
+    let flush_each = args.may_pause();
+    let flush_often = io::stdout().is_terminal();
+    let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
+    let mut errors = Vec::new();
+    let mut has_frames = false;
+    let mut is_over = false;
+    while !is_over && output.lines() < most {
+        match source.next() {
+            Ok(Some(frame)) => {
+                has_frames = true;
+                output.frame(&frame, &mut flow)?;
+            }
+            Ok(None) => {
+                flow.finish();
+                is_over = true;
+            }
+            // The other files go on.
+            Err(error) => errors.push(error),
+        }
+        while output.lines() < most
+            && let Some(transaction) = flow.next_transaction()
+        {
+            output.transaction(&transaction)?;
+        }
+        if flush_each {
+            output.flush()?;
+        }
+        if progress.is_due() {
+            if flush_often {
+                output.flush()?;
+            }
+            progress.draw(source.progress(), output.transactions());
+        }
+    }
+    // Of what is no capture there is nothing to sum up.
+    if has_frames || errors.is_empty() {
+        output.finish(&flow)?;
+    }
+    Ok(errors)
+}

@@ -1,0 +1,179 @@
+//! Arguments in, exit code out: one file a subcommand.
+//!
+//! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
+
+mod bytes;
+mod inspect;
+mod progress;
+mod style;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use inspect::InspectArgs;
+
+const NAME: &str = env!("CARGO_PKG_NAME");
+
+/// What people may want to do, for the help and the manual.
+pub const EXAMPLES: &str = "\
+  nfsrdma-inspect capture.pcap                    one line a Transaction, then a summary
+  nfsrdma-inspect -q capture.pcapng.zst           the summary alone
+  nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
+  nfsrdma-inspect --view frames -t ad capture.pcap
+                                                  one line a frame, with date and time
+  nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
+  nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
+  ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
+";
+
+/// What the exit codes mean, for the help and the manual.
+pub const EXIT_CODES: &str = "\
+  0  done, whatever statuses the capture holds
+  2  usage, or input that could not be read; what was understood before is printed
+";
+
+/// Shows the NFS operations of a capture of NFS over RDMA, each with its chunks.
+///
+/// RDMA moves the data of NFS outside the RPC message, in chunks of memory that the client advertised. This program
+/// puts together what belongs together: the Call, the RDMA Reads and Writes that filled or fetched its chunks, and the
+/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd.
+#[derive(Debug, Parser)]
+#[command(
+    name = NAME,
+    version,
+    override_usage = "nfsrdma-inspect [OPTIONS] FILE...",
+    // -V is the tree, as in tshark.
+    disable_version_flag = true,
+    args_conflicts_with_subcommands = true,
+    args_override_self = true,
+    max_term_width = 100,
+    after_help = "Use --help for more, with examples.",
+    after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}"),
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    inspect: InspectArgs,
+
+    /// Print the version
+    #[arg(long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+}
+
+/// Subcommands, each a variant here and a file beside this one. Without one, files are inspected.
+///
+/// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything was done, whatever statuses the capture holds.
+    Done,
+    /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 2,
+        })
+    }
+}
+
+/// The definition of the command line, from which the manual and the completions are made.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Does what the arguments ask, the first of which is the name of the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+    {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match cli.command {
+        Some(command) => match command {},
+        None => inspect::run(&cli.inspect),
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(error) if is_closed_pipe(&error) => Exit::Done,
+        Err(error) => {
+            complain(error);
+            Exit::Failed
+        }
+    }
+}
+
+/// One line on standard error.
+fn complain(what: impl fmt::Display) {
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "{NAME}: {what}");
+}
+
+/// Whether whoever read the output wanted no more of it, as `head` does.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed))
+}
+
+/// What is said when standard output takes no more, as when the disk is full.
+fn unwritten(error: io::Error) -> anyhow::Error {
+    let what = format!("standard output: cannot write: {error}; make room or write elsewhere");
+    anyhow::Error::new(error).context(what)
+}
+
+fn refuse(error: &clap::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Help that nobody reads is no failure.
+            let _ = error.print();
+            Exit::Done
+        }
+        _ => {
+            complain(in_one_line(&error.to_string()));
+            Exit::Failed
+        }
+    }
+}
+
+/// What clap says over several paragraphs: the problem and its tips, without the usage.
+fn in_one_line(text: &str) -> String {
+    let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = String::new();
+    for paragraph in text.split("\n\n") {
+        let paragraph = words(paragraph);
+        if paragraph.starts_with("Usage:") || paragraph.starts_with("For more information") {
+            continue;
+        }
+        let part =
+            paragraph.strip_prefix("error: ").or(paragraph.strip_prefix("tip: ")).unwrap_or(&paragraph);
+        if !line.is_empty() {
+            line.push_str("; ");
+        }
+        line.push_str(part);
+    }
+    line + "; see --help"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,170 @@
+//! How far the reading has come, on a terminal.
+
+use std::cell::Cell;
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::source;
+
+/// Reading that takes no longer shows nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(200);
+/// The clock is looked at once in as many frames: that is often enough, and not felt.
+const FRAMES: u32 = 64;
+
+const ERASE: &str = "\r\x1b[K";
+
+/// A line on standard error that says how far the reading has come.
+pub(super) struct Progress {
+    start: Instant,
+    due: Instant,
+    frames: u32,
+    is_wanted: bool,
+    is_drawn: Rc<Cell<bool>>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let start = Instant::now();
+        Self {
+            start,
+            due: start + INTERVAL,
+            frames: 0,
+            is_wanted: io::stderr().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            is_drawn: Rc::default(),
+        }
+    }
+
+    /// Standard output, which may be the same terminal: what is written there takes the place of the line.
+    pub(super) fn page(&self) -> Page {
+        let to = io::stdout();
+        let is_drawn = if to.is_terminal() { Rc::clone(&self.is_drawn) } else { Rc::default() };
+        Page { to, is_drawn }
+    }
+
+    /// Asked once a frame: whether it is time to show what there is.
+    #[inline]
+    pub(super) fn is_due(&mut self) -> bool {
+        self.frames += 1;
+        if self.frames < FRAMES {
+            return false;
+        }
+        self.frames = 0;
+        let now = Instant::now();
+        let is_due = now >= self.due;
+        if is_due {
+            self.due = now + INTERVAL;
+        }
+        is_due
+    }
+
+    pub(super) fn draw(&self, progress: source::Progress, transactions: u64) {
+        let elapsed = self.start.elapsed();
+        if !self.is_wanted || elapsed < PATIENCE {
+            return;
+        }
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0.into());
+        // One column less: a full line would wrap.
+        let line: String =
+            describe(progress, elapsed, transactions).chars().take(usize::max(width, 2) - 1).collect();
+        // Where standard error is closed nobody looks at it.
+        let _ = write!(io::stderr(), "{ERASE}{line}");
+        self.is_drawn.set(true);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        erase(&self.is_drawn);
+    }
+}
+
+/// Standard output under a [`Progress`].
+pub(super) struct Page {
+    to: io::Stdout,
+    is_drawn: Rc<Cell<bool>>,
+}
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        erase(&self.is_drawn);
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+fn erase(is_drawn: &Cell<bool>) {
+    if is_drawn.take() {
+        let _ = write!(io::stderr(), "{ERASE}");
+    }
+}
+
+fn describe(progress: source::Progress, elapsed: Duration, transactions: u64) -> String {
+    let source::Progress { read, total } = progress;
+    let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
+    let mut line = String::new();
+    // A file that is still being written grows past the size that it had.
+    if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
+        let done = read as f64 / total as f64;
+        let left = (total - read) as f64 / rate.max(1e-9);
+        line += &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), bytes(total as f64), time(left));
+    } else {
+        line += &format!("{} in {}, ", bytes(read as f64), time(elapsed.as_secs_f64()));
+    }
+    line + &format!("{}/s, {transactions} Transactions", bytes(rate))
+}
+
+fn bytes(count: f64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let (mut count, mut unit) = (count / 1024.0, UNITS[0]);
+    for larger in &UNITS[1..] {
+        if count < 1000.0 {
+            break;
+        }
+        (count, unit) = (count / 1024.0, larger);
+    }
+    format!("{count:.1} {unit}")
+}
+
+fn time(seconds: f64) -> String {
+    // Nobody waits for more than that.
+    let seconds = seconds.ceil().min(359_999.0) as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(read: u64, total: Option<u64>, seconds: u64) -> String {
+        describe(source::Progress { read, total }, Duration::from_secs(seconds), 1234)
+    }
+
+    #[test]
+    fn a_file_has_an_end_to_wait_for() {
+        assert_eq!(
+            line(300 << 20, Some(3 << 30), 2),
+            "  9% of 3.0 GiB, 0:19 left, 150.0 MiB/s, 1234 Transactions"
+        );
+    }
+
+    #[test]
+    fn a_file_that_grows_is_never_past_its_end() {
+        assert_eq!(
+            line(2 << 20, Some(1 << 20), 1),
+            "100% of 2.0 MiB, 0:00 left, 2.0 MiB/s, 1234 Transactions"
+        );
+    }
+
+    #[test]
+    fn a_pipe_has_none() {
+        assert_eq!(line(5 << 40, None, 3_725), "5.0 TiB in 1:02:05, 1.4 GiB/s, 1234 Transactions");
+        assert_eq!(line(0, None, 0), "0.0 KiB in 0:00, 0.0 KiB/s, 1234 Transactions");
+    }
+}

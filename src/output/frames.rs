@@ -1,0 +1,414 @@
+//! The packet list: one line a frame, with what it means for the Transactions.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::reading::Operation;
+use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Key, Meaning, Undecoded};
+use nfsrdma_dissectors::frame::{Frame, Timestamp};
+use nfsrdma_dissectors::infiniband::cm;
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::infiniband::{Operation as Verb, Packet, Syndrome, Wire};
+use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+
+use super::label::Labels;
+use super::list;
+use super::style::{Screen, Style, Styled, fit};
+use super::units::{Clock, Duration, TimeFormat};
+
+/// Writes the packet list.
+#[derive(Debug)]
+pub struct FrameList {
+    screen: Screen,
+    clock: Clock,
+    labels: Labels,
+    has_header: bool,
+    widths: Widths,
+    line: Line,
+}
+
+/// How wide the columns are; what is longer pushes the rest to the right.
+#[derive(Clone, Copy, Debug)]
+struct Widths {
+    number: usize,
+    time: usize,
+    address: usize,
+    protocol: usize,
+    length: usize,
+}
+
+impl Widths {
+    fn of(screen: Option<usize>, time: TimeFormat) -> Self {
+        match screen {
+            Some(..120) => Self { number: 5, time: time.width(), address: 9, protocol: 6, length: 5 },
+            _ => Self { number: 7, time: time.width(), address: 15, protocol: 8, length: 6 },
+        }
+    }
+}
+
+/// A line in pieces of one style each.
+#[derive(Debug, Default)]
+struct Line {
+    text: String,
+    pieces: Vec<(usize, Style)>,
+}
+
+impl Line {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.pieces.clear();
+    }
+
+    /// What was appended since the last piece has this style.
+    fn piece(&mut self, style: Style) {
+        self.pieces.push((self.text.len(), style));
+    }
+
+    /// Writes the line, cut where the screen ends.
+    fn end(&mut self, out: &mut impl Write, screen: &Screen) -> io::Result<()> {
+        self.piece(Style::new());
+        let text = match screen.width {
+            Some(width) => fit(&self.text, width, &screen.glyphs),
+            None => self.text.as_str().into(),
+        };
+        let mut from = 0;
+        for (end, style) in &self.pieces {
+            // The sign of a cut takes the style of the piece that was cut.
+            let is_cut = *end >= text.len() || !text.is_char_boundary(*end);
+            let piece = if is_cut { text.get(from..) } else { text.get(from..*end) };
+            if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
+                write!(out, "{}", Styled(*style, piece))?;
+            }
+            if is_cut {
+                break;
+            }
+            from = *end;
+        }
+        writeln!(out)
+    }
+}
+
+impl FrameList {
+    /// A packet list for this screen.
+    pub fn new(screen: Screen, time: TimeFormat) -> Self {
+        Self {
+            screen,
+            clock: Clock::new(time),
+            labels: Labels::default(),
+            has_header: false,
+            widths: Widths::of(screen.width, time),
+            line: Line::default(),
+        }
+    }
+
+    /// Relative times count from here: the time of the first frame.
+    pub fn start(&mut self, time: Timestamp) {
+        self.clock.start(time);
+    }
+
+    /// Writes the line of a frame, right after the flow took it: `datagram` and `meaning` are what
+    /// [`Flow::observed_frame`] gave.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn frame(
+        &mut self,
+        out: &mut impl Write,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        meaning: Meaning,
+        flow: &Flow,
+    ) -> io::Result<()> {
+        let Screen { styles, glyphs, .. } = self.screen;
+        let Widths { number, time, address, protocol, length } = self.widths;
+        if !self.has_header {
+            self.has_header = true;
+            self.line.clear();
+            let text = &mut self.line.text;
+            let to = glyphs.to;
+            let _ = write!(text, "{:>number$} {:>time$} {:>address$} {to} ", "FRAME", "TIME", "SOURCE");
+            let destination = if address < "DESTINATION".len() { "DEST" } else { "DESTINATION" };
+            let _ = write!(text, "{destination:<address$} ");
+            let _ = write!(text, "{:<protocol$} {:>length$} INFO", "PROTO", "BYTES");
+            self.line.piece(styles.header);
+            self.line.end(out, &self.screen)?;
+        }
+        self.line.clear();
+        let _ = write!(self.line.text, "{:>number$} ", frame.number.0);
+        self.line.piece(styles.dim);
+        let mut cell = String::new();
+        self.clock.write(frame.time, &mut cell);
+        let _ = write!(self.line.text, "{cell:>time$} ");
+        self.line.piece(styles.time);
+        let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
+        let text = &mut self.line.text;
+        let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
+        self.line.piece(Style::new());
+        let name = protocol_name(datagram, meaning, flow);
+        let _ = write!(self.line.text, "{name:<protocol$} ");
+        self.line.piece(styles.label);
+        let _ = write!(self.line.text, "{:>length$} ", frame.length);
+        self.line.piece(Style::new());
+        match &datagram.carried {
+            Carried::Infiniband(packet) => self.packet(packet, meaning, flow),
+            Carried::Tcp(segment) => tcp(segment, glyphs.to, &mut self.line.text),
+            Carried::Udp(datagram) => {
+                let (source, destination) = (datagram.source_port, datagram.destination_port);
+                let length = datagram.payload.length;
+                let _ = write!(self.line.text, "{source} {} {destination} Len={length}", glyphs.to);
+            }
+            Carried::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
+            Carried::Other(Reason::EtherType(_) | Reason::IpProtocol(_)) => {}
+            Carried::Other(reason) => {
+                let _ = write!(self.line.text, "{reason}");
+                self.line.piece(styles.mark);
+            }
+        }
+        self.line.text.truncate(self.line.text.trim_end().len());
+        self.line.end(out, &self.screen)
+    }
+
+    /// What a packet means, and behind it what it is on the wire.
+    fn packet(&mut self, packet: &Packet<'_>, meaning: Meaning, flow: &Flow) {
+        let styles = self.screen.styles;
+        match meaning {
+            Meaning::Message { key, which } => self.message(key, which, flow),
+            Meaning::MessageAgain { key, which } => {
+                self.line.text.push_str("again ");
+                self.line.piece(styles.mark);
+                self.message(key, which, flow);
+            }
+            Meaning::Part => self.line.text.push_str("part of a message "),
+            Meaning::Data { key, kind, chunk } => {
+                let verb = match kind {
+                    ChunkKind::Read => "read from",
+                    ChunkKind::Write | ChunkKind::Reply => "written to",
+                };
+                let _ = write!(self.line.text, "{} bytes {verb} ", packet.payload.length);
+                self.chunk(key, kind, chunk, flow);
+            }
+            Meaning::ReadRequest { key, chunk } => {
+                let length = packet.reth.map_or(0, |reth| reth.dmalen);
+                let _ = write!(self.line.text, "asks for {length} bytes of ");
+                self.chunk(key, ChunkKind::Read, chunk, flow);
+            }
+            Meaning::Control => self.control(packet),
+            Meaning::Management => {
+                management(packet, &mut self.line.text);
+                self.line.piece(Style::new());
+            }
+            Meaning::Undecoded(reason) => {
+                self.line.text.push_str(why(reason));
+                self.line.text.push(' ');
+                self.line.piece(styles.mark);
+            }
+            Meaning::Nothing => {}
+        }
+        if !matches!(meaning, Meaning::Management) {
+            let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
+            let _ = write!(self.line.text, "({} QP={qp} PSN={psn})", packet.bth.opcode);
+            self.line.piece(styles.dim);
+        }
+        if packet.bth.fecn || packet.bth.becn {
+            let name = if packet.bth.becn { "BECN" } else { "FECN" };
+            let _ = write!(self.line.text, " {name}");
+            self.line.piece(styles.mark);
+        }
+    }
+
+    fn control(&mut self, packet: &Packet<'_>) {
+        let Screen { styles, glyphs, .. } = self.screen;
+        let text = &mut self.line.text;
+        match packet.aeth.map(|aeth| (aeth.syndrome, aeth.msn)) {
+            Some((Syndrome::Ack { .. }, msn)) => {
+                let _ = write!(text, "Ack, MSN {} ", msn.0);
+                self.line.piece(styles.ok);
+            }
+            Some((syndrome @ Syndrome::RnrNak { .. }, _)) => {
+                let wait = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
+                let _ = write!(text, "NAK: receiver not ready, wait {} ", Duration(wait, glyphs));
+                self.line.piece(styles.error);
+            }
+            Some((Syndrome::Nak(code), _)) => {
+                let _ = write!(text, "NAK: {code} ");
+                self.line.piece(styles.error);
+            }
+            Some((Syndrome::Reserved(byte), _)) => {
+                let _ = write!(text, "reserved syndrome {byte:#04x} ");
+                self.line.piece(styles.mark);
+            }
+            None if packet.form.operation == Verb::Cnp => {
+                text.push_str("congestion ");
+                self.line.piece(styles.mark);
+            }
+            None => {}
+        }
+    }
+
+    /// `V4.2 Call READ 0+4096 xid 0xb38df27d`, `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
+    fn message(&mut self, key: Key, which: Which, flow: &Flow) {
+        let Some(transaction) = flow.transaction(key) else {
+            self.line.text.push_str("message of a Transaction that is over ");
+            return;
+        };
+        let Screen { styles, glyphs, .. } = self.screen;
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            let _ = match (facts.minor_version, facts.version) {
+                (Some(minor), _) => write!(self.line.text, "V4.{minor} "),
+                (None, Some(version)) => write!(self.line.text, "V{version} "),
+                (None, None) => Ok(()),
+            };
+            self.line.text.push_str(match which {
+                Which::Call => "Call ",
+                Which::Reply => "Reply ",
+            });
+            self.line.piece(Style::new());
+            match which {
+                Which::Call => {
+                    self.labels.write(reading, &facts, &glyphs, &mut self.line.text);
+                    self.line.piece(styles.operation);
+                }
+                Which::Reply => {
+                    if let Some(Operation::Named(name)) = facts.operation {
+                        self.line.text.push_str(name);
+                        self.line.piece(styles.operation);
+                        self.line.text.push(' ');
+                    }
+                    let is_ok = list::status(&facts, &mut self.line.text);
+                    self.line.piece(if is_ok { styles.ok } else { styles.error });
+                }
+            }
+        });
+        let _ = write!(self.line.text, " xid {}", transaction.xid);
+        self.line.piece(styles.xid);
+        let call = transaction.call.as_ref().and_then(|call| call.frames.first());
+        match (which, call) {
+            (Which::Reply, Some(call)) => {
+                let _ = write!(self.line.text, ", Call in {call} ");
+            }
+            (Which::Reply, None) => self.line.text.push_str(", no Call "),
+            (Which::Call, _) => self.line.text.push(' '),
+        }
+        self.line.piece(Style::new());
+    }
+
+    /// `Write chunk 0 of READ 0xb38df27d`.
+    fn chunk(&mut self, key: Key, kind: ChunkKind, chunk: usize, flow: &Flow) {
+        let styles = self.screen.styles;
+        let _ = match kind {
+            ChunkKind::Read => write!(self.line.text, "Read chunk {chunk}"),
+            ChunkKind::Write => write!(self.line.text, "Write chunk {chunk}"),
+            ChunkKind::Reply => write!(self.line.text, "Reply chunk"),
+        };
+        self.line.piece(styles.chunk);
+        if let Some(transaction) = flow.transaction(key) {
+            self.line.text.push_str(" of");
+            self.line.piece(Style::new());
+            let _ = write!(self.line.text, " {}", transaction.xid);
+            self.line.piece(styles.xid);
+        }
+        self.line.text.push(' ');
+        self.line.piece(Style::new());
+    }
+}
+
+/// The protocol that a frame is about: the highest that was found in it.
+fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> String {
+    let message = match meaning {
+        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } => flow.transaction(key),
+        _ => None,
+    };
+    match &datagram.carried {
+        Carried::Infiniband(packet) => match (message, meaning) {
+            (Some(transaction), _) => program_name(transaction),
+            (None, Meaning::Management) => "CM".to_owned(),
+            _ => match packet.wire {
+                Wire::RoceV2 => "RoCEv2".to_owned(),
+                Wire::RoceV1 => "RoCEv1".to_owned(),
+                Wire::InfiniBand => "IB".to_owned(),
+            },
+        },
+        Carried::Tcp(_) => "TCP".to_owned(),
+        Carried::Udp(_) => "UDP".to_owned(),
+        Carried::Fragment(_) => "IP".to_owned(),
+        Carried::Other(Reason::EtherType(ether_type)) => ether_type.to_string(),
+        Carried::Other(Reason::IpProtocol(protocol)) => protocol.to_string(),
+        Carried::Other(Reason::Infiniband(_)) => "IB".to_owned(),
+        Carried::Other(_) => "?".to_owned(),
+    }
+}
+
+fn program_name(transaction: &Transaction) -> String {
+    let program = transaction.read(|reading| reading.facts().program);
+    match program {
+        Some(program) if program.is_transient() => "NFS_CB".to_owned(),
+        Some(program) if program.name().is_some() => program.to_string(),
+        _ => "RPC".to_owned(),
+    }
+}
+
+/// As tshark: `42296 → 111 [SYN, ACK] Seq=0 Len=0`, with the sequence number as it stands.
+fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
+    let (source, destination) = (segment.source_port, segment.destination_port);
+    let _ = write!(text, "{source} {to} {destination} [");
+    let names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+    let set = names.iter().enumerate().filter(|(bit, _)| segment.flags.0 >> bit & 1 == 1);
+    for (count, (_, name)) in set.enumerate() {
+        let _ = write!(text, "{}{name}", if count > 0 { ", " } else { "" });
+    }
+    let _ = write!(text, "] Seq={} Len={}", segment.sequence.0, segment.payload.length);
+}
+
+/// A message of the connection manager, and the inline thresholds that it tells.
+fn management(packet: &Packet<'_>, text: &mut String) {
+    let Some(mad) = Mad::of(packet, &mut Unobserved) else {
+        text.push_str("management datagram");
+        return;
+    };
+    let Some(message) = cm::Message::decode(&mad, &mut Unobserved) else {
+        let _ = write!(text, "{}", mad.header.mgmtclass);
+        return;
+    };
+    let _ = write!(text, "CM {}", cm::Attribute(mad.header.attributeid.0));
+    let _ = match &message {
+        cm::Message::Request(request, ends, _) => {
+            let _ = write!(text, " QP={} PSN={}", request.local_qpn, request.starting_psn);
+            match ends {
+                Some(ends) => write!(text, " to port {}", ends.destination_port),
+                None => Ok(()),
+            }
+        }
+        cm::Message::Reply(reply, _) => write!(text, " QP={} PSN={}", reply.local_qpn, reply.starting_psn),
+        cm::Message::Reject(reject, ..) => write!(text, ": {}", reject.reason),
+        cm::Message::Cut(_) => write!(text, ", cut"),
+        _ => Ok(()),
+    };
+    let private = message.private().and_then(|part| PrivateData::find(part.bytes, part.at, &mut Unobserved));
+    if let Some(private) = private {
+        let (send, receive) = (private.send_threshold(), private.receive_threshold());
+        let invalidation = if private.remote_invalidation { ", remote invalidation" } else { "" };
+        let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
+    }
+}
+
+/// Why a frame has no meaning, in words.
+fn why(reason: Undecoded) -> &'static str {
+    match reason {
+        Undecoded::Malformed => "malformed",
+        Undecoded::NotRpcRdma => "no RPC-over-RDMA",
+        Undecoded::MalformedHeader => "malformed RPC-over-RDMA header",
+        Undecoded::MessagePart => "part of a message without the others",
+        Undecoded::WriteWithoutFirst => "part of an RDMA Write without its first packet",
+        Undecoded::WriteToUnknownMemory => "RDMA Write to unknown memory",
+        Undecoded::ReadOfUnknownMemory => "RDMA Read of unknown memory",
+        Undecoded::ReadWithoutRequest => "RDMA Read response without request",
+        Undecoded::LateCopy => "late copy of a message",
+        Undecoded::Management => "unknown management datagram",
+        Undecoded::OtherService => "transport service without use for NFS",
+    }
+}

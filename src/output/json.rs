@@ -1,0 +1,58 @@
+//! JSON Lines: an object a Transaction, on one line. `docs/transaction.schema.json` is its contract.
+//!
+//! The keys come in the order of the contract and straight from the Transaction; only arguments and results wait in a
+//! [`tape`] until both messages were read.
+
+mod line;
+mod members;
+mod tape;
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::transaction::Which;
+
+use line::Line;
+use tape::Tape;
+
+/// The version of the contract that lines keep.
+pub const SCHEMA: u32 = 1;
+
+/// Writes Transactions as lines, and keeps the memory that one line took for the next.
+#[derive(Debug, Default)]
+pub struct JsonLines {
+    line: Vec<u8>,
+    tape: Tape<'static>,
+}
+
+impl JsonLines {
+    /// Writes the line of a Transaction: all of it at once, so that there are no halves of lines.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn transaction(
+        &mut self,
+        to: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+    ) -> io::Result<()> {
+        let mut tape = std::mem::take(&mut self.tape).wiped();
+        let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
+        tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
+        // What could be read before an error stands, and `missing` says what the capture lacks.
+        let _ = reading.observe_rpc(Which::Call, &mut tape);
+        let (results, call_parts) = (tape.end(), tape.parts.len());
+        let _ = reading.observe_rpc(Which::Reply, &mut tape);
+        tape.end();
+
+        self.line.clear();
+        let line = Line::new(transaction, facts, &tape, results, call_parts);
+        let written = serde_json::to_writer(&mut self.line, &line);
+        self.tape = tape.wiped();
+        written?;
+        self.line.push(b'\n');
+        to.write_all(&self.line)
+    }
+}

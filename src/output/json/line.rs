@@ -1,0 +1,440 @@
+//! The keys of a line, in the order of the contract.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Program;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::SCHEMA;
+use super::members::{Members, object};
+use super::tape::{Part, Tape};
+
+/// Anything that is written as text.
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A number in hexadecimal, with leading zeros.
+struct Hex(u64, usize);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:0width$x}", self.0, width = self.1)
+    }
+}
+
+/// A name, or the number where there is none.
+enum Name {
+    Known(&'static str),
+    Number(u32),
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Known(name) => serializer.serialize_str(name),
+            Self::Number(number) => serializer.collect_str(number),
+        }
+    }
+}
+
+/// One line.
+#[derive(Serialize)]
+pub(super) struct Line<'t, 'a> {
+    schema: u32,
+    kind: &'static str,
+    index: u64,
+    connection: u64,
+    transport: Text<nfsrdma_dissectors::flow::transaction::Transport>,
+    client: Option<Text<Address>>,
+    client_port: Option<u32>,
+    server: Option<Text<Address>>,
+    server_port: Option<u32>,
+    direction: &'static str,
+    xid: Text<Hex>,
+    program: Option<u32>,
+    program_name: Option<&'static str>,
+    version: Option<u32>,
+    minor_version: Option<u32>,
+    procedure: Option<Name>,
+    operation: Option<Name>,
+    operations: Operations<'t, 'a>,
+    #[serde(skip_serializing_if = "Body::is_empty")]
+    arguments: Body<'t, 'a>,
+    #[serde(skip_serializing_if = "Body::is_empty")]
+    results: Body<'t, 'a>,
+    status: Option<Name>,
+    rpc_status: Option<&'static str>,
+    call: Option<Message<'t>>,
+    reply: Option<Message<'t>>,
+    read_chunks: Chunks<'t>,
+    write_chunks: Chunks<'t>,
+    reply_chunk: Option<ChunkObject<'t>>,
+    #[serde(skip_serializing_if = "Chunks::is_empty")]
+    reply_read_chunks: Chunks<'t>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_of: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
+    latency_ns: Option<u64>,
+    phases_ns: Option<PhasesObject>,
+    complete: bool,
+    missing: Codes,
+    findings: [(); 0],
+}
+
+impl<'t, 'a> Line<'t, 'a> {
+    /// The tape holds what the Call says up to item `results` and part `call_parts`, and then what the Reply says.
+    pub(super) fn new(
+        transaction: &'t Transaction,
+        facts: &Facts,
+        tape: &'t Tape<'a>,
+        results: usize,
+        call_parts: usize,
+    ) -> Self {
+        let connection = &transaction.connection;
+        let missing = transaction.missing();
+        let message = |which| Message::of(transaction, which);
+        let is_compound = !tape.parts.is_empty();
+        let body = |at, end| Body(Members::new(&tape.items, at, if is_compound { at } else { end }));
+        Self {
+            schema: SCHEMA,
+            kind: "transaction",
+            index: transaction.index,
+            connection: connection.number,
+            transport: Text(connection.transport),
+            client: address(connection.client.address),
+            client_port: connection.client.port,
+            server: address(connection.server.address),
+            server_port: connection.server.port,
+            direction: match transaction.direction {
+                Direction::Forward => "forward",
+                Direction::Reverse => "reverse",
+            },
+            xid: Text(Hex(transaction.xid.0.into(), 8)),
+            program: facts.program.map(|program| program.0),
+            program_name: program_name(facts),
+            version: facts.version,
+            minor_version: facts.minor_version,
+            procedure: facts.procedure.map(|number| match facts.procedure_name {
+                Some(name) => Name::Known(name),
+                None => Name::Number(number),
+            }),
+            operation: operation(facts).map(|operation| match operation {
+                Operation::Named(name) => Name::Known(name),
+                Operation::Number(number) => Name::Number(number),
+            }),
+            operations: Operations { tape, call_parts },
+            arguments: body(0, results),
+            results: body(results, usize::MAX),
+            status: facts.status.map(|status| match status.name {
+                Some(name) => Name::Known(name),
+                None => Name::Number(status.number),
+            }),
+            rpc_status: facts.rpc_status.and_then(rpc_status),
+            call: message(Which::Call),
+            reply: message(Which::Reply),
+            read_chunks: Chunks(&transaction.read_chunks, Kind::Read),
+            write_chunks: Chunks(&transaction.write_chunks, Kind::Write),
+            reply_chunk: transaction.reply_chunk.as_ref().map(|chunk| ChunkObject(chunk, Kind::Write)),
+            reply_read_chunks: Chunks(&transaction.reply_read_chunks, Kind::Read),
+            retry_of: transaction.retry_of,
+            done: transaction.done,
+            latency_ns: transaction.latency(),
+            phases_ns: transaction.phases().map(PhasesObject::from),
+            complete: missing.is_empty(),
+            missing: Codes(missing),
+            findings: [],
+        }
+    }
+}
+
+pub(crate) fn address(address: Address) -> Option<Text<Address>> {
+    match address {
+        Address::Unknown => None,
+        Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(Text(address)),
+    }
+}
+
+/// The program's name. A client may give its callbacks any transient number (RFC 5531 section 8.3).
+pub(crate) fn program_name(facts: &Facts) -> Option<&'static str> {
+    let program = facts.program?;
+    program
+        .name()
+        .or_else(|| facts.procedure_name.filter(|_| program.is_transient()).and(Program::NFS_CB.name()))
+}
+
+/// What the Call is about; nothing where its version is not decoded.
+pub(crate) fn operation(facts: &Facts) -> Option<Operation> {
+    facts.procedure_name.and(facts.operation)
+}
+
+fn rpc_status(status: RpcStatus) -> Option<&'static str> {
+    match status {
+        RpcStatus::Rpc(status) => status.name(),
+        RpcStatus::RdmaError(code) => match code.name() {
+            Some("ERR_VERS") => Some("RDMA_ERROR:ERR_VERS"),
+            Some("ERR_CHUNK") => Some("RDMA_ERROR:ERR_CHUNK"),
+            _ => None,
+        },
+    }
+}
+
+/// The operations of a COMPOUND.
+struct Operations<'t, 'a> {
+    tape: &'t Tape<'a>,
+    call_parts: usize,
+}
+
+/// The results of an operation stand beside its arguments if they are in the same place of their COMPOUND. One whose
+/// number is not known is answered as ILLEGAL (RFC 8881 section 18.52).
+fn belongs(call: &Part, reply: &Part) -> bool {
+    const ILLEGAL: u64 = 10_044;
+    call.number == reply.number || reply.number == ILLEGAL
+}
+
+impl Serialize for Operations<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
+        let entry = |call, reply| OperationObject { tape: self.tape, call, reply };
+        serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
+            match (calls.get(at), replies.get(at)) {
+                (Some(call), Some(reply)) if !belongs(call, reply) => {
+                    [Some(entry(Some(call), None)), Some(entry(None, Some(reply)))]
+                }
+                (call, reply) => [Some(entry(call, reply)), None],
+            }
+            .into_iter()
+            .flatten()
+        }))
+    }
+}
+
+/// An operation: arguments, then results. A result that has the name of an argument stands in an object `result`.
+struct OperationObject<'t, 'a> {
+    tape: &'t Tape<'a>,
+    call: Option<&'t Part>,
+    reply: Option<&'t Part>,
+}
+
+impl Serialize for OperationObject<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = |part: Option<&Part>| {
+            let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
+            Members::new(&self.tape.items, at, end)
+        };
+        let (arguments, results) = (members(self.call), members(self.reply));
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(part) = self.call.or(self.reply) {
+            match part.name {
+                Some(name) => map.serialize_entry("op", name)?,
+                None => map.serialize_entry("op", &Text(part.number))?,
+            }
+        }
+        match self.reply.and_then(|part| part.status) {
+            Some((_, Some(name))) => map.serialize_entry("status", name)?,
+            Some((number, None)) => map.serialize_entry("status", &Text(number))?,
+            None => {}
+        }
+        for argument in arguments {
+            map.serialize_entry(argument.key, &argument)?;
+        }
+        let mut repeats = false;
+        for result in results {
+            if arguments.has(result.key) {
+                repeats = true;
+            } else {
+                map.serialize_entry(result.key, &result)?;
+            }
+        }
+        if repeats {
+            map.serialize_entry("result", &Repeated { arguments, results })?;
+        }
+        map.end()
+    }
+}
+
+/// The results that have the name of an argument.
+struct Repeated<'t, 'a> {
+    arguments: Members<'t, 'a>,
+    results: Members<'t, 'a>,
+}
+
+impl Serialize for Repeated<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for result in self.results.filter(|result| self.arguments.has(result.key)) {
+            map.serialize_entry(result.key, &result)?;
+        }
+        map.end()
+    }
+}
+
+/// The arguments or the results of a procedure that is not made of operations.
+struct Body<'t, 'a>(Members<'t, 'a>);
+
+impl Body<'_, '_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Body<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        object(self.0, serializer)
+    }
+}
+
+/// A Call or a Reply.
+#[derive(Serialize)]
+struct Message<'t> {
+    frames: Frames<'t>,
+    time: Text<nfsrdma_dissectors::frame::Timestamp>,
+    end_time: Text<nfsrdma_dissectors::frame::Timestamp>,
+    copies: u32,
+    rpcrdma: Option<RpcRdma>,
+    length: Option<usize>,
+    rpc_length: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct RpcRdma {
+    proc: Text<nfsrdma_dissectors::rpcrdma::Proc>,
+    version: u32,
+    credits: u32,
+}
+
+struct Frames<'t>(&'t [FrameNumber]);
+
+impl Serialize for Frames<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|frame| frame.0))
+    }
+}
+
+impl<'t> Message<'t> {
+    fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
+        let record = transaction.message(which)?;
+        Some(Self {
+            frames: Frames(&record.frames),
+            time: Text(record.time),
+            end_time: Text(record.end_time),
+            copies: record.copies,
+            rpcrdma: record.rpcrdma.map(|words| RpcRdma {
+                proc: Text(words.proc),
+                version: words.version,
+                credits: words.credits,
+            }),
+            length: inline_length(record),
+            rpc_length: transaction.rpc_length(which),
+        })
+    }
+}
+
+fn inline_length(record: &MessageRecord) -> Option<usize> {
+    if record.is_rdma_error() {
+        None
+    } else if record.is_nomsg() {
+        Some(0)
+    } else {
+        Some(record.inline_length())
+    }
+}
+
+/// What a chunk says of itself: Read chunks have a Position, the others what the Reply returned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+}
+
+struct Chunks<'t>(&'t [Chunk], Kind);
+
+impl Chunks<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Chunks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|chunk| ChunkObject(chunk, self.1)))
+    }
+}
+
+struct ChunkObject<'t>(&'t Chunk, Kind);
+
+impl Serialize for ChunkObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(chunk, kind) = *self;
+        let mut map = serializer.serialize_map(None)?;
+        if kind == Kind::Read {
+            map.serialize_entry("position", &chunk.position.unwrap_or(0))?;
+        }
+        map.serialize_entry("segments", &Segments(&chunk.segments, kind))?;
+        map.end()
+    }
+}
+
+struct Segments<'t>(&'t [Segment], Kind);
+
+impl Serialize for Segments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|segment| SegmentObject {
+            handle: Text(Hex(segment.handle.0.into(), 8)),
+            offset: Text(Hex(segment.offset, 16)),
+            length: segment.length,
+            returned: (self.1 == Kind::Write).then_some(segment.returned),
+            moved: segment.moved.seen(),
+            frames: segment.frames.map(|(first, last)| [first.0, last.0]),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct SegmentObject {
+    handle: Text<Hex>,
+    offset: Text<Hex>,
+    length: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returned: Option<Option<u32>>,
+    moved: u64,
+    frames: Option<[u64; 2]>,
+}
+
+#[derive(Serialize)]
+struct PhasesObject {
+    call: u64,
+    data_in: u64,
+    server: u64,
+    data_out: u64,
+    reply: u64,
+}
+
+impl From<Phases> for PhasesObject {
+    fn from(phases: Phases) -> Self {
+        let Phases { call, data_in, server, data_out, reply } = phases;
+        Self { call, data_in, server, data_out, reply }
+    }
+}
+
+/// What is missing, by code.
+struct Codes(Vec<Missing>);
+
+impl Serialize for Codes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Text))
+    }
+}

@@ -1,0 +1,307 @@
+//! Arguments and results as JSON: what each kind of field looks like.
+
+use std::str;
+
+use nfsrdma_dissectors::field::{FlagName, Kind, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::tape::{Content, Item};
+
+/// Opaque data up to this length is shown, in hexadecimal: filehandles, owners, tokens.
+const MAX_SHOWN: usize = 1_024;
+
+/// Data items and remainders: of these only the length is shown.
+const MEASURED: [&str; 9] = [
+    "data",
+    "d_data",
+    "adb_pattern",
+    "gxr_value",
+    "sxa_value",
+    "attr_vals",
+    "notify_vals",
+    "hint_vals",
+    "undecoded",
+];
+
+/// The fields of a structure, or of one part of a COMPOUND: the items of a tape between two positions.
+#[derive(Clone, Copy)]
+pub(super) struct Members<'t, 'a> {
+    items: &'t [Item<'a>],
+    at: usize,
+    end: usize,
+}
+
+/// A field, with all its values if it is a list or a bitmap.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'t, 'a> {
+    pub(super) key: &'static str,
+    is_list: bool,
+    values: Members<'t, 'a>,
+}
+
+impl<'t, 'a> Members<'t, 'a> {
+    pub(super) fn new(items: &'t [Item<'a>], at: usize, end: usize) -> Self {
+        Self { items, at, end: end.min(items.len()) }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.at >= self.end
+    }
+
+    pub(super) fn has(mut self, key: &str) -> bool {
+        self.any(|member| member.key == key)
+    }
+
+    fn item(self) -> Option<&'t Item<'a>> {
+        if self.at < self.end { self.items.get(self.at) } else { None }
+    }
+
+    /// Takes the next item, with all that is in it.
+    fn step(&mut self) -> Option<&'t Item<'a>> {
+        let item = self.item()?;
+        self.at = match item.content {
+            Content::Group(end) => end.max(self.at + 1),
+            _ => self.at + 1,
+        };
+        Some(item)
+    }
+
+    /// The fields of a structure that [`Members::step`] took from position `at`.
+    fn inside(self, at: usize, end: usize) -> Self {
+        Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
+    }
+}
+
+impl<'t, 'a> Iterator for Members<'t, 'a> {
+    type Item = Member<'t, 'a>;
+
+    fn next(&mut self) -> Option<Member<'t, 'a>> {
+        let first = self.item()?;
+        let is_list = matches!(first.content, Content::List);
+        if is_list {
+            self.at += 1;
+        }
+        let at = self.at;
+        while let Some(item) = self.item()
+            && item.field.label == first.field.label
+            && !matches!(item.content, Content::List)
+        {
+            self.step();
+        }
+        let values = Members { items: self.items, at, end: self.at };
+        Some(Member { key: first.field.label, is_list, values })
+    }
+}
+
+impl Serialize for Member<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut values = self.values;
+        let first = values.step();
+        let is_mask = |item: &Item<'_>| matches!(item.content, Content::Value(Value::Flags(..)));
+        match first {
+            Some(first) if !self.is_list && is_mask(first) && !is_mode(first) => {
+                serializer.collect_seq(mask_names(self.values))
+            }
+            Some(_) if !self.is_list && values.is_empty() => Single(self.values).serialize(serializer),
+            _ => {
+                let mut values = self.values;
+                serializer.collect_seq(std::iter::from_fn(|| {
+                    let at = values.at;
+                    values.step()?;
+                    Some(Single(Members { items: values.items, at, end: values.at }))
+                }))
+            }
+        }
+    }
+}
+
+/// One value: an item, with what is in it.
+#[derive(Clone, Copy)]
+struct Single<'t, 'a>(Members<'t, 'a>);
+
+impl Serialize for Single<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(item) = self.0.item() else { return serializer.serialize_none() };
+        match item.content {
+            Content::List => serializer.serialize_none(),
+            Content::Group(end) => structure(self.0.inside(self.0.at, end), serializer),
+            Content::Value(value) => scalar(item, value, serializer),
+        }
+    }
+}
+
+/// A structure is an object, but for those that people know as one value.
+fn structure<S: Serializer>(fields: Members<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+    let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
+        Content::Value(value) => Some(value),
+        _ => None,
+    };
+    let name = fields.item().map_or("", |item| item.field.name);
+    match (name, values(fields.at), values(fields.at + 1)) {
+        ("nfs.stateid.seqid", Some(Value::Unsigned(seqid)), Some(Value::Bytes(other))) => {
+            let mut buffer = [0; 64];
+            match hex(other, &mut buffer) {
+                Some(other) => serializer.collect_str(&format_args!("{other}:{seqid}")),
+                None => serializer.serialize_none(),
+            }
+        }
+        ("nfs.nfstime4.seconds", Some(Value::Signed(seconds)), Some(Value::Unsigned(nseconds))) => {
+            time(i128::from(seconds), nseconds, serializer)
+        }
+        ("nfs.nfstime3.seconds", Some(Value::Unsigned(seconds)), Some(Value::Unsigned(nseconds))) => {
+            time(i128::from(seconds), nseconds, serializer)
+        }
+        _ => object(fields, serializer),
+    }
+}
+
+pub(super) fn object<S: Serializer>(fields: Members<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for member in fields {
+        map.serialize_entry(member.key, &member)?;
+    }
+    map.end()
+}
+
+/// `seconds.nanoseconds`, as every time in a line.
+fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S::Ok, S::Error> {
+    let total = seconds * 1_000_000_000 + i128::from(nseconds);
+    let (sign, total) = (if total < 0 { "-" } else { "" }, total.unsigned_abs());
+    serializer.collect_str(&format_args!("{sign}{}.{:09}", total / 1_000_000_000, total % 1_000_000_000))
+}
+
+fn scalar<S: Serializer>(item: &Item<'_>, value: Value<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Value::Unsigned(number) => serializer.serialize_u64(number),
+        Value::Signed(number) => serializer.serialize_i64(number),
+        Value::Bool(value) => serializer.serialize_bool(value),
+        Value::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
+        Value::Enum(_, Some("FALSE")) => serializer.serialize_bool(false),
+        Value::Enum(_, Some(name)) => serializer.serialize_str(name),
+        Value::Enum(number, None) => serializer.collect_str(&number),
+        Value::Flags(mode, _) if is_mode(item) => serializer.collect_str(&format_args!("{mode:04o}")),
+        Value::Flags(mask, names) => serializer.collect_seq(flag_names(mask, names, 0)),
+        Value::Bytes(bytes) if is_measured(item) => serializer.serialize_u64(bytes.len() as u64),
+        Value::Bytes(bytes) => opaque(bytes, serializer),
+        Value::Chunk(length, _) if is_measured(item) => serializer.serialize_u32(length),
+        Value::Text(text) | Value::Chunk(_, Some(text)) => {
+            serializer.serialize_str(&String::from_utf8_lossy(text))
+        }
+        Value::Chunk(length, _) => unseen(length.into(), serializer),
+        Value::Ipv4(address) => serializer.collect_str(&address),
+        Value::Ipv6(address) => serializer.collect_str(&address),
+        Value::Ethernet(address) => opaque(&address, serializer),
+    }
+}
+
+fn opaque<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut buffer = [0; 2 * MAX_SHOWN];
+    match hex(bytes, &mut buffer) {
+        Some(text) => serializer.serialize_str(text),
+        None => unseen(bytes.len() as u64, serializer),
+    }
+}
+
+/// Stands for what is too long for a line, or was not kept.
+fn unseen<S: Serializer>(length: u64, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(1))?;
+    map.serialize_entry("length", &length)?;
+    map.end()
+}
+
+/// Hexadecimal digits; `None` if there is no room for them.
+fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let text = buffer.get_mut(..bytes.len() * 2)?;
+    for (byte, pair) in bytes.iter().zip(text.chunks_exact_mut(2)) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    str::from_utf8(text).ok()
+}
+
+/// A link's text has the label of file data in NFSv3.
+fn is_measured(item: &Item<'_>) -> bool {
+    item.field.kind == Kind::Bytes && MEASURED.contains(&item.field.label)
+}
+
+/// A mode is known by its octal digits, not by the names of its bits.
+fn is_mode(item: &Item<'_>) -> bool {
+    matches!(item.field.name, "nfs.mode" | "nfs.mode3" | "nfs.fattr4.umask")
+        || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
+}
+
+/// The names of a mask, or of all words of a bitmap.
+fn mask_names<'t>(words: Members<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
+    let items: &'t [Item<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
+    let words = items.iter().map(|item| match item.content {
+        Content::Value(Value::Flags(mask, names)) => (mask, names),
+        _ => (0, &[][..]),
+    });
+    (0_u32..).zip(words).flat_map(|(word, (mask, names))| flag_names(mask, names, word * 32))
+}
+
+/// A bit of a mask.
+#[derive(Clone, Copy)]
+enum FlagText {
+    Named(&'static str),
+    /// Counted from the lowest bit of the first word.
+    Bit(u32),
+}
+
+impl Serialize for FlagText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Named(name) => serializer.serialize_str(name),
+            Self::Bit(bit) => serializer.collect_str(&format_args!("bit {bit}")),
+        }
+    }
+}
+
+/// The names of the bits that are set. Where several bits have one name together (`OPEN4_SHARE_ACCESS_BOTH`), it stands
+/// for the names that they have alone.
+fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterator<Item = FlagText> {
+    let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
+    let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);
+    let is_part = move |part: u64| {
+        has_groups && names.iter().any(|(flag, _)| *flag != part && is_set(*flag) && *flag & part == part)
+    };
+    let shown = names.iter().filter(move |(flag, _)| is_set(*flag) && !is_part(*flag));
+    let known = names.iter().fold(0, |known, (flag, _)| if is_set(*flag) { known | flag } else { known });
+    let unknown = mask & !known;
+    let bits = (0..64).filter(move |bit| unknown >> bit & 1 == 1).map(move |bit| FlagText::Bit(first + bit));
+    shown.map(|(_, name)| FlagText::Named(name)).chain(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(mask: u64, names: &'static [FlagName], first: u32) -> String {
+        serde_json::to_string(&flag_names(mask, names, first).collect::<Vec<_>>()).unwrap()
+    }
+
+    const ACCESS: &[FlagName] = &[(1, "READ"), (2, "WRITE"), (3, "BOTH"), (0x100, "WANT")];
+
+    #[test]
+    fn a_name_of_several_bits_stands_for_their_own() {
+        assert_eq!(names(1, ACCESS, 0), r#"["READ"]"#);
+        assert_eq!(names(0x103, ACCESS, 0), r#"["BOTH","WANT"]"#);
+        assert_eq!(names(0, ACCESS, 0), "[]");
+    }
+
+    #[test]
+    fn a_bit_without_a_name_is_counted_from_the_first_word() {
+        assert_eq!(names(0x41, ACCESS, 64), r#"["READ","bit 70"]"#);
+    }
+
+    #[test]
+    fn times_before_1970_are_negative() {
+        let text = |seconds, nseconds| {
+            let mut text = Vec::new();
+            time(seconds, nseconds, &mut serde_json::Serializer::new(&mut text)).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(text(1_795_230_438, 5), r#""1795230438.000000005""#);
+        assert_eq!(text(-1, 500_000_000), r#""-0.500000000""#);
+    }
+}

@@ -1,0 +1,583 @@
+//! What a line says about an operation beyond its name: the range, the name, the mode; `READ 0+4096`.
+//!
+//! Nothing is decoded here: the fields are heard from the decoders, and the few that a line shows are put into words.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FlagName, Observer, Value};
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading};
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::rpc::gss::Payload;
+
+use super::style::Glyphs;
+use super::units::{Exact, quote, unquoted};
+
+/// Fields of one message that are remembered; the arguments of every operation have fewer.
+const FIELDS: usize = 96;
+/// Attributes that are named where more are asked for.
+const ATTRIBUTES: usize = 4;
+/// Bytes of one text that are remembered: a name that is longer is cut on every screen.
+const TEXT: usize = 256;
+/// Names of a path that are remembered.
+const NAMES: usize = 32;
+
+/// A value that was heard; text stands in a buffer beside it.
+#[derive(Clone, Debug)]
+enum Heard {
+    Number(u64),
+    Enum(u64, Option<&'static str>),
+    Flags(u64, &'static [FlagName]),
+    Text(Range<usize>),
+    Length(usize),
+}
+
+/// Remembers the fields of one operation.
+#[derive(Debug, Default)]
+struct Listener {
+    operation: &'static str,
+    depth: usize,
+    /// The depth at which the operation that is being heard began.
+    inside: Option<usize>,
+    /// The depth of the directory entry that is being passed over.
+    entry: Option<usize>,
+    seen: usize,
+    entries: u64,
+    fields: Vec<(&'static Field, Heard)>,
+    text: Vec<u8>,
+}
+
+impl Listener {
+    fn begin(&mut self, operation: &'static str) {
+        self.operation = operation;
+        (self.depth, self.inside, self.entry, self.seen, self.entries) = (0, None, None, 0, 0);
+        self.fields.clear();
+        self.text.clear();
+    }
+
+    fn find(&self, name: &str) -> Option<&Heard> {
+        let is_called = |field: &Field| field.label == name || field.name == name;
+        self.fields.iter().find(|(field, _)| is_called(field)).map(|(_, heard)| heard)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        match *self.find(name)? {
+            Heard::Number(number) | Heard::Enum(number, _) | Heard::Flags(number, _) => Some(number),
+            Heard::Length(length) => Some(length as u64),
+            Heard::Text(_) => None,
+        }
+    }
+
+    fn texts(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(move |(field, _)| field.label == name).filter_map(
+            |(_, heard)| match heard {
+                Heard::Text(range) => self.text.get(range.clone()),
+                _ => None,
+            },
+        )
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.fields.iter().filter(|(field, _)| field.label == name).count()
+    }
+}
+
+impl<'a> Observer<'a> for Listener {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        // A path is several operations; of any other the first is the one that is meant.
+        let again = self.seen == 0 || self.operation == "LOOKUP";
+        if self.inside.is_none() && again && field.label == self.operation {
+            self.inside = Some(self.depth);
+            self.seen += 1;
+        }
+        if self.inside.is_some() && self.entry.is_none() && field.label == "entries" {
+            self.entries += 1;
+            self.entry = Some(self.depth);
+        }
+        self.depth += 1;
+    }
+
+    fn leave(&mut self, _: usize) {
+        self.depth = self.depth.saturating_sub(1);
+        if self.inside == Some(self.depth) {
+            self.inside = None;
+        }
+        if self.entry == Some(self.depth) {
+            self.entry = None;
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        if self.inside.is_none() || self.entry.is_some() || self.fields.len() >= FIELDS {
+            return;
+        }
+        let value = match value {
+            // Opaque by its specification, and text by what every client puts there.
+            Value::Bytes(bytes) if matches!(field.label, "co_ownerid" | "id") => Value::Text(bytes),
+            value => value,
+        };
+        let heard = match value {
+            Value::Unsigned(number) => Heard::Number(number),
+            Value::Signed(number) => Heard::Number(number as u64),
+            Value::Bool(bool) => Heard::Number(bool.into()),
+            Value::Enum(number, name) => Heard::Enum(number, name),
+            Value::Flags(mask, names) => Heard::Flags(mask, names),
+            Value::Text(bytes) | Value::Chunk(_, Some(bytes)) if is_text(field, &value) => {
+                let start = self.text.len();
+                self.text.extend_from_slice(bytes.get(..TEXT).unwrap_or(bytes));
+                Heard::Text(start..self.text.len())
+            }
+            Value::Text(bytes) | Value::Bytes(bytes) => Heard::Length(bytes.len()),
+            Value::Chunk(length, _) => Heard::Length(length as usize),
+            _ => return,
+        };
+        self.fields.push((field, heard));
+    }
+}
+
+fn is_text(field: &Field, value: &Value<'_>) -> bool {
+    matches!(value, Value::Text(_)) || field.kind == nfsrdma_dissectors::field::Kind::Text
+}
+
+/// Puts operations into words. One is used for all lines, so that a line allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    call: Listener,
+    reply: Listener,
+}
+
+impl Labels {
+    /// Writes the name of the operation, and behind it what it is about.
+    pub(super) fn write(&mut self, reading: &Reading<'_>, facts: &Facts, glyphs: &Glyphs, text: &mut String) {
+        let name = match facts.operation {
+            Some(Operation::Named(name)) => name,
+            Some(Operation::Number(number)) => {
+                let _ = write!(text, "procedure {number}");
+                return;
+            }
+            None => {
+                text.push('?');
+                return;
+            }
+        };
+        text.push_str(name);
+        match facts.payload {
+            Some(Payload::Privacy) => text.push_str(" (encrypted)"),
+            Some(Payload::Creation) => text.push_str(" RPCSEC_GSS context"),
+            Some(Payload::Control) => text.push_str(" RPCSEC_GSS control"),
+            _ if has_details(name) => {
+                self.call.begin(name);
+                self.reply.begin(name);
+                // Where a message cannot be read further, what was heard before is shown.
+                let _ = reading.observe_rpc(Which::Call, &mut self.call);
+                let _ = reading.observe_rpc(Which::Reply, &mut self.reply);
+                Writer { call: &self.call, reply: &self.reply, glyphs, text }.details(name);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether there is anything to say about an operation of this name; where not, the messages are not read again.
+fn has_details(name: &str) -> bool {
+    !matches!(
+        name,
+        "NULL"
+            | "CLOSE"
+            | "DELEGRETURN"
+            | "FSINFO"
+            | "FSSTAT"
+            | "PATHCONF"
+            | "PUTFH"
+            | "PUTROOTFH"
+            | "GETFH"
+            | "LOOKUPP"
+            | "RENEW"
+            | "SEQUENCE"
+            | "CB_RECALL"
+            | "FREE_STATEID"
+            | "COMPOUND"
+            | "CB_COMPOUND"
+    )
+}
+
+struct Writer<'a> {
+    call: &'a Listener,
+    reply: &'a Listener,
+    glyphs: &'a Glyphs,
+    text: &'a mut String,
+}
+
+/// How `ACCESS` is written: the letters that tshark has for each right.
+const RIGHTS: [&str; 9] = ["RD", "LU", "MD", "XT", "DL", "XE", "XAR", "XAW", "XAL"];
+/// The rights to extended attributes, which are mostly asked for together: then written `XA`.
+const XATTR_RIGHTS: u64 = 0x1c0;
+
+/// Attributes of which stat(2) asks for some: change and size.
+const STAT: u64 = 0x18;
+/// Attributes of the first word that go along with them: type, change, size, fsid, rdattr_error, fileid.
+const STAT_ONLY: u64 = 0x0010_091a;
+
+impl Writer<'_> {
+    fn details(&mut self, name: &str) {
+        match name {
+            "READ" => {
+                self.range("offset", "count");
+                self.got();
+            }
+            "READ_PLUS" => self.range("rpa_offset", "rpa_count"),
+            "WRITE" => {
+                self.write_range();
+                self.stable();
+            }
+            "COMMIT" => self.range("offset", "count"),
+            "ALLOCATE" => self.range("aa_offset", "aa_length"),
+            "DEALLOCATE" => self.range("da_offset", "da_length"),
+            "IO_ADVISE" => self.range("iaa_offset", "iaa_count"),
+            "LOCK" | "LOCKT" | "LOCKU" => {
+                self.range("offset", "length");
+                self.name_of("locktype", "", "_LT");
+            }
+            "COPY" => self.transfer("ca_src_offset", "ca_dst_offset", "ca_count"),
+            "CLONE" => self.transfer("cl_src_offset", "cl_dst_offset", "cl_count"),
+            "LAYOUTGET" => {
+                self.range("loga_offset", "loga_length");
+                self.name_of("loga_iomode", "LAYOUTIOMODE4_", "");
+            }
+            "LAYOUTCOMMIT" => self.range("loca_offset", "loca_length"),
+            "LAYOUTRETURN" => self.name_of("lora_iomode", "LAYOUTIOMODE4_", ""),
+            "SEEK" => self.seek(),
+            "LOOKUP" => self.path(),
+            "OPEN" => self.open(),
+            "CREATE" => self.create(),
+            "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.named(name),
+            "LINK" => {
+                self.quoted("name");
+                self.quoted("newname");
+            }
+            "RENAME" => self.rename(),
+            "READLINK" => self.link_text(true, "data"),
+            "READDIR" | "READDIRPLUS" => self.entries(),
+            "ACCESS" => self.access(),
+            "GETATTR" => self.asked(),
+            "SETATTR" => self.attributes(),
+            "OPENATTR" | "SECINFO" => self.quoted("name"),
+            "SECINFO_NO_NAME" => self.name_of("style", "SECINFO_STYLE4_", ""),
+            "GETXATTR" => self.quoted("gxa_name"),
+            "SETXATTR" => {
+                self.quoted("sxa_key");
+                if let Some(length) = self.call.number("sxa_value") {
+                    let _ = write!(self.text, " {length} bytes");
+                }
+            }
+            "REMOVEXATTR" => self.quoted("rxa_name"),
+            "LISTXATTRS" => self.counted("lxr_names", "name"),
+            "TEST_STATEID" => self.counted("tsr_status_codes", "stateid"),
+            "CREATE_SESSION" => self.slots(),
+            "EXCHANGE_ID" => self.quoted("co_ownerid"),
+            "SETCLIENTID" => self.quoted("id"),
+            "BIND_CONN_TO_SESSION" => self.name_of("bctsa_dir", "CDFC4_", ""),
+            "CB_RECALL_SLOT" => self.number("rsa_target_highest_slotid", "highest slot"),
+            "CB_RECALL_ANY" => self.number("craa_objects_to_keep", "keep"),
+            "CB_LAYOUTRECALL" => self.name_of("clora_iomode", "LAYOUTIOMODE4_", ""),
+            _ => {}
+        }
+    }
+
+    /// `0+4096`.
+    fn range(&mut self, offset: &str, length: &str) {
+        if let Some(offset) = self.call.number(offset) {
+            let _ = write!(self.text, " {offset}");
+            if let Some(length) = self.call.number(length) {
+                self.plus(length);
+            }
+        }
+    }
+
+    fn plus(&mut self, length: u64) {
+        match length {
+            u64::MAX => {
+                let _ = write!(self.text, "+{}", self.glyphs.infinity);
+            }
+            length => {
+                let _ = write!(self.text, "+{length}");
+            }
+        }
+    }
+
+    /// What a READ gave, where it is not what was asked for.
+    fn got(&mut self) {
+        let got = self.reply.number("data");
+        if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
+            let _ = write!(self.text, " got {got}");
+        }
+        if self.reply.number("eof") == Some(1) {
+            self.text.push_str(" eof");
+        }
+    }
+
+    fn write_range(&mut self) {
+        if let Some(offset) = self.call.number("offset") {
+            let _ = write!(self.text, " {offset}");
+            if let Some(length) = self.call.number("data").or_else(|| self.call.number("count")) {
+                self.plus(length);
+            }
+        }
+    }
+
+    /// How stable a WRITE must be, and how stable it became where that is not what was asked for.
+    fn stable(&mut self) {
+        let name = |heard: Option<&Heard>| match heard {
+            Some(Heard::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
+            _ => None,
+        };
+        let Some(asked) = name(self.call.find("stable")) else { return };
+        let _ = write!(self.text, " {asked}");
+        if let Some(committed) = name(self.reply.find("committed")).filter(|committed| *committed != asked) {
+            let _ = write!(self.text, "{}{committed}", self.glyphs.to);
+        }
+    }
+
+    /// The name of an enumeration's value, without what all names of the type have in common.
+    fn name_of(&mut self, field: &str, prefix: &str, suffix: &str) {
+        if let Some(Heard::Enum(_, Some(name))) = self.call.find(field) {
+            let name = name.strip_prefix(prefix).unwrap_or(name);
+            let _ = write!(self.text, " {}", name.strip_suffix(suffix).unwrap_or(name));
+        }
+    }
+
+    fn number(&mut self, field: &str, words: &str) {
+        if let Some(number) = self.call.number(field) {
+            let _ = write!(self.text, " {words} {number}");
+        }
+    }
+
+    fn transfer(&mut self, source: &str, destination: &str, length: &str) {
+        self.range(source, length);
+        if let Some(destination) = self.call.number(destination) {
+            let _ = write!(self.text, " {} {destination}", self.glyphs.to);
+        }
+    }
+
+    fn seek(&mut self) {
+        if let Some(Heard::Enum(_, Some(name))) = self.call.find("sa_what") {
+            let _ = write!(self.text, " {}", name.trim_start_matches("NFS4_CONTENT_"));
+        }
+        if let Some(offset) = self.call.number("sa_offset") {
+            let _ = write!(self.text, " {offset}");
+        }
+        if self.reply.number("sr_eof") == Some(1) {
+            self.text.push_str(" eof");
+        } else if let Some(offset) = self.reply.number("sr_offset") {
+            let _ = write!(self.text, " {} {offset}", self.glyphs.to);
+        }
+    }
+
+    fn quote(&mut self, name: &[u8]) {
+        self.text.push(' ');
+        quote(name, self.glyphs, self.text);
+    }
+
+    /// The first name of this label in the Call.
+    fn quoted(&mut self, label: &str) {
+        let call = self.call;
+        if let Some(name) = call.texts(label).next() {
+            self.quote(name);
+        }
+    }
+
+    /// What LOOKUP looks for: in NFSv4 one operation a name.
+    fn path(&mut self) {
+        let call = self.call;
+        let mut names = call.texts("objname").chain(call.texts("name")).take(NAMES);
+        let Some(first) = names.next() else { return };
+        self.text.push_str(" \"");
+        unquoted(first, self.glyphs, self.text);
+        for name in names {
+            self.text.push('/');
+            unquoted(name, self.glyphs, self.text);
+        }
+        self.text.push('"');
+    }
+
+    fn open(&mut self) {
+        let call = self.call;
+        let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
+        if let Some(name) = name {
+            self.quote(name);
+        } else if let Some(Heard::Enum(_, Some(claim))) = call.find("claim") {
+            let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
+        }
+        if call.number("opentype") == Some(1) {
+            self.text.push_str(" CREATE");
+        }
+        if let Some(access) = call.number("share_access") {
+            // The low two bits are the access; what stands above them is about delegations.
+            let letters = [None, Some("R"), Some("W"), Some("RW")];
+            if let Some(letters) = letters.get(access as usize & 3).copied().flatten() {
+                let _ = write!(self.text, " {letters}");
+            }
+        }
+        if let Some(Heard::Enum(_, Some(deny))) = call.find("share_deny")
+            && *deny != "OPEN4_SHARE_DENY_NONE"
+        {
+            let _ = write!(self.text, " deny {}", deny.trim_start_matches("OPEN4_SHARE_DENY_"));
+        }
+        if let Some(Heard::Enum(_, Some(delegation))) = self.reply.find("delegation_type") {
+            match delegation.trim_start_matches("OPEN_DELEGATE_") {
+                "READ" | "READ_ATTRS_DELEG" => self.text.push_str(" +deleg R"),
+                "WRITE" | "WRITE_ATTRS_DELEG" => self.text.push_str(" +deleg W"),
+                _ => {}
+            }
+        }
+    }
+
+    /// CREATE of NFSv3 makes a file, CREATE of NFSv4 everything but files.
+    fn create(&mut self) {
+        let call = self.call;
+        if let Some(name) = call.texts("objname").next() {
+            self.quote(name);
+            if let Some(Heard::Enum(_, Some(kind))) = call.find("type") {
+                let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
+            }
+            self.link_text(false, "linkdata");
+        } else {
+            self.quoted("name");
+            if let Some(Heard::Enum(_, Some(mode))) = call.find("mode") {
+                let _ = write!(self.text, " {mode}");
+            }
+        }
+    }
+
+    fn named(&mut self, operation: &str) {
+        let call = self.call;
+        if let Some(name) = call.texts("target").chain(call.texts("name")).next() {
+            self.quote(name);
+        }
+        match operation {
+            "SYMLINK" => self.link_text(false, "symlink_data"),
+            "MKNOD" => {
+                if let Some(Heard::Enum(_, Some(kind))) = call.find("type") {
+                    let _ = write!(self.text, " {}", kind.trim_start_matches("NF3"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn link_text(&mut self, in_reply: bool, label: &str) {
+        let message = if in_reply { self.reply } else { self.call };
+        if let Some(link) = message.texts(label).chain(message.texts("link")).next() {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.quote(link);
+        }
+    }
+
+    fn rename(&mut self) {
+        let call = self.call;
+        let mut names = call.texts("oldname").chain(call.texts("name")).chain(call.texts("newname"));
+        if let Some(from) = names.next() {
+            self.quote(from);
+        }
+        if let Some(to) = names.next() {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.quote(to);
+        }
+    }
+
+    fn entries(&mut self) {
+        if let Some(cookie) = self.call.number("cookie").filter(|cookie| *cookie != 0) {
+            let _ = write!(self.text, " from {cookie}");
+        }
+        if self.reply.seen > 0 && self.reply.number("eof").is_some() {
+            let entries = self.reply.entries;
+            let _ = write!(self.text, " {entries} {}", if entries == 1 { "entry" } else { "entries" });
+            if self.reply.number("eof") == Some(1) {
+                self.text.push_str(" eof");
+            }
+        }
+    }
+
+    fn access(&mut self) {
+        let Some(asked) = self.call.number("access") else { return };
+        self.rights(asked);
+        if let Some(granted) = self.reply.number("access").filter(|granted| *granted != asked) {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.rights(granted);
+        }
+    }
+
+    fn rights(&mut self, mask: u64) {
+        if mask == 0 {
+            self.text.push_str(" none");
+        }
+        let extended = mask & XATTR_RIGHTS == XATTR_RIGHTS;
+        for (bit, right) in RIGHTS.iter().enumerate() {
+            if mask >> bit & 1 == 1 && !(extended && XATTR_RIGHTS >> bit & 1 == 1) {
+                let _ = write!(self.text, " {right}");
+            }
+        }
+        if extended {
+            self.text.push_str(" XA");
+        }
+    }
+
+    /// What GETATTR asks for, unless it is what stat(2) gives, for which nearly every GETATTR is sent.
+    fn asked(&mut self) {
+        let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
+            Heard::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
+            _ => None,
+        });
+        if masks.clone().next().is_none_or(|(first, _)| first & STAT != 0 && first & !STAT_ONLY == 0) {
+            return;
+        }
+        let names = masks.flat_map(|(mask, names)| names.iter().filter(move |(bit, _)| mask & bit != 0));
+        for (_, name) in names.clone().take(ATTRIBUTES) {
+            let _ = write!(self.text, " {name}");
+        }
+        let more = names.skip(ATTRIBUTES).count();
+        if more > 0 {
+            let _ = write!(self.text, " +{more}");
+        }
+    }
+
+    /// The attributes that SETATTR sets, with the values that are short.
+    fn attributes(&mut self) {
+        let mut times = false;
+        for (field, heard) in &self.call.fields {
+            let _ = match (field.label, heard) {
+                ("mode", Heard::Flags(mode, _)) => write!(self.text, " mode {mode:04o}"),
+                ("size", Heard::Number(size)) => write!(self.text, " size {}", Exact(*size)),
+                ("uid" | "gid", Heard::Number(id)) => write!(self.text, " {} {id}", field.label),
+                ("owner" | "owner_group", Heard::Text(range)) => {
+                    self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
+                    unquoted(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
+                    Ok(())
+                }
+                ("set_it", Heard::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
+                    times = true;
+                    write!(self.text, " times")
+                }
+                _ => Ok(()),
+            };
+        }
+        let aces = self.call.count("who");
+        if aces > 0 {
+            let _ = write!(self.text, " acl of {aces}");
+        }
+    }
+
+    fn counted(&mut self, label: &str, word: &str) {
+        let count = self.reply.count(label);
+        if self.reply.seen > 0 && self.reply.number("status") == Some(0) {
+            let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
+        }
+    }
+
+    /// How many Calls a session takes at a time: the first of the two channels is the fore channel.
+    fn slots(&mut self) {
+        if let Some(slots) = self.reply.number("ca_maxrequests") {
+            let _ = write!(self.text, " {slots} slots");
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The list: one line a Transaction.
+//!
+//! The columns do not wait for what comes: their widths follow from the width of the screen alone, so that a line can be
+//! shown as soon as its Transaction is done. On a narrow terminal the columns that matter least are left out, and what
+//! does not fit is cut; in a pipe nothing is.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{Direction, Missing, Transaction, Which};
+use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::rpc::Program;
+
+use super::label::Labels;
+use super::style::{Screen, Style, Styled, columns, fit};
+use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
+
+/// A column of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Time,
+    Frame,
+    Connection,
+    Client,
+    Xid,
+    Version,
+    Operation,
+    Chunks,
+    Bytes,
+    Latency,
+    Status,
+}
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Time => "TIME",
+            Self::Frame => "FRAME",
+            Self::Connection => "CONN",
+            Self::Client => "CLIENT",
+            Self::Xid => "XID",
+            Self::Version => "VERS",
+            Self::Operation => "OPERATION",
+            Self::Chunks => "CHUNKS",
+            Self::Bytes => "BYTES",
+            Self::Latency => "LATENCY",
+            Self::Status => "STATUS",
+        }
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Self::Time | Self::Frame | Self::Connection | Self::Bytes | Self::Latency)
+    }
+}
+
+/// The columns of a screen and their widths; the operation takes what the others leave.
+#[derive(Clone, Debug)]
+struct Layout {
+    columns: Vec<(Column, usize)>,
+    gap: &'static str,
+}
+
+impl Layout {
+    fn of(width: Option<usize>, time: TimeFormat) -> Self {
+        use Column::*;
+        // From where on a column is shown, and its width there; the widest screen that is reached counts.
+        let wide = width.unwrap_or(usize::MAX);
+        let gap = if wide >= 110 { "  " } else { " " };
+        let status = match wide {
+            ..100 => 12,
+            100..120 => 14,
+            120..160 => 16,
+            _ => 24,
+        };
+        let chunks = match wide {
+            ..100 => 11,
+            100..120 => 12,
+            120..160 => 14,
+            _ => 18,
+        };
+        let mut columns = vec![(Time, time.width())];
+        let mut show = |from: usize, column: Column, width: usize| {
+            if wide >= from {
+                columns.push((column, width));
+            }
+        };
+        show(150, Frame, 7);
+        show(90, Connection, 4);
+        show(180, Client, 15);
+        show(96, Xid, 10);
+        show(0, Version, 5);
+        show(0, Operation, 44);
+        show(56, Chunks, chunks);
+        show(108, Bytes, 5);
+        show(68, Latency, 7);
+        show(0, Status, status);
+        if let Some(width) = width {
+            let others: usize = columns
+                .iter()
+                .filter(|(column, _)| *column != Operation)
+                .map(|(_, width)| width + gap.len())
+                .sum();
+            // A screen that has no room for the columns gets lines that are cut at its edge.
+            let rest = width.saturating_sub(others).max(8);
+            columns
+                .iter_mut()
+                .filter(|(column, _)| *column == Operation)
+                .for_each(|(_, width)| *width = rest);
+        }
+        Self { columns, gap }
+    }
+}
+
+/// Writes the list.
+#[derive(Debug)]
+pub struct List {
+    screen: Screen,
+    layout: Layout,
+    clock: Clock,
+    labels: Labels,
+    has_header: bool,
+    cell: String,
+    line: String,
+}
+
+impl List {
+    /// A list for this screen.
+    pub fn new(screen: Screen, time: TimeFormat) -> Self {
+        Self {
+            screen,
+            layout: Layout::of(screen.width, time),
+            clock: Clock::new(time),
+            labels: Labels::default(),
+            has_header: false,
+            cell: String::new(),
+            line: String::new(),
+        }
+    }
+
+    /// Relative times count from here: the time of the first frame.
+    pub fn start(&mut self, time: Timestamp) {
+        self.clock.start(time);
+    }
+
+    /// Writes the line of a Transaction; the first time, the names of the columns above it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn transaction(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+    ) -> io::Result<()> {
+        if !self.has_header {
+            self.has_header = true;
+            self.header(out)?;
+        }
+        self.line.clear();
+        let mut left = self.screen.width.unwrap_or(usize::MAX);
+        for index in 0..self.layout.columns.len() {
+            let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
+            self.cell.clear();
+            let style = self.cell(column, transaction, reading, facts);
+            let is_last = index + 1 == self.layout.columns.len();
+            self.put(column, width, style, is_last, &mut left);
+        }
+        self.end(out)
+    }
+
+    fn header(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.line.clear();
+        let mut left = self.screen.width.unwrap_or(usize::MAX);
+        let style = self.screen.styles.header;
+        for index in 0..self.layout.columns.len() {
+            let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
+            self.cell.clear();
+            self.cell.push_str(column.name());
+            let is_last = index + 1 == self.layout.columns.len();
+            self.put(column, width, Parts::whole(style), is_last, &mut left);
+        }
+        self.end(out)
+    }
+
+    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.line.truncate(self.line.trim_end_matches(' ').len());
+        self.line.push('\n');
+        out.write_all(self.line.as_bytes())
+    }
+
+    /// Appends the cell to the line, as wide as its column is; `left` counts what is left of the screen.
+    fn put(&mut self, column: Column, width: usize, parts: Parts, is_last: bool, left: &mut usize) {
+        let width = width.min(*left);
+        let is_cut = self.screen.width.is_some();
+        let cell =
+            if is_cut { fit(&self.cell, width, &self.screen.glyphs) } else { self.cell.as_str().into() };
+        let fill = width.saturating_sub(columns(&cell));
+        if column.is_number() {
+            self.line.extend(std::iter::repeat_n(' ', fill));
+        }
+        let end = parts.split.min(cell.len());
+        let split = (0..=end).rev().find(|at| cell.is_char_boundary(*at)).unwrap_or(0);
+        let (first, rest) = cell.split_at(split);
+        for (style, text) in [(parts.first, first), (parts.rest, rest)] {
+            if !text.is_empty() {
+                let _ = write!(self.line, "{}", Styled(style, text));
+            }
+        }
+        if !column.is_number() && !is_last {
+            self.line.extend(std::iter::repeat_n(' ', fill));
+        }
+        let gap = self.layout.gap.len().min(left.saturating_sub(width));
+        *left = left.saturating_sub(width + gap);
+        if !is_last {
+            self.line.push_str(self.layout.gap.get(..gap).unwrap_or_default());
+        }
+    }
+
+    /// Writes what stands in a column to the cell, and tells its style.
+    fn cell(
+        &mut self,
+        column: Column,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+    ) -> Parts {
+        let Screen { styles, glyphs, .. } = self.screen;
+        let cell = &mut self.cell;
+        let first = transaction.call.as_ref().or(transaction.reply.as_ref());
+        match column {
+            Column::Time => {
+                if let Some(message) = first {
+                    self.clock.write(message.time, cell);
+                }
+                Parts::whole(styles.time)
+            }
+            Column::Frame => {
+                if let Some(frame) = first.and_then(|message| message.frames.first()) {
+                    let _ = write!(cell, "{frame}");
+                }
+                Parts::whole(styles.dim)
+            }
+            Column::Connection => {
+                let _ = write!(cell, "{}", transaction.connection.number);
+                Parts::whole(styles.dim)
+            }
+            Column::Client => {
+                let _ = write!(cell, "{}", transaction.connection.client.address);
+                Parts::whole(styles.dim)
+            }
+            Column::Xid => {
+                let _ = write!(cell, "{}", transaction.xid);
+                Parts::whole(styles.xid)
+            }
+            Column::Version => {
+                if transaction.direction == Direction::Reverse {
+                    cell.push_str(glyphs.back);
+                    version(facts, cell);
+                    return Parts::whole(styles.callback);
+                }
+                version(facts, cell);
+                Parts::default()
+            }
+            Column::Operation => {
+                self.labels.write(reading, facts, &glyphs, cell);
+                let is_callback = transaction.direction == Direction::Reverse;
+                let name = match facts.operation {
+                    Some(Operation::Named(name)) => name.len(),
+                    _ => 0,
+                };
+                let style = if is_callback { styles.callback } else { styles.operation };
+                Parts { first: style, split: name, rest: Style::new() }
+            }
+            Column::Chunks => {
+                chunks(transaction, false, cell);
+                let room = self.layout.columns.iter().find(|(shown, _)| *shown == Column::Chunks);
+                if self.screen.width.is_some() && room.is_some_and(|(_, width)| columns(cell) > *width) {
+                    cell.clear();
+                    chunks(transaction, true, cell);
+                }
+                Parts::whole(styles.chunk)
+            }
+            Column::Bytes => {
+                let _ = write!(cell, "{}", Bytes(wire_bytes(transaction)));
+                Parts::default()
+            }
+            Column::Latency => {
+                if let Some(latency) = transaction.latency() {
+                    let _ = write!(cell, "{}", Duration(latency, glyphs));
+                }
+                Parts::default()
+            }
+            Column::Status => self.status(transaction, facts),
+        }
+    }
+
+    /// The status, and after it what is wrong with the Transaction itself.
+    fn status(&mut self, transaction: &Transaction, facts: &Facts) -> Parts {
+        let Screen { styles, glyphs, .. } = self.screen;
+        let cell = &mut self.cell;
+        let has_room = self.layout.columns.last().is_some_and(|(_, width)| *width >= 24);
+        let missing = transaction.missing();
+        let bytes: u64 = missing.iter().map(missing_bytes).sum();
+        let is_ok = status(facts, cell);
+        if is_ok && bytes > 0 && !has_room {
+            // What is missing needs the place more than that nothing went wrong.
+            cell.clear();
+        }
+        let first = if is_ok { styles.ok } else { styles.error };
+        let split = cell.len();
+        let mut mark = |text: std::fmt::Arguments<'_>| {
+            if !cell.is_empty() {
+                cell.push(' ');
+            }
+            let _ = cell.write_fmt(text);
+        };
+        let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
+        match (copies(Which::Call), copies(Which::Reply)) {
+            (..=1, ..=1) => {}
+            (calls, ..=1) => mark(format_args!("call{}{calls}", glyphs.times)),
+            (..=1, replies) => mark(format_args!("reply{}{replies}", glyphs.times)),
+            (calls, replies) => {
+                mark(format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
+            }
+        }
+        if let Some(index) = transaction.retry_of {
+            mark(format_args!("retry of {index}"));
+        }
+        for missing in &missing {
+            match missing {
+                Missing::Message(Which::Call) => mark(format_args!("no call")),
+                Missing::Message(Which::Reply) if transaction.done => mark(format_args!("done")),
+                Missing::Message(Which::Reply) => mark(format_args!("no reply")),
+                Missing::Bytes(..) | Missing::Chunk(..) => {}
+            }
+        }
+        if bytes > 0 && has_room {
+            mark(format_args!("missing"));
+            for missing in missing.iter().filter(|missing| !matches!(missing, Missing::Message(_))) {
+                mark(format_args!("{missing}"));
+            }
+        } else if bytes > 0 {
+            mark(format_args!("{} missing", Bytes(bytes)));
+        }
+        Parts { first, split, rest: styles.mark }
+    }
+}
+
+/// Text whose first bytes have one style and the rest another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    first: Style,
+    split: usize,
+    rest: Style,
+}
+
+impl Parts {
+    fn whole(style: Style) -> Self {
+        Self { first: style, split: usize::MAX, rest: style }
+    }
+}
+
+/// The version as people say it: `4.2` of NFS and its callbacks, else with the program.
+pub(super) fn version(facts: &Facts, text: &mut String) {
+    let (Some(program), Some(version)) = (facts.program, facts.version) else { return };
+    let prefix = match program {
+        Program::NFS => "",
+        program if program.is_transient() => "",
+        Program::MOUNT => "mnt",
+        Program::NFSACL => "acl",
+        Program::NLM => "nlm",
+        Program::NSM => "nsm",
+        Program::PORTMAP => "pmap",
+        Program::RQUOTA => "quota",
+        _ => "?",
+    };
+    let _ = match facts.minor_version {
+        Some(minor) => write!(text, "{prefix}4.{minor}"),
+        None if program.is_transient() => write!(text, "cb{version}"),
+        None => write!(text, "{prefix}{version}"),
+    };
+}
+
+/// Writes how the procedure went, or RPC where that is to blame; whether it needs no attention. The prefix that all
+/// names of a version have is left out.
+pub(super) fn status(facts: &Facts, text: &mut String) -> bool {
+    if let Some(status) = facts.status {
+        return match status.name {
+            Some(_) if status.number == 0 => {
+                text.push_str("ok");
+                true
+            }
+            Some(name) => {
+                let short = name.split_once("ERR_").map_or(name, |(_, short)| short);
+                text.push_str(short);
+                false
+            }
+            None => {
+                let _ = write!(text, "status {}", status.number);
+                false
+            }
+        };
+    }
+    match facts.rpc_status {
+        Some(RpcStatus::Rpc(status)) if status.is_success() => {
+            text.push_str("ok");
+            true
+        }
+        Some(RpcStatus::Rpc(status)) => {
+            let _ = write!(text, "{status}");
+            false
+        }
+        Some(RpcStatus::RdmaError(error)) => {
+            let _ = write!(text, "{error}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Bytes that the Transaction put on the wire: the messages, from their RPC-over-RDMA headers on, and what moved
+/// through chunks.
+pub(super) fn wire_bytes(transaction: &Transaction) -> u64 {
+    let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
+    let chunks =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    message(Which::Call) + message(Which::Reply) + chunks.map(Chunk::moved).sum::<u64>()
+}
+
+/// How many bytes are missing where not a whole message is.
+fn missing_bytes(missing: &Missing) -> u64 {
+    match missing {
+        Missing::Message(_) => 0,
+        Missing::Bytes(_, range) | Missing::Chunk(_, _, range) => range.end.saturating_sub(range.start),
+    }
+}
+
+/// Writes the chunks, all of one kind as one: `R 8192`, `W 2000/4096`: what moved, of what was offered
+/// where that is more.
+fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
+    let reply = transaction.reply_chunk.as_slice();
+    let kinds = [
+        (ChunkKind::Read, transaction.read_chunks.as_slice()),
+        (ChunkKind::Write, transaction.write_chunks.as_slice()),
+        (ChunkKind::Reply, reply),
+    ];
+    for (kind, chunks) in kinds {
+        if chunks.is_empty() {
+            continue;
+        }
+        let letter = match kind {
+            ChunkKind::Read => 'R',
+            ChunkKind::Write => 'W',
+            ChunkKind::Reply => 'r',
+        };
+        let moved = chunks.iter().map(Chunk::moved).sum::<u64>();
+        let offered = chunks.iter().map(Chunk::offered).sum::<u64>();
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        let _ = match (short, moved == offered) {
+            (false, true) => write!(text, "{letter} {moved}"),
+            (false, false) => write!(text, "{letter} {moved}/{offered}"),
+            (true, true) => write!(text, "{letter} {}", Exact(moved)),
+            (true, false) => write!(text, "{letter} {}/{}", Bytes(moved), Exact(offered)),
+        };
+    }
+}

@@ -1,0 +1,76 @@
+//! What was asked to be shown, and how.
+
+use clap::ValueEnum;
+
+use super::style::Screen;
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// JSON Lines: an object a line
+    Json,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    /// One RPC with its Call, its Reply and the chunks between them
+    #[default]
+    Transactions,
+    /// One frame of the capture
+    Frames,
+}
+
+/// How a time is written, under the letters of tshark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TimeFormat {
+    /// Seconds since the first frame
+    #[default]
+    #[value(name = "r")]
+    Relative,
+    /// Seconds since the line before
+    #[value(name = "d")]
+    Delta,
+    /// Time of day, UTC
+    #[value(name = "a", alias = "u")]
+    Absolute,
+    /// Date and time of day, UTC
+    #[value(name = "ad", alias = "ud")]
+    AbsoluteDate,
+    /// Seconds since 1970-01-01, UTC
+    #[value(name = "e")]
+    Epoch,
+}
+
+/// The form of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SummaryFormat {
+    /// For people
+    Text,
+    /// A JSON object on one line
+    Json,
+    /// No summary
+    None,
+}
+
+/// Everything that a view needs to know of what was asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The form of the lines.
+    pub format: Format,
+    /// What a line is.
+    pub view: View,
+    /// Whether each line is followed by its whole tree.
+    pub tree: bool,
+    /// Whether the lines are left out.
+    pub quiet: bool,
+    /// How a time is written.
+    pub time: TimeFormat,
+    /// What follows the lines.
+    pub summary: SummaryFormat,
+    /// Where text is shown.
+    pub screen: Screen,
+}

@@ -1,0 +1,185 @@
+//! How a view looks: colours, characters, and how wide it may be.
+//!
+//! Colours are the 16 of ANSI, of which every terminal has a version that suits its background, and bold and dim;
+//! white, black, yellow and blue are left out, because each of them vanishes on some background.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use anstyle::AnsiColor;
+pub use anstyle::Style;
+
+/// The styles of what a view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Styles {
+    /// The line of column names.
+    pub header: Style,
+    /// A time.
+    pub time: Style,
+    /// A transaction id.
+    pub xid: Style,
+    /// The name of an operation.
+    pub operation: Style,
+    /// The name of a callback operation: the other direction.
+    pub callback: Style,
+    /// What a chunk moved.
+    pub chunk: Style,
+    /// A status that needs no attention.
+    pub ok: Style,
+    /// A status that does.
+    pub error: Style,
+    /// What is not in the capture, or was sent more than once.
+    pub mark: Style,
+    /// The name of a protocol layer.
+    pub layer: Style,
+    /// The name of a field.
+    pub label: Style,
+    /// What matters least: byte positions, punctuation.
+    pub dim: Style,
+}
+
+impl Styles {
+    /// No colours at all.
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    /// Colours that are legible on dark and on light backgrounds.
+    pub fn colored() -> Self {
+        let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
+        Self {
+            header: Style::new().bold().dimmed(),
+            time: color(AnsiColor::Green),
+            xid: color(AnsiColor::Cyan),
+            operation: Style::new().bold(),
+            callback: color(AnsiColor::Magenta).bold(),
+            chunk: Style::new(),
+            ok: Style::new().dimmed(),
+            error: color(AnsiColor::Red).bold(),
+            mark: color(AnsiColor::Magenta),
+            layer: Style::new().bold(),
+            label: color(AnsiColor::Cyan),
+            dim: Style::new().dimmed(),
+        }
+    }
+}
+
+/// The characters beyond ASCII that a view uses, or what stands for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glyphs {
+    /// Text was cut here.
+    pub cut: &'static str,
+    /// From one to another.
+    pub to: &'static str,
+    /// The reverse direction.
+    pub back: &'static str,
+    /// How many times.
+    pub times: &'static str,
+    /// Microseconds.
+    pub micro: &'static str,
+    /// To the end of a file.
+    pub infinity: &'static str,
+    /// Whether names may show what they are made of beyond ASCII.
+    pub is_unicode: bool,
+}
+
+impl Glyphs {
+    /// For terminals and files in UTF-8.
+    pub const UNICODE: Self =
+        Self {
+            cut: "…", to: "→", back: "←", times: "×", micro: "µs", infinity: "∞", is_unicode: true
+        };
+    /// For every other locale.
+    pub const ASCII: Self =
+        Self { cut: "~", to: "->", back: "<-", times: "x", micro: "us", infinity: "end", is_unicode: false };
+}
+
+/// Where a view is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns of the terminal; `None` where nothing limits a line, as in a pipe.
+    pub width: Option<usize>,
+    /// The colours.
+    pub styles: Styles,
+    /// The characters.
+    pub glyphs: Glyphs,
+}
+
+impl Screen {
+    /// A pipe or a file: nothing is cut, nothing has a colour.
+    pub fn pipe() -> Self {
+        Self { width: None, styles: Styles::plain(), glyphs: Glyphs::UNICODE }
+    }
+
+    /// A terminal of so many columns, without colours.
+    pub fn terminal(width: usize) -> Self {
+        Self { width: Some(width), ..Self::pipe() }
+    }
+}
+
+/// Text in a style.
+#[derive(Clone, Copy, Debug)]
+pub struct Styled<T>(pub Style, pub T);
+
+impl<T: fmt::Display> fmt::Display for Styled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == Style::new() {
+            return self.1.fmt(f);
+        }
+        write!(f, "{}", self.0.render())?;
+        self.1.fmt(f)?;
+        write!(f, "{}", self.0.render_reset())
+    }
+}
+
+/// How many columns text takes on a terminal.
+pub fn columns(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
+/// The text in at most `width` columns, cut with a sign where it is longer.
+pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
+    // No text has more columns than bytes.
+    if text.len() <= width || columns(text) <= width {
+        return text.into();
+    }
+    let room = width.saturating_sub(columns(glyphs.cut));
+    let mut taken = 0;
+    let end = text.char_indices().find_map(|(at, character)| {
+        taken += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        (taken > room).then_some(at)
+    });
+    let mut cut = text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned();
+    if columns(glyphs.cut) <= width {
+        cut.push_str(glyphs.cut);
+    }
+    cut.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_style_adds_nothing() {
+        assert_eq!(Styled(Styles::plain().error, "EIO").to_string(), "EIO");
+        assert_eq!(Styled(Styles::colored().error, "EIO").to_string(), "\u{1b}[1m\u{1b}[31mEIO\u{1b}[0m");
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_and_never_within_a_character() {
+        let fit = |text, width| fit(text, width, &Glyphs::UNICODE).into_owned();
+        assert_eq!(fit("READ 0+4096", 11), "READ 0+4096");
+        assert_eq!(fit("READ 0+4096", 10), "READ 0+40…");
+        assert_eq!(fit("größe", 5), "größe");
+        assert_eq!(fit("日本語", 6), "日本語");
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit("abc", 0), "");
+    }
+
+    #[test]
+    fn ascii_cuts_with_ascii() {
+        assert_eq!(super::fit("READ 0+4096", 6, &Glyphs::ASCII), "READ ~");
+    }
+}

@@ -1,0 +1,172 @@
+use crate::output::list::List;
+use crate::output::style::{Glyphs, Screen, Styles, columns};
+use crate::output::units::TimeFormat;
+
+use super::{capture, transactions};
+
+fn list_as(name: &str, screen: Screen, time: TimeFormat) -> String {
+    let mut list = List::new(screen, time);
+    list.start(capture(name).next().unwrap().unwrap().time);
+    let mut out = Vec::new();
+    for transaction in transactions(name) {
+        transaction
+            .read(|reading| list.transaction(&mut out, &transaction, reading, &reading.facts()))
+            .unwrap();
+    }
+    String::from_utf8(out).unwrap()
+}
+
+fn list(name: &str, screen: Screen) -> String {
+    list_as(name, screen, TimeFormat::Relative)
+}
+
+/// The line whose operation begins so.
+fn line(list: &str, operation: &str) -> String {
+    list.lines().find(|line| line.contains(operation)).unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_list_of_80_columns() {
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::terminal(80)));
+}
+
+#[test]
+fn a_list_of_120_columns() {
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::terminal(120)));
+}
+
+#[test]
+fn a_list_in_a_pipe() {
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::pipe()));
+}
+
+#[test]
+fn a_list_of_nfsv3_with_nfsacl_and_errors() {
+    insta::assert_snapshot!(list("rxe-v3.pcap", Screen::terminal(100)));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
+    for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v42-snap128.pcap", "rxe-v3.pcap"] {
+        for width in [20, 40, 56, 68, 80, 100, 108, 120, 150, 180, 200] {
+            for time in ["r", "ad"] {
+                let list = list_as(
+                    name,
+                    Screen::terminal(width),
+                    <TimeFormat as clap::ValueEnum>::from_str(time, false).unwrap(),
+                );
+                let widest = list.lines().map(columns).max().unwrap();
+                assert!(widest <= width, "{name} at {width}: {widest}");
+            }
+        }
+    }
+    let list = list("rxe-v42.pcap", Screen::terminal(120));
+    let mut lines = list.lines();
+    let at = columns(lines.next().unwrap().split_once("OPERATION").unwrap().0);
+    for line in lines {
+        let before: String = line.chars().take(at).collect();
+        assert!(before.ends_with(' '), "{line}");
+    }
+}
+
+#[test]
+fn what_matters_least_goes_first_on_a_narrow_terminal() {
+    let header =
+        |width| list("rxe-v42-deleg.pcap", Screen::terminal(width)).lines().next().unwrap().to_owned();
+    let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(names(60), "TIME VERS OPERATION CHUNKS STATUS");
+    assert_eq!(names(80), "TIME VERS OPERATION CHUNKS LATENCY STATUS");
+    assert_eq!(names(100), "TIME CONN XID VERS OPERATION CHUNKS LATENCY STATUS");
+    assert_eq!(names(120), "TIME CONN XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");
+    assert_eq!(names(200), "TIME FRAME CONN CLIENT XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");
+}
+
+#[test]
+fn the_principal_operation_of_a_compound_tells_its_details() {
+    let list = list("rxe-v42.pcap", Screen::pipe());
+    let operation = |begin: &str| {
+        let line = line(&list, begin);
+        let at = line.find(begin).unwrap();
+        line[at..].split("  ").next().unwrap().to_owned()
+    };
+    assert_eq!(operation("READ 0+4096 got 2000"), "READ 0+4096 got 2000 eof");
+    assert_eq!(operation("WRITE 131072"), "WRITE 131072+4096 UNSTABLE");
+    assert_eq!(operation("OPEN \"s8k\""), "OPEN \"s8k\" CREATE W");
+    assert_eq!(operation("OPEN \"nothere\""), "OPEN \"nothere\" R");
+    assert_eq!(operation("RENAME"), "RENAME \"hard\" → \"hard2\"");
+    assert_eq!(operation("CREATE \"sl\""), "CREATE \"sl\" LNK → \"s100\"");
+    assert_eq!(operation("CREATE \"fifo\""), "CREATE \"fifo\" FIFO");
+    assert_eq!(operation("READLINK"), "READLINK → \"s100\"");
+    assert_eq!(operation("READDIR 286"), "READDIR 286 entries");
+    assert_eq!(operation("READDIR from"), "READDIR from 1462 14 entries eof");
+    assert_eq!(operation("SETXATTR \"big\""), "SETXATTR \"big\" 4000 bytes");
+    assert_eq!(operation("LOCK 20"), "LOCK 20+5 READW");
+    assert_eq!(operation("LOCKU 0+∞"), "LOCKU 0+∞ WRITE");
+    assert_eq!(operation("SEEK DATA"), "SEEK DATA 8192 → 131072");
+    assert_eq!(operation("COPY"), "COPY 0+8192 → 0");
+    assert_eq!(operation("SETATTR mode"), "SETATTR mode 0600");
+    assert_eq!(operation("SETATTR owner"), "SETATTR owner 1000 group 1001");
+    assert_eq!(operation("ACCESS RD MD"), "ACCESS RD MD XT XE XA → RD MD XT XA");
+    assert_eq!(operation("CREATE_SESSION"), "CREATE_SESSION 64 slots");
+    assert_eq!(operation("EXCHANGE_ID"), "EXCHANGE_ID \"Linux NFSv4.2 client\"");
+    assert_eq!(operation("GETATTR maxlink"), "GETATTR maxlink maxname");
+    assert_eq!(operation("LOOKUP \"data\""), "LOOKUP \"data\"");
+}
+
+#[test]
+fn procedures_of_nfsv3_tell_theirs() {
+    let list = list("rxe-v3.pcap", Screen::pipe());
+    for expected in [
+        "READDIRPLUS 302 entries eof",
+        "MKNOD \"fifo\" FIFO",
+        "CREATE \"sparse\" UNCHECKED",
+        "SYMLINK \"sl\" → \"s100\"",
+        "RENAME \"hard\" → \"hard2\"",
+        "SETATTR size 200000 times",
+        "ACCESS RD LU MD XT DL → none",
+        "LINK \"hard\"",
+        "MKDIR \"w\"",
+    ] {
+        assert!(list.contains(&format!("  {expected}  ")), "{expected}");
+    }
+}
+
+#[test]
+fn errors_go_without_the_prefix_that_all_of_them_have() {
+    let list = list("rxe-v42.pcap", Screen::pipe());
+    assert!(line(&list, "REMOVE \"w\"").ends_with("  NOTEMPTY"));
+    assert!(line(&list, "OPEN \"nothere\"").ends_with("  NOENT"));
+    assert!(line(&list, "LOCK 0+10").ends_with("  GRACE"));
+}
+
+#[test]
+fn what_was_sent_again_and_what_is_missing_is_marked() {
+    assert!(list("rxe-v42-loss.pcap", Screen::terminal(120)).contains("  ok reply×2\n"));
+    assert!(list("rxe-v42-snap128.pcap", Screen::terminal(80)).contains(" 392 missing\n"));
+    let piped = list("rxe-v42-snap128.pcap", Screen::pipe());
+    assert!(piped.contains("  ok missing call:26-251 replychunk:58-223\n"), "{piped}");
+}
+
+#[test]
+fn callbacks_point_back() {
+    let list = list("rxe-v42-deleg.pcap", Screen::terminal(100));
+    assert!(line(&list, "CB_RECALL").contains(" ←4.2  CB_RECALL "));
+    let ascii = Screen { glyphs: Glyphs::ASCII, ..Screen::terminal(100) };
+    let list = super::list::list("rxe-v42-deleg.pcap", ascii);
+    assert!(line(&list, "CB_RECALL").contains(" <-4.2 CB_RECALL "));
+    assert!(list.is_ascii());
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let colored = list("rxe-v42.pcap", Screen { styles: Styles::colored(), ..Screen::terminal(100) });
+    let mut plain = String::new();
+    let mut rest = colored.as_str();
+    while let Some((before, code)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        rest = code.split_once('m').unwrap().1;
+    }
+    plain.push_str(rest);
+    assert_eq!(plain, list("rxe-v42.pcap", Screen::terminal(100)));
+    assert!(colored.contains("\u{1b}[1m\u{1b}[31mNOENT\u{1b}[0m"));
+}

@@ -1,0 +1,29 @@
+//! The views of real captures, as people see them.
+
+mod frames;
+mod list;
+mod tree;
+
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+
+use crate::source::Source;
+
+/// Opens a capture of `captures/`.
+fn capture(name: &str) -> Source {
+    let path = format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"));
+    Source::open([path]).unwrap()
+}
+
+/// The Transactions of a capture, in the order in which they are given out.
+fn transactions(name: &str) -> Vec<Transaction> {
+    let mut source = capture(name);
+    let mut flow = Flow::new(Limits::default());
+    let mut transactions = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        flow.frame(&frame);
+        transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    }
+    flow.finish();
+    transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    transactions
+}

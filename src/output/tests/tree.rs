@@ -1,0 +1,131 @@
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use crate::output::kept_frames::KeptFrames;
+use crate::output::style::{Glyphs, Screen};
+use crate::output::tree::{Frames, NoFrames, TreeView};
+
+use super::{capture, transactions};
+
+fn tree_of(transaction: &Transaction, screen: Screen, frames: &impl Frames) -> String {
+    let mut out = Vec::new();
+    let mut view = TreeView::new(screen);
+    transaction
+        .read(|reading| view.transaction(&mut out, transaction, reading, &reading.facts(), frames))
+        .unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The Transaction whose Call began in this frame.
+fn from_frame(name: &str, number: u64) -> Transaction {
+    let begins = |transaction: &Transaction| {
+        transaction.call.as_ref().is_some_and(|call| call.frames.first() == Some(&FrameNumber(number)))
+    };
+    transactions(name).into_iter().find(begins).unwrap()
+}
+
+fn tree(name: &str, number: u64) -> String {
+    tree_of(&from_frame(name, number), Screen::pipe(), &NoFrames)
+}
+
+#[test]
+fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
+    let mut kept = KeptFrames::default();
+    let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(Limits::default()));
+    while let Some(frame) = source.next().unwrap() {
+        kept.keep(&frame);
+        flow.frame(&frame);
+        let done = std::iter::from_fn(|| flow.next_transaction());
+        let read = done.into_iter().find(|done| done.call.as_ref().unwrap().frames == [FrameNumber(590)]);
+        if let Some(read) = read {
+            insta::assert_snapshot!(tree_of(&read, Screen::pipe(), &kept));
+            return;
+        }
+    }
+    panic!("the READ did not end");
+}
+
+#[test]
+fn a_write_with_a_read_chunk() {
+    insta::assert_snapshot!(tree("rxe-v42.pcap", 120));
+}
+
+#[test]
+fn a_readdir_whose_reply_is_in_a_reply_chunk() {
+    insta::assert_snapshot!(tree("rxe-v42.pcap", 1217));
+}
+
+#[test]
+fn a_transaction_that_a_snap_length_cut() {
+    insta::assert_snapshot!(tree("rxe-v42-snap128.pcap", 10));
+}
+
+#[test]
+fn a_call_under_rpcsec_gss_with_integrity() {
+    insta::assert_snapshot!(tree("rxe-v42-krb5.pcap.gz", 47));
+}
+
+#[test]
+fn a_procedure_of_nfsv3_that_fails() {
+    let transactions = transactions("rxe-v3.pcap");
+    let is_mkdir = |done: &&Transaction| {
+        done.read(|reading| {
+            let facts = reading.facts();
+            facts.status.is_some_and(|status| status.number == 17)
+        })
+    };
+    let transaction = transactions.iter().find(is_mkdir).unwrap();
+    insta::assert_snapshot!(tree_of(transaction, Screen::pipe(), &NoFrames));
+}
+
+/// The trees of some frames and of the messages that they complete.
+fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
+    let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
+    let (mut view, mut out) = (TreeView::new(Screen::pipe()), Vec::new());
+    while let Some(frame) = source.next().unwrap() {
+        let meaning = flow.frame(&frame);
+        if numbers.contains(&frame.number.0) {
+            view.frame(&mut out, &frame, meaning, &flow).unwrap();
+        }
+    }
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn frames_with_the_messages_that_they_complete() {
+    insta::assert_snapshot!(frame_trees("rxe-v3.pcap", 25..=28));
+}
+
+#[test]
+fn what_is_whole_is_shown_to_its_last_byte() {
+    for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
+        for transaction in transactions(name) {
+            let text = tree_of(&transaction, Screen::pipe(), &NoFrames);
+            let has_no_decoder = text.contains("program: NFSACL");
+            assert!(has_no_decoder || !text.contains("undecoded"), "{text}");
+            assert!(!text.contains("not decoded further"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn ascii_screens_get_ascii() {
+    let screen = Screen { glyphs: Glyphs::ASCII, ..Screen::pipe() };
+    assert!(tree_of(&from_frame("rxe-v42.pcap", 590), screen, &NoFrames).is_ascii());
+}
+
+#[test]
+fn a_message_may_end_anywhere() {
+    for (name, number) in [("rxe-v42.pcap", 590), ("rxe-v42.pcap", 120), ("rxe-v42-krb5.pcap.gz", 47)] {
+        let whole = from_frame(name, number);
+        for end in 0..whole.call.as_ref().unwrap().bytes.len() {
+            let mut cut = whole.clone();
+            cut.call.as_mut().unwrap().bytes.truncate(end);
+            let text = tree_of(&cut, Screen::pipe(), &NoFrames);
+            // Nothing reads the checksum that ends a protected message.
+            let is_read = name.contains("krb5") && end >= 376;
+            assert!(is_read || text.contains("not decoded further: byte "), "{end}: {text}");
+            assert!(text.contains("missing: call:"), "{end}: {text}");
+        }
+    }
+}

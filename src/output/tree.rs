@@ -1,0 +1,430 @@
+//! The tree: everything that decoders tell about a message or a frame, one line a field.
+//!
+//! A [`Tree`] listens to decoders and puts what it hears in order: the arm of a union stands beside its discriminant, a
+//! structure of a few short values takes one line, the words of a bitmap are one set. It knows nothing of protocols but
+//! the names of some layers.
+
+mod layers;
+mod transaction;
+mod value;
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber};
+
+use super::style::{Glyphs, Screen, Style, Styled};
+use super::units::{Date, Moment};
+
+pub use transaction::TreeView;
+
+/// Where the bytes of earlier frames are, as far as somebody kept them.
+pub trait Frames {
+    /// The frame of this number; `None` where it was not kept.
+    fn frame(&self, number: FrameNumber) -> Option<Frame<'_>>;
+}
+
+/// Nobody kept any frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFrames;
+
+impl Frames for NoFrames {
+    fn frame(&self, _: FrameNumber) -> Option<Frame<'_>> {
+        None
+    }
+}
+
+/// The most that is put on one line of a structure.
+const ONE_LINE: usize = 76;
+/// The group that an RPC message begins with.
+const RPC: &str = "rpc";
+/// The most fields that are put on one line.
+const FEW: usize = 4;
+
+/// A field or a group of fields.
+#[derive(Debug)]
+struct Node {
+    field: &'static Field,
+    /// Whether fields are in it; one that was put on one line is none any more.
+    is_group: bool,
+    /// The value in words; of a group what its heading says beside its name.
+    text: String,
+    /// The value where it is a number.
+    number: Option<i64>,
+    bytes: Range<usize>,
+    children: Vec<usize>,
+}
+
+/// Listens to decoders.
+#[derive(Debug)]
+pub(super) struct Tree {
+    glyphs: Glyphs,
+    nodes: Vec<Node>,
+    roots: Vec<usize>,
+    open: Vec<usize>,
+    /// Where the data of the message travelled that is not in the message, in order.
+    chunks: Vec<String>,
+    chunks_used: usize,
+}
+
+impl Tree {
+    pub(super) fn new(glyphs: Glyphs) -> Self {
+        Self {
+            glyphs,
+            nodes: Vec::new(),
+            roots: Vec::new(),
+            open: Vec::new(),
+            chunks: Vec::new(),
+            chunks_used: 0,
+        }
+    }
+
+    /// Forgets what was heard.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.roots.clear();
+        self.open.clear();
+        self.chunks.clear();
+        self.chunks_used = 0;
+    }
+
+    /// Where the last byte that was told of ends: of the RPC message, if there is one, which may have positions of its
+    /// own.
+    fn end(&self) -> usize {
+        let start = self.rpc().unwrap_or(0);
+        self.nodes.get(start..).unwrap_or_default().iter().map(|node| node.bytes.end).max().unwrap_or(0)
+    }
+
+    /// Where the RPC message begins among the nodes.
+    fn rpc(&self) -> Option<usize> {
+        self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
+    }
+
+    /// Whether a field of this name was told of, outside of any group.
+    fn has(&self, name: &str) -> bool {
+        self.roots.iter().any(|at| self.nodes[*at].field.name == name)
+    }
+
+    fn add(&mut self, node: Node) -> usize {
+        let at = self.nodes.len();
+        match self.open.last() {
+            Some(parent) => self.nodes[*parent].children.push(at),
+            None => self.roots.push(at),
+        }
+        self.nodes.push(node);
+        at
+    }
+
+    /// Closes what an error left open, and puts everything in order.
+    fn finish(&mut self) {
+        for at in self.open.drain(..).rev() {
+            let end = self.nodes[at].children.iter().map(|child| self.nodes[*child].bytes.end).max();
+            self.nodes[at].bytes.end = end.unwrap_or(self.nodes[at].bytes.start);
+        }
+        let mut roots = std::mem::take(&mut self.roots);
+        for root in &roots {
+            self.arrange(*root);
+        }
+        self.merge(&mut roots);
+        self.roots = roots;
+    }
+
+    fn arrange(&mut self, at: usize) {
+        self.take_in_arms(at);
+        let mut children = std::mem::take(&mut self.nodes[at].children);
+        for child in &children {
+            self.arrange(*child);
+        }
+        self.merge(&mut children);
+        self.nodes[at].children = children;
+        self.put_on_one_line(at);
+        if self.nodes[at].is_group {
+            self.head(at);
+        }
+    }
+
+    /// What the last group of a structure is called tells nothing where it follows the discriminant that chose it.
+    fn take_in_arms(&mut self, at: usize) {
+        let mut used = None;
+        while let [before @ .., last] = self.nodes[at].children.as_slice() {
+            let arm = &self.nodes[*last];
+            let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == Kind::Enum);
+            // A discriminant chooses one arm; what is in the arm is named for itself.
+            let follows_tag = tag.is_some() && tag != used;
+            let is_arm = follows_tag && layers::title(arm.field).is_none() && !self.is_operation(*last);
+            if !arm.is_group || !(is_arm || layers::is_wrapper(arm.field)) {
+                break;
+            }
+            let last = *last;
+            if is_arm {
+                used = tag;
+            }
+            let inner = std::mem::take(&mut self.nodes[last].children);
+            let children = &mut self.nodes[at].children;
+            children.pop();
+            children.extend(inner);
+        }
+    }
+
+    /// Neighbours that are values of one list become one line.
+    fn merge(&mut self, children: &mut Vec<usize>) {
+        let mut kept: Vec<usize> = Vec::with_capacity(children.len());
+        for child in children.drain(..) {
+            if let Some(before) = kept.last().copied()
+                && self.is_list(before, child)
+            {
+                let (text, end) = (std::mem::take(&mut self.nodes[child].text), self.nodes[child].bytes.end);
+                let list = &mut self.nodes[before];
+                list.bytes.end = end;
+                // A set of several words is no number.
+                let is_set = list.field.kind == Kind::Flags;
+                let text = if is_set { without_number(&text) } else { &text };
+                if is_set {
+                    list.text.truncate(without_number(&list.text).len());
+                }
+                if is_set && list.text == "none" {
+                    text.clone_into(&mut list.text);
+                } else if !is_set || text != "none" {
+                    list.text.push_str(", ");
+                    list.text.push_str(text);
+                }
+            } else {
+                kept.push(child);
+            }
+        }
+        *children = kept;
+    }
+
+    fn is_list(&self, before: usize, next: usize) -> bool {
+        let (before, next) = (&self.nodes[before], &self.nodes[next]);
+        let is_value = !before.is_group && !next.is_group && next.children.is_empty();
+        let is_short = match next.field.kind {
+            Kind::Flags => true,
+            Kind::Unsigned | Kind::Enum | Kind::Text => before.text.len() + next.text.len() < ONE_LINE,
+            _ => false,
+        };
+        is_value && is_short && std::ptr::eq(before.field, next.field)
+    }
+
+    /// An operation of a COMPOUND is a group whose first field is the operation's number.
+    fn is_operation(&self, at: usize) -> bool {
+        let first = self.nodes[at].children.first().map(|first| self.nodes[*first].field.name);
+        matches!(first, Some("nfs.opcode" | "nfs.cb.operation"))
+    }
+
+    fn put_on_one_line(&mut self, at: usize) {
+        let node = &self.nodes[at];
+        let few = 1..=FEW;
+        let is_small = node.is_group
+            && few.contains(&node.children.len())
+            && layers::title(node.field).is_none()
+            && !self.is_operation(at)
+            && node.children.iter().all(|child| !self.nodes[*child].is_group);
+        if !is_small {
+            return;
+        }
+        let text = match self.time(&node.children) {
+            Some(time) => time,
+            None => {
+                let mut text = String::new();
+                for child in &node.children {
+                    let child = &self.nodes[*child];
+                    let comma = if text.is_empty() { "" } else { ", " };
+                    let _ = write!(text, "{comma}{} {}", child.field.label, child.text);
+                }
+                text
+            }
+        };
+        if text.len() <= ONE_LINE {
+            let node = &mut self.nodes[at];
+            node.is_group = false;
+            node.text = text;
+            node.children.clear();
+        }
+    }
+
+    /// Seconds and nanoseconds are a time; small numbers of seconds are none, but a resolution or a delay.
+    fn time(&self, children: &[usize]) -> Option<String> {
+        let [seconds, nanoseconds] = children else { return None };
+        let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
+        if (seconds.field.label, nanoseconds.field.label) != ("seconds", "nseconds") {
+            return None;
+        }
+        let nanosecond = u32::try_from(nanoseconds.number?).ok().filter(|ns| *ns < 1_000_000_000)?;
+        let seconds = seconds.number.filter(|seconds| *seconds > 1_000_000 && *seconds < 1 << 40)?;
+        Some(Moment(Date::of_seconds(seconds, nanosecond)).to_string())
+    }
+
+    /// What the heading of a group says beside its name.
+    fn head(&mut self, at: usize) {
+        let mut text = String::new();
+        if self.is_operation(at) {
+            let children = &self.nodes[at].children;
+            if let Some(code) = children.first() {
+                text.push_str(&self.nodes[*code].text);
+            }
+            let status = children.get(1).filter(|status| self.nodes[**status].field.label == "status");
+            if let Some(status) = status {
+                let name = self.nodes[*status].text.split(' ').next().unwrap_or_default();
+                let _ = write!(text, ": {name}");
+            }
+            let heard = 1 + usize::from(status.is_some());
+            self.nodes[at].children.drain(..heard);
+        } else {
+            let names: &[&str] = match self.nodes[at].field.label {
+                "entries" => &["name"],
+                _ => layers::summary(self.nodes[at].field),
+            };
+            let mut told = 0;
+            for name in names {
+                let children = &self.nodes[at].children;
+                let found =
+                    children.iter().map(|child| &self.nodes[*child]).find(|child| child.field.label == *name);
+                if let Some(found) = found {
+                    told += 1;
+                    let comma = if text.is_empty() { "" } else { ", " };
+                    let _ = match found.field.kind {
+                        Kind::Enum | Kind::Text => write!(text, "{comma}{}", without_number(&found.text)),
+                        _ => write!(text, "{comma}{name} {}", found.text),
+                    };
+                }
+            }
+            if told == self.nodes[at].children.len() {
+                self.nodes[at].children.clear();
+            }
+        }
+        self.nodes[at].text = text;
+    }
+
+    /// Writes what was heard, each line `depth` steps to the right; `note` stands before the RPC message.
+    fn write(
+        &self,
+        out: &mut impl Write,
+        screen: &Screen,
+        depth: usize,
+        note: Option<&str>,
+    ) -> io::Result<()> {
+        let mut in_nfs = false;
+        for root in &self.roots {
+            if self.nodes[*root].field.name == RPC
+                && let Some(note) = note
+            {
+                heading(out, depth, screen.styles.dim, format_args!("{note}"))?;
+            }
+            let is_nfs = self.nodes[*root].field.name.starts_with("nfs.");
+            if is_nfs && !in_nfs {
+                let heading = Styled(screen.styles.layer, "Network File System");
+                writeln!(out, "{:1$}{heading}", "", depth * 2)?;
+            }
+            in_nfs = is_nfs;
+            self.write_node(out, screen, *root, depth + usize::from(is_nfs))?;
+        }
+        Ok(())
+    }
+
+    fn write_node(&self, out: &mut impl Write, screen: &Screen, at: usize, depth: usize) -> io::Result<()> {
+        let node = &self.nodes[at];
+        let styles = &screen.styles;
+        let indent = depth * 2;
+        let position = format_args!("[{}..{}]", node.bytes.start, node.bytes.end).to_string();
+        let position = Styled(styles.dim, position);
+        if !node.is_group {
+            let text = &node.text;
+            let label = Styled(styles.label, node.field.label);
+            return writeln!(out, "{:indent$}{label}: {text} {position}", "");
+        }
+        write!(out, "{:indent$}", "")?;
+        if self.is_operation_heading(node) {
+            let (name, status) = node.text.split_once(": ").unwrap_or((&node.text, ""));
+            write!(out, "{}", Styled(styles.operation, name))?;
+            if !status.is_empty() {
+                let style = if status.ends_with("_OK") { styles.ok } else { styles.error };
+                write!(out, " {}", Styled(style, status))?;
+            }
+        } else {
+            let title = layers::title(node.field);
+            let style = if title.is_some() { styles.layer } else { styles.label };
+            write!(out, "{}", Styled(style, title.unwrap_or(node.field.label)))?;
+            if !node.text.is_empty() {
+                write!(out, ": {}", node.text)?;
+            }
+        }
+        writeln!(out, " {position}")?;
+        node.children.iter().try_for_each(|child| self.write_node(out, screen, *child, depth + 1))
+    }
+
+    /// Whether the heading was made of an operation's number: it begins with the name of the group, or with that of an
+    /// operation that has none.
+    fn is_operation_heading(&self, node: &Node) -> bool {
+        node.text.starts_with(node.field.label) || node.field.name == "nfs.unknown_operation"
+    }
+}
+
+impl<'a> Observer<'a> for Tree {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        let node = Node {
+            field,
+            is_group: true,
+            text: String::new(),
+            number: None,
+            bytes: at..at,
+            children: Vec::new(),
+        };
+        let at = self.add(node);
+        self.open.push(at);
+    }
+
+    fn leave(&mut self, at: usize) {
+        if let Some(open) = self.open.pop() {
+            self.nodes[open].bytes.end = at;
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        let chunk = match value {
+            Value::Chunk(..) => {
+                self.chunks_used += 1;
+                self.chunks.get(self.chunks_used - 1).map_or("a chunk", String::as_str)
+            }
+            _ => "",
+        };
+        let mut text = String::new();
+        value::write(field, &value, chunk, &self.glyphs, &mut text);
+        let number = match value {
+            Value::Unsigned(number) => i64::try_from(number).ok(),
+            Value::Signed(number) => Some(number),
+            _ => None,
+        };
+        self.add(Node { field, is_group: false, text, number, bytes, children: Vec::new() });
+    }
+}
+
+/// A name without the number that stands behind it in parentheses.
+fn without_number(text: &str) -> &str {
+    text.rsplit_once(" (").map_or(text, |(name, _)| name)
+}
+
+/// A line that no decoder tells: what the program itself knows.
+fn fact(
+    out: &mut impl Write,
+    screen: &Screen,
+    depth: usize,
+    label: &str,
+    value: std::fmt::Arguments<'_>,
+) -> io::Result<()> {
+    let label = Styled(screen.styles.label, label);
+    writeln!(out, "{:1$}{label}: {value}", "", depth * 2)
+}
+
+/// The heading of a part.
+fn heading(
+    out: &mut impl Write,
+    depth: usize,
+    style: Style,
+    text: std::fmt::Arguments<'_>,
+) -> io::Result<()> {
+    let text = text.to_string();
+    writeln!(out, "{:1$}{2}", "", depth * 2, Styled(style, text))
+}

@@ -1,0 +1,61 @@
+//! Names of protocol layers, as Wireshark has them, and what of a layer stands in its heading.
+
+use nfsrdma_dissectors::field::Field;
+
+/// Filter name of the group, title, and the labels of the fields that tell the most.
+const LAYERS: &[(&str, &str, &[&str])] = &[
+    ("eth", "Ethernet II", &["src", "dst"]),
+    ("vlan", "802.1Q Virtual LAN", &["id"]),
+    ("sll", "Linux cooked capture", &[]),
+    ("null", "Null/Loopback", &[]),
+    ("erf", "Extensible Record Format", &[]),
+    ("ip", "Internet Protocol Version 4", &["src", "dst"]),
+    ("ipv6", "Internet Protocol Version 6", &["src", "dst"]),
+    ("ipv6.fraghdr", "Fragment Header for IPv6", &[]),
+    ("udp", "User Datagram Protocol", &["srcport", "dstport"]),
+    ("tcp", "Transmission Control Protocol", &["srcport", "dstport", "seq"]),
+    ("infiniband", "InfiniBand", &[]),
+    ("infiniband.lrh", "Local Route Header", &["slid", "dlid"]),
+    ("infiniband.grh", "Global Route Header", &["sgid", "dgid"]),
+    ("infiniband.bth", "Base Transport Header", &["opcode", "destqp", "psn"]),
+    ("infiniband.rdeth", "Reliable Datagram Extended Transport Header", &[]),
+    ("infiniband.deth", "Datagram Extended Transport Header", &["srcqp"]),
+    ("infiniband.reth", "RDMA Extended Transport Header", &["r_key", "dmalen"]),
+    ("infiniband.atomiceth", "Atomic Extended Transport Header", &[]),
+    ("infiniband.aeth", "ACK Extended Transport Header", &[]),
+    ("infiniband.atomicacketh", "Atomic ACK Extended Transport Header", &[]),
+    ("infiniband.immdt", "Immediate Data Extended Transport Header", &["immediate"]),
+    ("infiniband.ieth", "Invalidate Extended Transport Header", &["r_key"]),
+    ("infiniband.xrceth", "XRC Extended Transport Header", &[]),
+    ("infiniband.feth", "Flush Extended Transport Header", &[]),
+    ("infiniband.mad", "Management Datagram", &["mgmtclass", "method"]),
+    ("infiniband.cm.req", "CM ConnectRequest", &["local_comm_id", "local_qpn", "starting_psn"]),
+    ("infiniband.cm.rep", "CM ConnectReply", &["remote_comm_id", "local_qpn", "starting_psn"]),
+    ("infiniband.cm.mra", "CM MsgRcptAck", &["remote_comm_id"]),
+    ("infiniband.cm.rej", "CM ConnectReject", &["remote_comm_id", "reason"]),
+    ("infiniband.cm.rtu", "CM ReadyToUse", &["remote_comm_id"]),
+    ("infiniband.cm.dreq", "CM DisconnectRequest", &["remote_comm_id"]),
+    ("infiniband.cm.drsp", "CM DisconnectReply", &["remote_comm_id"]),
+    ("infiniband.cm.lap", "CM LoadAlternatePath", &["remote_comm_id"]),
+    ("infiniband.cm.apr", "CM AlternatePathResponse", &["remote_comm_id"]),
+    ("infiniband.cm.sidrreq", "CM ServiceIDResReq", &["request_id"]),
+    ("infiniband.cm.sidrrep", "CM ServiceIDResReqResp", &["request_id"]),
+    ("rpcordma", "RPC over RDMA", &["rdma_xid", "proc", "rdma_credit"]),
+    ("rpcordma.private_data", "RPC-over-RDMA private data", &[]),
+    ("rpc", "Remote Procedure Call", &["mtype", "prog", "vers", "proc", "stat"]),
+];
+
+/// The title of a layer; `None` for a group that is none.
+pub(super) fn title(field: &Field) -> Option<&'static str> {
+    LAYERS.iter().find(|(name, ..)| *name == field.name).map(|(_, title, _)| *title)
+}
+
+/// The labels of the fields that its heading shows.
+pub(super) fn summary(field: &Field) -> &'static [&'static str] {
+    LAYERS.iter().find(|(name, ..)| *name == field.name).map_or(&[], |(.., fields)| fields)
+}
+
+/// Whether a group is there for the RFC's notation alone.
+pub(super) fn is_wrapper(field: &Field) -> bool {
+    matches!(field.name, "rpc.body" | "rpcordma.body")
+}

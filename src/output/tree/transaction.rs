@@ -1,0 +1,404 @@
+//! The tree of a Transaction and of a frame.
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Meaning};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber};
+use nfsrdma_dissectors::infiniband::cm;
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_dissectors::xdr::Error;
+
+use super::{Frames, Tree, fact, heading, value};
+use crate::output::label::Labels;
+use crate::output::list;
+use crate::output::style::{Screen, Styled};
+use crate::output::units::{Date, Duration, Moment};
+
+/// Frames of a message whose headers are shown; the others look like them and are named only.
+const HEADERS: usize = 4;
+
+/// Writes trees.
+#[derive(Debug)]
+pub struct TreeView {
+    screen: Screen,
+    tree: Tree,
+    labels: Labels,
+}
+
+impl TreeView {
+    /// A view for this screen; its lines are not cut, whatever the screen's width.
+    pub fn new(screen: Screen) -> Self {
+        Self { screen, tree: Tree::new(screen.glyphs), labels: Labels::default() }
+    }
+
+    /// Writes a Transaction: what is known of it, then its Call and its Reply from frame to field.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn transaction(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        frames: &impl Frames,
+    ) -> io::Result<()> {
+        self.about(out, transaction, reading, facts)?;
+        for which in [Which::Call, Which::Reply] {
+            match transaction.message(which) {
+                Some(message) => self.message(out, transaction, reading, which, message, frames)?,
+                None => {
+                    let text = match which {
+                        Which::Call => "Call: not in the capture",
+                        Which::Reply if transaction.done => "Reply: none, an RDMA_DONE ended the Transaction",
+                        Which::Reply => "Reply: not in the capture",
+                    };
+                    heading(out, 1, self.screen.styles.mark, format_args!("{text}"))?;
+                }
+            }
+        }
+        writeln!(out)
+    }
+
+    /// Writes the headers of a frame, and the message that it completed or repeated.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn frame(
+        &mut self,
+        out: &mut impl Write,
+        frame: &Frame<'_>,
+        meaning: Meaning,
+        flow: &Flow,
+    ) -> io::Result<()> {
+        self.frame_at(out, frame, 0)?;
+        if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = meaning
+            && let Some(transaction) = flow.transaction(key)
+            && let Some(message) = transaction.message(which)
+        {
+            transaction.read(|reading| self.fields(out, transaction, reading, which, message, 1))?;
+        }
+        writeln!(out)
+    }
+
+    fn about(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+    ) -> io::Result<()> {
+        let screen = self.screen;
+        let glyphs = &screen.glyphs;
+        let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
+        self.labels.write(reading, facts, glyphs, &mut operation);
+        list::version(facts, &mut version);
+        let is_ok = list::status(facts, &mut status);
+        let title = format!("Transaction {}: {operation}", transaction.index);
+        heading(out, 0, screen.styles.layer, format_args!("{title}"))?;
+
+        let name = &transaction.connection;
+        let (direction, arrow) = match transaction.direction {
+            Direction::Forward => ("forward", glyphs.to),
+            Direction::Reverse => ("reverse", glyphs.back),
+        };
+        let (client, server) = (End(&name.client), End(&name.server));
+        let connection =
+            format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
+        fact(out, &screen, 1, "connection", connection)?;
+        fact(out, &screen, 1, "xid", format_args!("{}", Styled(screen.styles.xid, transaction.xid)))?;
+        if let Some(program) = facts.program {
+            let number = facts.version.unwrap_or(0);
+            let minor =
+                facts.minor_version.map(|minor| format!(", minor version {minor}")).unwrap_or_default();
+            let procedure = match (facts.procedure_name, facts.procedure) {
+                (Some(name), Some(number)) => format!(", procedure {name} ({number})"),
+                (None, Some(number)) => format!(", procedure {number}"),
+                _ => String::new(),
+            };
+            fact(out, &screen, 1, "program", format_args!("{program} version {number}{minor}{procedure}"))?;
+        }
+        if !status.is_empty() {
+            let style = if is_ok { screen.styles.ok } else { screen.styles.error };
+            let name = facts.status.and_then(|status| status.name).unwrap_or(&status);
+            fact(out, &screen, 1, "status", format_args!("{}", Styled(style, name)))?;
+        }
+        if let Some((latency, phases)) = transaction.latency().zip(transaction.phases()) {
+            let time = |ns| Duration(ns, *glyphs);
+            let phases = [
+                ("call", phases.call),
+                ("data in", phases.data_in),
+                ("server", phases.server),
+                ("data out", phases.data_out),
+                ("reply", phases.reply),
+            ];
+            let phases = phases.iter().filter(|(_, ns)| *ns > 0);
+            let phases: Vec<String> = phases.map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
+            let phases = format!("{}: {}", time(latency), phases.join(", "));
+            fact(out, &screen, 1, "latency", format_args!("{phases}"))?;
+        }
+        self.chunks(out, transaction)?;
+        if let Some(before) = transaction.retry_of {
+            fact(out, &screen, 1, "retry of", format_args!("Transaction {before}"))?;
+        }
+        let missing = transaction.missing();
+        if !missing.is_empty() {
+            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            let missing = Styled(screen.styles.mark, missing.join(", "));
+            fact(out, &screen, 1, "missing", format_args!("{missing}"))?;
+        }
+        Ok(())
+    }
+
+    fn chunks(&self, out: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
+        let kinds = [
+            (ChunkKind::Read, transaction.read_chunks.as_slice()),
+            (ChunkKind::Write, transaction.write_chunks.as_slice()),
+            (ChunkKind::Reply, transaction.reply_chunk.as_slice()),
+        ];
+        for (kind, chunks) in kinds {
+            for (index, chunk) in chunks.iter().enumerate() {
+                self.chunk(out, &chunk_name(kind, index, chunk), chunk)?;
+            }
+        }
+        for (index, chunk) in transaction.reply_read_chunks.iter().enumerate() {
+            self.chunk(out, &format!("{} of the Reply", chunk_name(ChunkKind::Read, index, chunk)), chunk)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, out: &mut impl Write, name: &str, chunk: &Chunk) -> io::Result<()> {
+        let returned = chunk.returned().map(|returned| format!(", returned {returned}")).unwrap_or_default();
+        let (offered, moved) = (chunk.offered(), chunk.moved());
+        let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
+            Some(ns) if ns > 0 => format!(" in {}", Duration(ns, self.screen.glyphs)),
+            _ => String::new(),
+        };
+        fact(
+            out,
+            &self.screen,
+            1,
+            name,
+            format_args!("offered {offered}{returned}, moved {moved} bytes{took}"),
+        )?;
+        for (index, segment) in chunk.segments.iter().enumerate() {
+            let Segment { handle, offset, length, frames, .. } = segment;
+            let moved = segment.moved.seen();
+            let frames = match frames {
+                Some((first, last)) if first == last => format!(", frame {first}"),
+                Some((first, last)) => format!(", frames {first} to {last}"),
+                None => String::new(),
+            };
+            let about = format_args!(
+                "handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}"
+            );
+            fact(out, &self.screen, 2, &format!("segment {index}"), about)?;
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        which: Which,
+        message: &MessageRecord,
+        frames: &impl Frames,
+    ) -> io::Result<()> {
+        let name = match which {
+            Which::Call => "Call",
+            Which::Reply => "Reply",
+        };
+        let copies = match message.copies {
+            ..=1 => String::new(),
+            copies => format!(", sent {copies} times"),
+        };
+        let time = Moment(Date::of(message.time));
+        let (numbers, length) = (Numbers(&message.frames), message.length);
+        heading(
+            out,
+            1,
+            self.screen.styles.layer,
+            format_args!("{name}: {numbers}, {time}, {length} bytes{copies}"),
+        )?;
+        for number in message.frames.iter().take(HEADERS) {
+            if let Some(frame) = frames.frame(*number) {
+                self.frame_at(out, &frame, 2)?;
+            }
+        }
+        self.fields(out, transaction, reading, which, message, 2)
+    }
+
+    fn frame_at(&mut self, out: &mut impl Write, frame: &Frame<'_>, depth: usize) -> io::Result<()> {
+        let (captured, length) = (frame.bytes.len(), frame.length);
+        let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
+        let time = Moment(Date::of(frame.time));
+        let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
+        heading(out, depth, self.screen.styles.layer, text)?;
+        self.tree.clear();
+        let datagram = net::decode(frame, &mut self.tree);
+        let mut trouble = None;
+        match &datagram.carried {
+            Carried::Infiniband(packet) => {
+                if let Some(mad) = Mad::of(packet, &mut self.tree)
+                    && let Some(message) = cm::Message::decode(&mad, &mut self.tree)
+                    && let Some(private) = message.private()
+                {
+                    PrivateData::find(private.bytes, private.at, &mut self.tree);
+                }
+            }
+            Carried::Other(reason) => trouble = Some(reason.to_string()),
+            _ => {}
+        }
+        self.tree.finish();
+        self.tree.write(out, &self.screen, depth + 1, None)?;
+        match trouble {
+            Some(trouble) => heading(out, depth + 1, self.screen.styles.mark, format_args!("{trouble}")),
+            None => Ok(()),
+        }
+    }
+
+    fn fields(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        which: Which,
+        message: &MessageRecord,
+        depth: usize,
+    ) -> io::Result<()> {
+        self.tree.clear();
+        self.tree.chunks = data_chunks(transaction, which);
+        let result = reading.observe(which, &mut self.tree);
+        let in_rpc = self.tree.rpc().is_some();
+        let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
+        let (bytes, base) = match &whole {
+            Some(content) => (&**content, 0),
+            None => (message.bytes.as_slice(), if in_rpc { message.rpc_at } else { 0 }),
+        };
+        let end = self.tree.end();
+        self.tree.finish();
+        let note = whole.as_ref().map(|content| {
+            let name = match which {
+                Which::Call => "Position-Zero Read chunk",
+                Which::Reply => "Reply chunk",
+            };
+            format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
+        });
+        self.tree.write(out, &self.screen, depth, note.as_deref())?;
+        let rest = bytes.get(end..).unwrap_or_default();
+        let styles = self.screen.styles;
+        if let Err(error) = &result {
+            let error = shifted(*error, base);
+            heading(out, depth, styles.error, format_args!("not decoded further: {error}"))?;
+        }
+        if !rest.is_empty() {
+            let mut text = String::new();
+            value::opaque(rest, &self.screen.glyphs, &mut text);
+            let position = Styled(styles.dim, format!("[{end}..{}]", end + rest.len()));
+            let is_protected = self.tree.has("rpc.authgss.data.length");
+            // What follows protected data is what protects it.
+            let label = if is_protected && result.is_ok() { "checksum" } else { "undecoded" };
+            fact(out, &self.screen, depth, label, format_args!("{text} {position}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// `10.9.0.2 QP 0x000011`.
+struct End<'a>(&'a Endpoint);
+
+impl std::fmt::Display for End<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.address)?;
+        match self.0.port {
+            Some(port) => write!(f, " QP 0x{port:06x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `frame 590`, `frames 590, 591 and 593`; of many the first and the last.
+struct Numbers<'a>(&'a [FrameNumber]);
+
+impl std::fmt::Display for Numbers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            [] => f.write_str("no frame"),
+            [only] => write!(f, "frame {only}"),
+            [first @ .., last] if first.len() < HEADERS => {
+                f.write_str("frames ")?;
+                for (index, number) in first.iter().enumerate() {
+                    write!(f, "{}{number}", if index > 0 { ", " } else { "" })?;
+                }
+                write!(f, " and {last}")
+            }
+            [first, .., last] => write!(f, "{} frames from {first} to {last}", self.0.len()),
+        }
+    }
+}
+
+fn chunk_name(kind: ChunkKind, index: usize, chunk: &Chunk) -> String {
+    match (kind, chunk.position) {
+        (ChunkKind::Read, Some(0)) => "Position-Zero Read chunk".to_owned(),
+        (ChunkKind::Read, Some(position)) => format!("Read chunk {index} at Position {position}"),
+        (ChunkKind::Read, None) => format!("Read chunk {index}"),
+        (ChunkKind::Write, _) => format!("Write chunk {index}"),
+        (ChunkKind::Reply, _) => "Reply chunk".to_owned(),
+    }
+}
+
+/// The chunks that hold data items of a message, in the order in which the message uses them.
+fn data_chunks(transaction: &Transaction, which: Which) -> Vec<String> {
+    match which {
+        Which::Call => {
+            let chunks = transaction.read_chunks.iter().enumerate();
+            let chunks = chunks.filter(|(_, chunk)| chunk.position != Some(0));
+            chunks.map(|(index, _)| format!("Read chunk {index}")).collect()
+        }
+        Which::Reply => {
+            let chunks = transaction.write_chunks.iter().enumerate();
+            let chunks = chunks.filter(|(_, chunk)| chunk.returned().is_some_and(|returned| returned > 0));
+            chunks.map(|(index, _)| format!("Write chunk {index}")).collect()
+        }
+    }
+}
+
+/// The content of the chunk that holds the whole RPC message, where one does.
+fn whole_chunk<'t>(
+    transaction: &'t Transaction,
+    which: Which,
+    message: &MessageRecord,
+) -> Option<std::borrow::Cow<'t, [u8]>> {
+    if !message.is_nomsg() {
+        return None;
+    }
+    match which {
+        Which::Call => {
+            let chunk = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
+            Some(chunk.content(|segment| segment.length.into()).unwrap_or_default())
+        }
+        Which::Reply => {
+            let chunk = transaction.reply_chunk.as_ref()?;
+            Some(chunk.content(|segment| segment.returned.unwrap_or(0).into()).unwrap_or_default())
+        }
+    }
+}
+
+/// The error with its position counted from where the tree counts.
+fn shifted(error: Error, base: usize) -> Error {
+    match error {
+        Error::Short { at, needed } => Error::Short { at: at + base, needed },
+        Error::Cut { at } => Error::Cut { at: at + base },
+        Error::TooLong { at, length, bound } => Error::TooLong { at: at + base, length, bound },
+        Error::Invalid { at, what, value } => Error::Invalid { at: at + base, what, value },
+        Error::Unknown { at, what, number } => Error::Unknown { at: at + base, what, number },
+        Error::NotEligible { at } => Error::NotEligible { at: at + base },
+    }
+}

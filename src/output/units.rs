@@ -1,0 +1,366 @@
+//! Numbers, times and names as people read them.
+
+use std::fmt::{self, Write as _};
+
+use nfsrdma_dissectors::frame::Timestamp;
+
+pub use super::settings::TimeFormat;
+use super::style::Glyphs;
+
+/// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
+#[derive(Clone, Copy, Debug)]
+pub struct Duration(pub u64, pub Glyphs);
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(ns, glyphs) = *self;
+        // The unit is taken after rounding, so that 999.9 µs is 1.00 ms and not 1000 µs.
+        let (scale, unit) = match ns {
+            0..1_000 => return write!(f, "{ns} ns"),
+            1_000..999_500 => (1_000.0, glyphs.micro),
+            999_500..999_500_000 => (1_000_000.0, "ms"),
+            _ => (1_000_000_000.0, "s"),
+        };
+        let value = ns as f64 / scale;
+        match value {
+            ..9.995 => write!(f, "{value:.2} {unit}"),
+            ..99.95 => write!(f, "{value:.1} {unit}"),
+            _ => write!(f, "{value:.0} {unit}"),
+        }
+    }
+}
+
+/// A number of bytes with two or three significant digits and a unit of 1024: `104`, `2.1K`, `65K`, `1.0M`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 1_000 {
+            return f.pad_integral(true, "", &self.0.to_string());
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut units = "KMGTPE".chars();
+        let mut unit = units.next().unwrap_or('K');
+        while value >= 999.5 {
+            let Some(next) = units.next() else { break };
+            value /= 1024.0;
+            unit = next;
+        }
+        if value < 9.95 { write!(f, "{value:.1}{unit}") } else { write!(f, "{value:.0}{unit}") }
+    }
+}
+
+/// A number of bytes that loses nothing: a whole number of mebibytes or, from 10 on, of kibibytes with its unit, else
+/// the number itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact(pub u64);
+
+impl fmt::Display for Exact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => write!(f, "{}M", bytes >> 20),
+            bytes if bytes >= 10 << 10 && bytes % (1 << 10) == 0 => write!(f, "{}K", bytes >> 10),
+            bytes => bytes.fmt(f),
+        }
+    }
+}
+
+impl TimeFormat {
+    /// Columns that a time takes; a capture of more than 2 hours takes more in relative times.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Relative | Self::Delta => 11,
+            Self::Absolute => 15,
+            Self::AbsoluteDate => 26,
+            Self::Epoch => 20,
+        }
+    }
+}
+
+/// Writes the times of a view, which has a first frame and lines before.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    format: TimeFormat,
+    start: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl Clock {
+    /// A clock that starts with the first time that it is asked to write.
+    pub fn new(format: TimeFormat) -> Self {
+        Self { format, start: None, before: None }
+    }
+
+    /// Relative times count from here: the first frame.
+    pub fn start(&mut self, time: Timestamp) {
+        self.start.get_or_insert(time);
+    }
+
+    /// How times are written.
+    pub fn format(&self) -> TimeFormat {
+        self.format
+    }
+
+    /// Writes a time.
+    pub fn write(&mut self, time: Timestamp, text: &mut String) {
+        let start = *self.start.get_or_insert(time);
+        let before = self.before.replace(time).unwrap_or(time);
+        // Writing to a String never fails.
+        let _ = match self.format {
+            TimeFormat::Relative => write!(text, "{}", Seconds(time.0.saturating_sub(start.0))),
+            TimeFormat::Delta => write!(text, "{}", Seconds(time.0.saturating_sub(before.0))),
+            TimeFormat::Absolute => {
+                let date = Date::of(time);
+                write!(text, "{}", TimeOfDay(date, 6))
+            }
+            TimeFormat::AbsoluteDate => {
+                let date = Date::of(time);
+                write!(text, "{date} {}", TimeOfDay(date, 6))
+            }
+            TimeFormat::Epoch => write!(text, "{time}"),
+        };
+    }
+}
+
+/// Nanoseconds as seconds with six digits, which is what people compare; the digits beyond are cut.
+struct Seconds(i64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let us = self.0.unsigned_abs() / 1_000;
+        write!(f, "{sign}{}.{:06}", us / 1_000_000, us % 1_000_000)
+    }
+}
+
+/// A moment in the calendar, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Date {
+    year: i64,
+    month: u32,
+    day: u32,
+    /// Seconds of the day.
+    second: u32,
+    nanosecond: u32,
+}
+
+impl Date {
+    /// The date and time of day of a moment.
+    pub fn of(time: Timestamp) -> Self {
+        const SECOND: i64 = 1_000_000_000;
+        Self::of_seconds(time.0.div_euclid(SECOND), time.0.rem_euclid(SECOND) as u32)
+    }
+
+    /// The same of seconds since 1970, as XDR has them.
+    pub fn of_seconds(seconds: i64, nanosecond: u32) -> Self {
+        const DAY: i64 = 86_400;
+        // Days are counted from 1 March of the year 0, so that the leap day is the last of its year.
+        let days = seconds.div_euclid(DAY) + 719_468;
+        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        Self {
+            year: era * 400 + year_of_era + i64::from(month <= 2),
+            month: month as u32,
+            day: day as u32,
+            second: seconds.rem_euclid(DAY) as u32,
+            nanosecond,
+        }
+    }
+}
+
+/// `2026-11-21`.
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// `03:07:19.055820`, with as many digits after the point.
+struct TimeOfDay(Date, u32);
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Date { second, nanosecond, .. }, digits) = *self;
+        let fraction = u64::from(nanosecond) / 10u64.pow(9 - digits.min(9));
+        let digits = digits as usize;
+        let (hours, minutes) = (second / 3_600, second / 60 % 60);
+        write!(f, "{hours:02}:{minutes:02}:{:02}.{fraction:0digits$}", second % 60)
+    }
+}
+
+/// A moment with all that is known of it: `2026-11-21 03:07:19.055820921 UTC`.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(pub Date);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} UTC", self.0, TimeOfDay(self.0, 9))
+    }
+}
+
+/// Text of the wire, within quotes: control characters, and bytes that are not UTF-8, are escaped, so that a file name
+/// can do nothing to a terminal; with ASCII glyphs, so is everything beyond ASCII.
+pub fn quote(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
+    text.push('"');
+    unquoted(bytes, glyphs, text);
+    text.push('"');
+}
+
+/// The same without the quotes.
+pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => text.extend(['\\', character]),
+                ' '..='~' => text.push(character),
+                _ if glyphs.is_unicode && is_visible(character) => text.push(character),
+                _ => text.extend(character.escape_default()),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+}
+
+/// Whether a character beyond ASCII is shown as it is: not what controls a terminal, takes no column, or turns the
+/// direction of writing around.
+fn is_visible(character: char) -> bool {
+    !character.is_control()
+        && unicode_width::UnicodeWidthChar::width(character).is_some_and(|width| width > 0)
+}
+
+/// Bytes in hexadecimal.
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_the_unit_that_suits() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (152_400, "152 µs"),
+            (999_400, "999 µs"),
+            (999_500, "1.00 ms"),
+            (9_449_528, "9.45 ms"),
+            (15_340_078, "15.3 ms"),
+            (999_499_999, "999 ms"),
+            (999_500_000, "1.00 s"),
+            (12_345_678_901, "12.3 s"),
+            (3_600_000_000_000, "3600 s"),
+        ];
+        for (ns, expected) in cases {
+            assert_eq!(Duration(ns, Glyphs::UNICODE).to_string(), expected);
+        }
+        assert_eq!(Duration(152_400, Glyphs::ASCII).to_string(), "152 us");
+    }
+
+    #[test]
+    fn bytes_are_short() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.0K"),
+            (2_104, "2.1K"),
+            (66_000, "64K"),
+            (1 << 20, "1.0M"),
+            (1_023_000, "999K"),
+            (5 << 30, "5.0G"),
+            (u64::MAX, "16E"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(Bytes(bytes).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn exact_sizes_lose_nothing() {
+        let cases = [
+            (4_096, "4096"),
+            (8_192, "8192"),
+            (10_240, "10K"),
+            (65_536, "64K"),
+            (65_537, "65537"),
+            (1 << 20, "1M"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(Exact(bytes).to_string(), expected);
+        }
+    }
+
+    fn written(format: &str, times: &[i64]) -> Vec<String> {
+        let mut clock = Clock::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
+        let write = |time: &i64| {
+            let mut text = String::new();
+            clock.write(Timestamp(*time), &mut text);
+            text
+        };
+        times.iter().map(write).collect()
+    }
+
+    #[test]
+    fn each_format_of_a_time() {
+        let times = [1_795_230_439_055_820_921, 1_795_230_439_065_270_449, 1_795_230_439_065_000_000];
+        assert_eq!(written("r", &times), ["0.000000", "0.009449", "0.009179"]);
+        assert_eq!(written("d", &times), ["0.000000", "0.009449", "-0.000270"]);
+        assert_eq!(written("a", &times[..1]), ["03:07:19.055820"]);
+        assert_eq!(written("ad", &times[..1]), ["2026-11-21 03:07:19.055820"]);
+        assert_eq!(written("e", &times[..1]), ["1795230439.055820921"]);
+    }
+
+    #[test]
+    fn every_format_keeps_to_its_width() {
+        for name in ["r", "d", "a", "ad", "e"] {
+            let times = [1_795_230_439_055_820_921, 1_795_230_439_055_820_921 + 9_999 * 1_000_000_000];
+            let width = <TimeFormat as clap::ValueEnum>::from_str(name, false).unwrap().width();
+            assert!(written(name, &times).iter().all(|text| text.len() <= width), "{name}");
+        }
+    }
+
+    #[test]
+    fn dates_of_leap_days_and_before_1970() {
+        let date = |seconds| Moment(Date::of_seconds(seconds, 5)).to_string();
+        assert_eq!(date(0), "1970-01-01 00:00:00.000000005 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00:00.000000005 UTC");
+        assert_eq!(date(4_107_542_399), "2100-02-28 23:59:59.000000005 UTC");
+        assert_eq!(date(4_107_542_400), "2100-03-01 00:00:00.000000005 UTC");
+        assert_eq!(date(-1), "1969-12-31 23:59:59.000000005 UTC");
+        assert_eq!(Moment(Date::of(Timestamp(-1))).to_string(), "1969-12-31 23:59:59.999999999 UTC");
+        date(i64::MAX / 2);
+        date(i64::MIN / 2);
+    }
+
+    fn quoted(bytes: &[u8], glyphs: Glyphs) -> String {
+        let mut text = String::new();
+        quote(bytes, &glyphs, &mut text);
+        text
+    }
+
+    #[test]
+    fn names_can_do_nothing_to_a_terminal() {
+        assert_eq!(quoted(b"a \"b\" \\", Glyphs::UNICODE), r#""a \"b\" \\""#);
+        assert_eq!(quoted(b"\x1b[2J\n\0\x7f", Glyphs::UNICODE), r#""\u{1b}[2J\n\u{0}\u{7f}""#);
+        assert_eq!(quoted("größe".as_bytes(), Glyphs::UNICODE), "\"größe\"");
+        assert_eq!(quoted("größe".as_bytes(), Glyphs::ASCII), r#""gr\u{f6}\u{df}e""#);
+        assert_eq!(
+            quoted("a\u{202e}b\u{200b}\u{9b}".as_bytes(), Glyphs::UNICODE),
+            r#""a\u{202e}b\u{200b}\u{9b}""#
+        );
+        assert_eq!(quoted(b"a\xff\xc3", Glyphs::UNICODE), r#""a\xff\xc3""#);
+    }
+}

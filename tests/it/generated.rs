@@ -1,0 +1,63 @@
+//! The manual and the completions are made from the definition of the command line, and must not be older than it.
+
+use std::fs;
+use std::path::Path;
+
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use nfsrdma_inspect::cli;
+
+const NAME: &str = "nfsrdma-inspect";
+
+fn hold(path: &str, fresh: &[u8]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if fs::read(&path).is_ok_and(|old| old == fresh) {
+        return;
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, fresh).unwrap();
+    } else {
+        panic!("{} is stale; write it with: UPDATE=1 cargo test --test it generated", path.display());
+    }
+}
+
+#[test]
+fn completions_are_fresh() {
+    let files = [
+        (Shell::Bash, "completions/nfsrdma-inspect.bash"),
+        (Shell::Zsh, "completions/_nfsrdma-inspect"),
+        (Shell::Fish, "completions/nfsrdma-inspect.fish"),
+    ];
+    for (shell, path) in files {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut cli::command(), NAME, &mut script);
+        hold(path, &script);
+    }
+}
+
+#[test]
+fn manual_is_fresh() {
+    // What the short help leaves out belongs into the manual, and what stands after the help has its own sections.
+    let command =
+        cli::command().mut_args(|arg| arg.hide_short_help(false)).after_help("").after_long_help("");
+    let man = Man::new(command);
+    let mut page = Vec::new();
+    man.render_title(&mut page).unwrap();
+    man.render_name_section(&mut page).unwrap();
+    man.render_synopsis_section(&mut page).unwrap();
+    man.render_description_section(&mut page).unwrap();
+    man.render_options_section(&mut page).unwrap();
+    let mut rest = Roff::new();
+    for (title, lines) in [("EXIT STATUS", cli::EXIT_CODES), ("EXAMPLES", cli::EXAMPLES)] {
+        rest.control("SH", [title]).control("nf", []);
+        for line in lines.lines() {
+            rest.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+        }
+        rest.control("fi", []);
+    }
+    rest.to_writer(&mut page).unwrap();
+    man.render_version_section(&mut page).unwrap();
+    hold("man/nfsrdma-inspect.1", &page);
+}

@@ -1,0 +1,122 @@
+//! How much memory an analysis takes: a bounded amount for a capture of any length, and none at all for the packets
+//! that carry the bulk of the data.
+
+use allocation_counter::{AllocationInfo, measure};
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::{Flow, Limits, Meaning};
+use nfsrdma_dissectors::frame::Frame;
+use nfsrdma_dissectors::infiniband::{Operation, Packet, Place};
+use nfsrdma_dissectors::net::Carried;
+use nfsrdma_inspect::source::Source;
+
+use crate::captures;
+use crate::repeat::Repeated;
+
+const MIB: u64 = 1 << 20;
+
+/// Reads a capture and every Transaction in it; gives how many there were.
+fn analyse(mut source: Source) -> u64 {
+    fn read(flow: &mut Flow) -> u64 {
+        let mut transactions = 0;
+        while let Some(transaction) = flow.next_transaction() {
+            let facts = transaction.read(|reading| reading.facts());
+            assert_eq!((facts.call_error, facts.reply_error), (None, None));
+            transactions += 1;
+        }
+        transactions
+    }
+    let mut flow = Flow::new(Limits::default());
+    let mut transactions = 0;
+    while let Some(frame) = source.next().unwrap() {
+        flow.frame(&frame);
+        transactions += read(&mut flow);
+    }
+    flow.finish();
+    transactions + read(&mut flow)
+}
+
+fn peak(name: &'static str, size: u64) -> u64 {
+    let file = captures::bytes(name);
+    let transactions = analyse(Source::from_reader(name, std::io::Cursor::new(file.clone())));
+    let capture = Repeated::of_size(file, size);
+    assert!(capture.bytes() >= size);
+    let repetitions = u64::from(capture.repetitions());
+    let info = measure(|| {
+        assert_eq!(analyse(Source::from_reader(name, capture)), transactions * repetitions);
+    });
+    info.bytes_max
+}
+
+#[test]
+fn a_capture_of_256_mib_full_of_data_is_analysed_in_a_few_mib() {
+    let peak = peak("rxe-v42-conc-head", 256 * MIB);
+    assert!(peak < 8 * MIB, "{peak} bytes");
+}
+
+#[test]
+fn a_capture_of_256_mib_full_of_small_operations_is_analysed_in_little_memory() {
+    let peak = peak("rxe-v42", 256 * MIB);
+    assert!(peak < 32 * MIB, "{peak} bytes");
+}
+
+/// What a packet with data cost.
+struct Cost {
+    kind: ChunkKind,
+    place: Place,
+    operation: Operation,
+    allocations: AllocationInfo,
+}
+
+/// The packets of a capture that carry data of chunks whose bytes nobody keeps.
+fn data_packets(name: &'static str) -> Vec<Cost> {
+    let mut source = Source::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
+    let mut flow = Flow::new(Limits::default());
+    let mut costs = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        let mut meaning = Meaning::Nothing;
+        let allocations = measure(|| meaning = flow.frame(&frame));
+        if let Meaning::Data { key, kind, chunk } = meaning {
+            let transaction = flow.transaction(key).unwrap();
+            let segments = match kind {
+                ChunkKind::Read => &transaction.read_chunks[chunk].segments,
+                ChunkKind::Write => &transaction.write_chunks[chunk].segments,
+                ChunkKind::Reply => &transaction.reply_chunk.as_ref().unwrap().segments,
+            };
+            if segments.iter().all(|segment| segment.kept.is_none()) {
+                let packet = packet(&frame);
+                costs.push(Cost {
+                    kind,
+                    place: packet.form.place,
+                    operation: packet.form.operation,
+                    allocations,
+                });
+            }
+        }
+        while flow.next_transaction().is_some() {}
+    }
+    costs
+}
+
+fn packet<'a>(frame: &Frame<'a>) -> Packet<'a> {
+    let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::Unobserved);
+    match datagram.carried {
+        Carried::Infiniband(packet) => packet,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_packets_of_rdma_reads_and_writes_allocate_nothing() {
+    let mut counts = [0; 2];
+    for name in ["rxe-v42-conc-head", "rxe-v42", "rxe-v3", "rxe-v42-ip6"] {
+        for Cost { kind, place, operation, allocations } in data_packets(name) {
+            // The first packet of an RDMA Write is remembered for those that follow.
+            if operation == Operation::Write && place.begins() {
+                continue;
+            }
+            assert_eq!(allocations.count_total, 0, "{name}: {kind:?} {operation:?} {place:?}");
+            counts[usize::from(operation == Operation::Write)] += 1;
+        }
+    }
+    assert!(counts[0] > 3000 && counts[1] > 100, "{counts:?} packets of RDMA Reads and Writes");
+}
