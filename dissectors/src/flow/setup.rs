@@ -60,13 +60,41 @@ type Question = (Address, Address, CommunicationId);
 #[derive(Debug)]
 pub(super) struct SetUps {
     pending: FxHashMap<Question, Pending>,
+    /// How many of them each queue pair asks for; that is one, but for those who ask strangely.
+    askers: FxHashMap<(Address, Address, Qpn), usize>,
     order: VecDeque<Question>,
     bound: usize,
 }
 
 impl SetUps {
     pub(super) fn new(bound: usize) -> Self {
-        Self { pending: FxHashMap::default(), order: VecDeque::new(), bound: bound.max(1) }
+        Self {
+            pending: FxHashMap::default(),
+            askers: FxHashMap::default(),
+            order: VecDeque::new(),
+            bound: bound.max(1),
+        }
+    }
+
+    /// Remembers a question; tells whether it is new.
+    fn ask(&mut self, question: Question, pending: Pending) -> bool {
+        let is_new = !self.forget(&question);
+        *self.askers.entry((question.0, question.1, pending.qpn)).or_default() += 1;
+        self.pending.insert(question, pending);
+        is_new
+    }
+
+    /// Forgets a question; tells whether it was known.
+    fn forget(&mut self, question: &Question) -> bool {
+        let Some(pending) = self.pending.remove(question) else { return false };
+        let asker = (question.0, question.1, pending.qpn);
+        if let Some(count) = self.askers.get_mut(&asker) {
+            *count -= 1;
+            if *count == 0 {
+                self.askers.remove(&asker);
+            }
+        }
+        true
     }
 
     /// Takes a message, and gives the connection that it completes. Tells in `gave_up` how many set-ups were dropped.
@@ -83,12 +111,12 @@ impl SetUps {
                 let terms = Terms { service: request.service_id, ip: *ip, client, server: None };
                 let question = (source, destination, request.local_comm_id);
                 let pending = Pending { qpn: request.local_qpn, terms };
-                if self.pending.insert(question, pending).is_none() {
+                if self.ask(question, pending) {
                     self.order.push_back(question);
                 }
                 while self.order.len() > self.bound {
                     let oldest = self.order.pop_front();
-                    if oldest.and_then(|oldest| self.pending.remove(&oldest)).is_some() {
+                    if oldest.is_some_and(|oldest| self.forget(&oldest)) {
                         gave_up();
                     }
                 }
@@ -106,7 +134,7 @@ impl SetUps {
             }
             // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
             Message::Reject(reject, ..) => {
-                self.pending.remove(&(destination, source, reject.remote_comm_id));
+                self.forget(&(destination, source, reject.remote_comm_id));
                 None
             }
             _ => None,
@@ -115,7 +143,7 @@ impl SetUps {
 
     /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.
     pub(super) fn asked_for(&self, client: Address, server: Address, qpn: Qpn) -> bool {
-        self.pending.iter().any(|((from, to, _), pending)| (*from, *to, pending.qpn) == (client, server, qpn))
+        self.askers.contains_key(&(client, server, qpn))
     }
 }
 
