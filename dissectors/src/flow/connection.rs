@@ -127,6 +127,10 @@ pub(super) struct Peer {
     pub(super) qpn: Qpn,
 }
 
+/// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of
+/// theirs, the latest first: where one direction is not captured at all, every packet asks.
+const CANDIDATES: usize = 256;
+
 /// All connections, found by the paths of their packets.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -209,7 +213,7 @@ impl Connections {
             .unpaired
             .get(&between(path.source, path.destination))
             .into_iter()
-            .flatten()
+            .flat_map(|unpaired| unpaired.iter().rev().take(CANDIDATES))
             .copied()
             .filter(|at| own.is_none_or(|(own, _)| own != *at))
             .filter_map(|at| {
@@ -327,7 +331,9 @@ impl Connections {
 
     fn no_longer_unpaired(&mut self, addresses: (Address, Address), at: usize) {
         if let Some(unpaired) = self.unpaired.get_mut(&addresses) {
-            unpaired.retain(|other| *other != at);
+            if let Some(place) = unpaired.iter().position(|other| *other == at) {
+                unpaired.remove(place);
+            }
             if unpaired.is_empty() {
                 self.unpaired.remove(&addresses);
             }
