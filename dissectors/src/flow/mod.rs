@@ -429,11 +429,7 @@ impl Flow {
     fn follow_join(&mut self, at: usize) {
         let Some(connection) = self.connections.get(at) else { return };
         for key in connection.exchange.keys() {
-            if let Some(entry) = self.ledger.get_mut(key)
-                && entry.connection != at
-            {
-                entry.connection = at;
-            }
+            self.ledger.move_to(key, at);
         }
     }
 
