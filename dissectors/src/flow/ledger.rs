@@ -101,6 +101,17 @@ impl Entry {
         message.frames.first().copied()
     }
 
+    /// A segment.
+    pub(super) fn segment_at(&self, at: SegmentAt) -> Option<&Segment> {
+        let chunk = match at.0 >> 30 {
+            0 => self.transaction.read_chunks.get(at.chunk()),
+            1 => self.transaction.write_chunks.get(at.chunk()),
+            2 => self.transaction.reply_chunk.as_ref(),
+            _ => None,
+        }?;
+        chunk.segments.get((at.0 & 0xffff) as usize)
+    }
+
     /// The chunk that a segment belongs to, and the segment.
     pub(super) fn segment(&mut self, at: SegmentAt) -> Option<(&mut Chunk, usize)> {
         let index = (at.0 & 0xffff) as usize;
