@@ -1,5 +1,9 @@
 //! The rooms of the program `nfsrdma-inspect`; see ARCHITECTURE.md for the way of the data.
 
+pub mod analysis;
 pub mod cli;
 pub mod output;
 pub mod source;
+
+#[cfg(test)]
+mod testing;

@@ -128,6 +128,7 @@ impl InspectArgs {
                 Format::Text => SummaryFormat::Text,
                 Format::Json => SummaryFormat::Json,
             }),
+            icrc: self.check_icrc,
             color: self.color.on_standard_output(),
             width: style::width_of_standard_output(),
         }

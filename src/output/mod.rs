@@ -2,29 +2,34 @@
 
 pub mod json;
 mod settings;
+pub mod summary;
 
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::Frame;
+use summary::Summary;
 
+use crate::analysis::statistics::Statistics;
 use json::JsonLines;
 pub use settings::{Format, Settings, SummaryFormat, TimeFormat, View};
+
+/// Columns of a summary where nothing limits it.
+const WIDTH: usize = 100;
 
 /// Writes what was asked for, as it becomes known.
 pub struct Output<W> {
     settings: Settings,
     to: W,
     json: JsonLines,
-    frames: u64,
-    transactions: u64,
+    statistics: Statistics,
     lines: u64,
 }
 
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
-        Self { settings, to, json: JsonLines::default(), frames: 0, transactions: 0, lines: 0 }
+        Self { settings, to, json: JsonLines::default(), statistics: Statistics::default(), lines: 0 }
     }
 
     /// Gives the flow the next frame, and shows it in the view of frames.
@@ -32,7 +37,7 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives, as of all functions here.
     pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<()> {
-        self.frames += 1;
+        self.statistics.frame(frame);
         let meaning = flow.frame(frame);
         if self.settings.view == View::Frames {
             self.lines += 1;
@@ -45,19 +50,19 @@ impl<W: Write> Output<W> {
 
     /// Shows the next Transaction.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        self.transactions += 1;
-        if self.settings.view == View::Transactions {
-            self.lines += 1;
-            if !self.settings.quiet {
-                match self.settings.format {
-                    Format::Text => writeln!(self.to, "{} {}", transaction.index, transaction.xid)?,
-                    Format::Json => transaction.read(|reading| {
-                        self.json.transaction(&mut self.to, transaction, reading, &reading.facts())
-                    })?,
-                }
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            self.statistics.transaction(transaction, &facts);
+            if self.settings.view != View::Transactions {
+                return Ok(());
             }
-        }
-        Ok(())
+            self.lines += 1;
+            match self.settings.format {
+                _ if self.settings.quiet => Ok(()),
+                Format::Text => writeln!(self.to, "{} {}", transaction.index, transaction.xid),
+                Format::Json => self.json.transaction(&mut self.to, transaction, reading, &facts),
+            }
+        })
     }
 
     /// Lines of the view up to now, those that were left out included.
@@ -67,7 +72,7 @@ impl<W: Write> Output<W> {
 
     /// Transactions up to now.
     pub fn transactions(&self) -> u64 {
-        self.transactions
+        self.statistics.transactions()
     }
 
     /// Shows at once what is still in a buffer.
@@ -76,9 +81,18 @@ impl<W: Write> Output<W> {
     }
 
     /// The input has ended: shows the summary.
-    pub fn finish(&mut self, _flow: &Flow) -> io::Result<()> {
-        if self.settings.summary != SummaryFormat::None {
-            writeln!(self.to, "{} frames, {} Transactions", self.frames, self.transactions)?;
+    pub fn finish(&mut self, flow: &Flow) -> io::Result<()> {
+        let icrc = self.settings.icrc.then(|| flow.icrc());
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped: None };
+        match self.settings.summary {
+            SummaryFormat::Text => {
+                if self.lines > 0 && !self.settings.quiet {
+                    writeln!(self.to)?;
+                }
+                summary.text(&mut self.to, self.settings.width.unwrap_or(WIDTH))?;
+            }
+            SummaryFormat::Json => summary.json(&mut self.to)?,
+            SummaryFormat::None => {}
         }
         self.flush()
     }

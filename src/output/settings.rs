@@ -69,6 +69,8 @@ pub struct Settings {
     pub time: TimeFormat,
     /// What follows the lines.
     pub summary: SummaryFormat,
+    /// Whether ICRCs are checked.
+    pub icrc: bool,
     /// Whether text is coloured.
     pub color: bool,
     /// Columns that a line of text may take; `None` where nothing limits it, as in a pipe.

@@ -1,0 +1,4 @@
+//! What many Transactions say together.
+
+pub mod connections;
+pub mod statistics;
