@@ -15,6 +15,7 @@ mod linux_names;
 mod memory;
 mod mid_capture;
 mod mountstats;
+mod mutations;
 mod program;
 mod readers;
 #[path = "../../benches/repeat.rs"]

@@ -46,9 +46,6 @@ impl End {
     }
 }
 
-/// Connections between two addresses that may have to be asked whose other direction a packet is: the latest.
-const CANDIDATES: usize = 1024;
-
 /// A connection between two queue pairs, of which one may still be unknown.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -129,6 +126,10 @@ pub(super) struct Peer {
     pub(super) address: Address,
     pub(super) qpn: Qpn,
 }
+
+/// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of
+/// theirs, the latest first: where one direction is not captured at all, every packet asks.
+const CANDIDATES: usize = 256;
 
 /// All connections, found by the paths of their packets.
 #[derive(Debug)]
@@ -228,9 +229,7 @@ impl Connections {
             .unpaired
             .get(&between(path.source, path.destination))
             .into_iter()
-            .flatten()
-            .rev()
-            .take(CANDIDATES)
+            .flat_map(|unpaired| unpaired.iter().rev().take(CANDIDATES))
             .copied()
             .filter(|at| own.is_none_or(|(own, _)| own != *at))
             .filter_map(|at| {
@@ -348,7 +347,9 @@ impl Connections {
 
     fn no_longer_unpaired(&mut self, addresses: (Address, Address), at: usize) {
         if let Some(unpaired) = self.unpaired.get_mut(&addresses) {
-            unpaired.retain(|other| *other != at);
+            if let Some(place) = unpaired.iter().position(|other| *other == at) {
+                unpaired.remove(place);
+            }
             if unpaired.is_empty() {
                 self.unpaired.remove(&addresses);
             }

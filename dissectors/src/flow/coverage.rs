@@ -1,14 +1,15 @@
 //! Which bytes of a range have been seen, each counted once.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A set of byte ranges. Data arrives in order nearly always, so the first range stands in place and the others, which
-/// loss and reordering make, are allocated only when there are any.
+/// loss and reordering make, are allocated only when there are any; there may be very many of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     first: Range<u64>,
-    /// Later ranges: sorted, disjoint, not touching each other.
-    others: Vec<Range<u64>>,
+    /// The end of each later range by its beginning: disjoint, not touching each other.
+    others: BTreeMap<u64, u64>,
 }
 
 impl Coverage {
@@ -29,30 +30,35 @@ impl Coverage {
 
     #[cold]
     fn add_out_of_order(&mut self, bytes: Range<u64>) {
-        if bytes.end < self.first.start {
-            let first = std::mem::replace(&mut self.first, bytes);
-            self.others.insert(0, first);
-        } else if bytes.start > self.first.end {
-            let from = self.others.partition_point(|range| range.end < bytes.start);
-            let to = self.others.partition_point(|range| range.start <= bytes.end);
-            let touched = self.others.get(from..to).unwrap_or_default();
-            let start = touched.first().map_or(bytes.start, |range| range.start.min(bytes.start));
-            let end = touched.last().map_or(bytes.end, |range| range.end.max(bytes.end));
-            self.others.splice(from..to, [start..end]);
-        } else {
-            let end = self.first.end.max(bytes.end);
-            self.first = self.first.start.min(bytes.start)..end;
-            let to = self.others.partition_point(|range| range.start <= end);
-            for range in self.others.drain(..to) {
-                self.first.end = self.first.end.max(range.end);
-            }
+        if let Some(mut last) = self.others.last_entry()
+            && (*last.key()..=*last.get()).contains(&bytes.start)
+        {
+            *last.get_mut() = bytes.end.max(*last.get());
+            return;
         }
+        let Range { mut start, mut end } = bytes;
+        self.others.insert(self.first.start, self.first.end);
+        while let Some((before, its_end)) =
+            self.others.range(..=end).next_back().map(|(from, to)| (*from, *to))
+            && its_end >= start
+        {
+            self.others.remove(&before);
+            (start, end) = (start.min(before), end.max(its_end));
+        }
+        self.others.insert(start, end);
+        if let Some((start, end)) = self.others.pop_first() {
+            self.first = start..end;
+        }
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let others = self.others.iter().map(|(start, end)| *start..*end);
+        std::iter::once(self.first.clone()).chain(others)
     }
 
     /// How many bytes were seen.
     pub fn seen(&self) -> u64 {
-        let length = |range: &Range<u64>| range.end - range.start;
-        length(&self.first) + self.others.iter().map(length).sum::<u64>()
+        self.ranges().map(|range| range.end - range.start).sum()
     }
 
     /// How many bytes from 0 on were seen without a gap.
@@ -64,15 +70,13 @@ impl Coverage {
     pub fn missing(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut from = 0;
         let end_mark = end..end;
-        std::iter::once(self.first.clone())
-            .chain(self.others.iter().cloned())
-            .filter(|range| !range.is_empty())
-            .chain(std::iter::once(end_mark))
-            .filter_map(move |range| {
+        self.ranges().filter(|range| !range.is_empty()).chain(std::iter::once(end_mark)).filter_map(
+            move |range| {
                 let gap = from..range.start.min(end);
                 from = range.end;
                 (!gap.is_empty()).then_some(gap)
-            })
+            },
+        )
     }
 }
 

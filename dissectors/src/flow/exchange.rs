@@ -1,6 +1,8 @@
 //! RPC-over-RDMA on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that
 //! the Calls advertised. RFC 8166.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
@@ -28,12 +30,63 @@ pub(super) struct Desk<'a> {
     pub(super) sight: Sight<'a>,
 }
 
-/// The segments that a handle names. There is nearly always one; a chunk may have several of one handle, and a handle is
-/// used again by later Calls.
+/// A segment that was offered under a handle.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    key: Key,
+    at: SegmentAt,
+    offset: u64,
+}
+
+/// The segments that a handle names. There is nearly always one; but a chunk may have several of one handle, a handle is
+/// used again by later Calls, and some clients have one handle for all their memory.
 #[derive(Debug)]
 struct HandleUse {
-    latest: (Key, SegmentAt),
-    others: Vec<(Key, SegmentAt)>,
+    latest: Use,
+    /// By their offsets.
+    others: BTreeMap<u64, (Key, SegmentAt)>,
+    /// With so many others, those are thrown out whose Calls were answered.
+    enough: usize,
+}
+
+/// How many segments before an offset are looked at for one that holds it: more than one only where they overlap.
+const NEIGHBOURS: usize = 8;
+
+impl HandleUse {
+    fn new(latest: Use) -> Self {
+        Self { latest, others: BTreeMap::new(), enough: NEIGHBOURS }
+    }
+
+    /// A new segment comes before those that are known.
+    fn add(&mut self, latest: Use, is_open: impl Fn(Key) -> bool) {
+        let before = std::mem::replace(&mut self.latest, latest);
+        // A Call that was answered no longer owns what it advertised.
+        if is_open(before.key) {
+            self.others.insert(before.offset, (before.key, before.at));
+        }
+        if self.others.len() > self.enough {
+            self.others.retain(|_, (key, _)| is_open(*key));
+            self.enough = NEIGHBOURS.max(2 * self.others.len());
+        }
+    }
+
+    /// Takes a segment out; tells whether none is left.
+    fn remove(&mut self, key: Key, offset: u64) -> bool {
+        if self.others.get(&offset).is_some_and(|(other, _)| *other == key) {
+            self.others.remove(&offset);
+        }
+        if self.latest.key == key {
+            let Some((offset, (key, at))) = self.others.pop_last() else { return true };
+            self.latest = Use { key, at, offset };
+        }
+        false
+    }
+
+    /// The segments that may hold what is at an offset.
+    fn around(&self, offset: u64) -> impl Iterator<Item = (Key, SegmentAt)> + '_ {
+        let before = self.others.range(..=offset).rev().take(NEIGHBOURS);
+        std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))
+    }
 }
 
 /// What is known of the RPCs of one connection.
@@ -124,16 +177,19 @@ impl Exchange {
 
     /// The segment of an open Transaction that holds a range of the side's memory.
     fn owner_of(&self, ledger: &Ledger, side: Side, handle: Handle, offset: u64, length: u32) -> Owner {
-        let holds = |(key, at): &(Key, SegmentAt)| {
-            let segment = ledger.get(*key).and_then(|entry| entry.segment_at(*at));
-            segment
-                .is_some_and(|segment| segment.handle == handle && segment.holds(offset, u64::from(length)))
-        };
         let Some(uses) = self.handles.get(&(side, handle)) else { return Owner::default() };
-        std::iter::once(&uses.latest)
-            .chain(uses.others.iter().rev())
-            .find(|place| holds(place))
-            .map_or(Owner::default(), |(key, at)| key.owner(*at))
+        let holder = |must_be_open: bool| {
+            uses.around(offset).find(|(key, at)| {
+                ledger.get(*key).is_some_and(|entry| {
+                    let segment = entry.segment_at(*at);
+                    (entry.is_open() || !must_be_open)
+                        && segment.is_some_and(|segment| {
+                            segment.handle == handle && segment.holds(offset, u64::from(length))
+                        })
+                })
+            })
+        };
+        holder(true).or_else(|| holder(false)).map_or(Owner::default(), |(key, at)| key.owner(at))
     }
 
     fn message(
@@ -273,19 +329,13 @@ impl Exchange {
     /// Makes the memory of a message's chunks known.
     fn advertise(&mut self, ledger: &Ledger, key: Key, is_new: impl Fn(SegmentAt) -> bool) {
         let Some(entry) = ledger.get(key) else { return };
+        let is_open = |other: Key| other == key || ledger.get(other).is_some_and(Entry::is_open);
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
-            let latest = (key, at);
+            let latest = Use { key, at, offset: segment.offset };
             self.handles
                 .entry((entry.owner(at), segment.handle))
-                .and_modify(|uses| {
-                    let before = std::mem::replace(&mut uses.latest, latest);
-                    uses.others.push(before);
-                    // A Call that was answered no longer owns what it advertised.
-                    if before.0 != key {
-                        uses.others.retain(|(other, _)| ledger.get(*other).is_some_and(Entry::is_open));
-                    }
-                })
-                .or_insert_with(|| HandleUse { latest, others: Vec::new() });
+                .and_modify(|uses| uses.add(latest, is_open))
+                .or_insert_with(|| HandleUse::new(latest));
         }
     }
 
@@ -347,15 +397,8 @@ impl Exchange {
     fn forget_memory(&mut self, key: Key, entry: &Entry) {
         for (at, segment) in entry.segments() {
             let place = (entry.owner(at), segment.handle);
-            let Some(uses) = self.handles.get_mut(&place) else { continue };
-            uses.others.retain(|(other, _)| *other != key);
-            if uses.latest.0 == key {
-                match uses.others.pop() {
-                    Some(latest) => uses.latest = latest,
-                    None => {
-                        self.handles.remove(&place);
-                    }
-                }
+            if self.handles.get_mut(&place).is_some_and(|uses| uses.remove(key, segment.offset)) {
+                self.handles.remove(&place);
             }
         }
     }

@@ -82,8 +82,8 @@ impl SegmentAt {
 pub(super) enum State {
     /// It waits for its Reply.
     Open,
-    /// Nothing more is expected but copies; since this frame.
-    Closed(FrameNumber),
+    /// Nothing more is expected but copies, since this closing.
+    Closed(u64),
 }
 
 /// A Transaction, and what only the flow needs to know of it.
@@ -170,18 +170,35 @@ struct Slot {
     entry: Option<Entry>,
 }
 
+/// An entry was closed.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    key: Key,
+    /// Counts closings; the last one of an entry is the one that counts.
+    number: u64,
+    time: Timestamp,
+}
+
 /// All entries, by key and in the order of their closing.
 #[derive(Debug)]
 pub(super) struct Ledger {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// In the order of closing, with the time of it.
-    closed: VecDeque<(Key, Timestamp)>,
+    /// In order; those that no longer count remain until they come to the front.
+    closings: VecDeque<Closing>,
+    /// How many closings there were.
+    closing: u64,
     /// In the order of opening; keys of entries that are gone remain until they come to the front.
     opened: VecDeque<Key>,
     lingering: usize,
     open: usize,
+    closed: usize,
+    /// How many of the closed entries are on each connection.
+    closed_on: Vec<usize>,
 }
+
+/// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
+const CLUTTER: usize = 1024;
 
 impl Ledger {
     /// `lingering` closed Transactions at most wait for copies; the first to close leave first.
@@ -189,10 +206,13 @@ impl Ledger {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            closed: VecDeque::new(),
+            closings: VecDeque::new(),
+            closing: 0,
             opened: VecDeque::new(),
             lingering,
             open: 0,
+            closed: 0,
+            closed_on: Vec::new(),
         }
     }
 
@@ -229,19 +249,44 @@ impl Ledger {
 
     /// Closes an entry with what was seen last. One that is closed already closes later: a part of its Reply came in late.
     pub(super) fn close(&mut self, key: Key, sight: Sight<'_>) {
+        self.closing += 1;
+        let number = self.closing;
         let Some(entry) = self.get_mut(key) else { return };
-        let before = std::mem::replace(&mut entry.state, State::Closed(sight.last()));
-        match before {
-            State::Open => self.open -= 1,
-            State::Closed(_) => self.closed.retain(|(other, _)| *other != key),
+        let connection = entry.connection;
+        if std::mem::replace(&mut entry.state, State::Closed(number)) == State::Open {
+            self.open -= 1;
+            self.count_closed(connection);
         }
-        self.closed.push_back((key, sight.time));
+        self.closings.push_back(Closing { key, number, time: sight.time });
+        if self.closings.len() > 2 * self.closed + CLUTTER {
+            let mut closings = std::mem::take(&mut self.closings);
+            closings.retain(|closing| self.counts(closing));
+            self.closings = closings;
+        }
         // Keys of what is gone would pile up behind one Transaction that stays open.
-        if self.opened.len() > 2 * (self.open + self.closed.len()) + 1024 {
+        if self.opened.len() > 2 * (self.open + self.closed) + CLUTTER {
             let mut opened = std::mem::take(&mut self.opened);
             opened.retain(|key| self.get(*key).is_some());
             self.opened = opened;
         }
+    }
+
+    /// Whether this was the last closing of an entry that is still here.
+    fn counts(&self, closing: &Closing) -> bool {
+        self.get(closing.key).is_some_and(|entry| entry.state == State::Closed(closing.number))
+    }
+
+    fn count_closed(&mut self, connection: usize) {
+        self.closed += 1;
+        if self.closed_on.len() <= connection {
+            self.closed_on.resize(connection + 1, 0);
+        }
+        self.closed_on[connection] += 1;
+    }
+
+    fn discount_closed(&mut self, connection: usize) {
+        self.closed -= 1;
+        self.closed_on[connection] -= 1;
     }
 
     /// Gives an entry that has only a Reply its Call.
@@ -259,20 +304,22 @@ impl Ledger {
     pub(super) fn unite(&mut self, call: Key, reply: Key) -> Option<&Entry> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
-        let State::Closed(frame) = self.get(reply)?.state else { return None };
+        let State::Closed(number) = self.get(reply)?.state else { return None };
         if !is_apart {
             return None;
         }
-        let answer = self.slots.get_mut(reply.slot())?.entry.take()?.transaction;
-        self.free.push(reply.slot() as u32);
+        let answer = self.remove(reply)?.transaction;
         let entry = self.get_mut(call)?;
+        let connection = entry.connection;
         let with_call = std::mem::replace(&mut entry.transaction, answer);
-        let before = std::mem::replace(&mut entry.state, State::Closed(frame));
-        match before {
-            State::Open => self.open -= 1,
-            State::Closed(_) => self.closed.retain(|(key, _)| *key != call),
+        if std::mem::replace(&mut entry.state, State::Closed(number)) == State::Open {
+            self.open -= 1;
+            self.count_closed(connection);
         }
-        self.closed.iter_mut().filter(|(key, _)| *key == reply).for_each(|(key, _)| *key = call);
+        let at = self.closings.partition_point(|closing| closing.number < number);
+        if let Some(closing) = self.closings.get_mut(at) {
+            closing.key = call;
+        }
         self.complete(call, with_call);
         self.get(call)
     }
@@ -286,13 +333,16 @@ impl Ledger {
         to: usize,
         is_swapped: bool,
     ) {
-        let keys: Vec<Key> = keys.chain(self.closed.iter().map(|(key, _)| *key)).collect();
+        let keys: Vec<Key> = keys.chain(self.closings.iter().map(|closing| closing.key)).collect();
         for key in keys {
-            if let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) {
-                entry.connection = to;
-                if is_swapped {
-                    entry.requester = entry.requester.peer();
-                }
+            let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
+            entry.connection = to;
+            if is_swapped {
+                entry.requester = entry.requester.peer();
+            }
+            if !entry.is_open() {
+                self.discount_closed(from);
+                self.count_closed(to);
             }
         }
     }
@@ -308,16 +358,31 @@ impl Ledger {
         None
     }
 
-    /// Whether the first of the closed entries has waited long enough.
-    pub(super) fn is_due(&self, now: Timestamp) -> Option<Key> {
-        let (key, closed) = self.closed.front().copied()?;
-        let waited = now.since(closed).is_some_and(|waited| waited > LINGER);
-        (waited || self.closed.len() > self.lingering).then_some(key)
+    /// The first of the closed entries, if it has waited long enough.
+    #[inline]
+    pub(super) fn is_due(&mut self, now: Timestamp) -> Option<Key> {
+        while let Some(closing) = self.closings.front() {
+            let waited = now.since(closing.time).is_some_and(|waited| waited > LINGER);
+            if !waited && self.closed <= self.lingering {
+                return None;
+            }
+            if self.counts(closing) {
+                return Some(closing.key);
+            }
+            self.closings.pop_front();
+        }
+        None
     }
 
     /// The first of the closed entries.
-    pub(super) fn first_closed(&self) -> Option<Key> {
-        self.closed.front().map(|(key, _)| *key)
+    pub(super) fn first_closed(&mut self) -> Option<Key> {
+        while let Some(closing) = self.closings.front() {
+            if self.counts(closing) {
+                return Some(closing.key);
+            }
+            self.closings.pop_front();
+        }
+        None
     }
 
     /// Every entry, in the order of the first frames of their Calls.
@@ -335,27 +400,25 @@ impl Ledger {
 
     /// Whether an entry on this connection waits among the closed ones.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
-        self.closed.iter().any(|(key, _)| self.get(*key).is_some_and(|entry| entry.connection == connection))
+        self.closed_on.get(connection).is_some_and(|count| *count > 0)
     }
 
     /// How many entries and marks of them there are.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.slots.len().max(self.opened.len()).max(self.closed.len())
+        self.slots.len().max(self.opened.len()).max(self.closings.len())
     }
 
     /// Takes an entry out.
     pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
-        if self.first_closed() == Some(key) {
-            self.closed.pop_front();
-        }
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {
             return None;
         }
         let entry = slot.entry.take()?;
-        if entry.state == State::Open {
-            self.open -= 1;
+        match entry.state {
+            State::Open => self.open -= 1,
+            State::Closed(_) => self.discount_closed(entry.connection),
         }
         self.free.push(key.slot() as u32);
         Some(entry)

@@ -62,13 +62,41 @@ type Question = (Address, Address, CommunicationId);
 #[derive(Debug)]
 pub(super) struct SetUps {
     pending: FxHashMap<Question, Pending>,
+    /// How many of them each queue pair asks for; that is one, but for those who ask strangely.
+    askers: FxHashMap<(Address, Address, Qpn), usize>,
     order: VecDeque<Question>,
     bound: usize,
 }
 
 impl SetUps {
     pub(super) fn new(bound: usize) -> Self {
-        Self { pending: FxHashMap::default(), order: VecDeque::new(), bound: bound.max(1) }
+        Self {
+            pending: FxHashMap::default(),
+            askers: FxHashMap::default(),
+            order: VecDeque::new(),
+            bound: bound.max(1),
+        }
+    }
+
+    /// Remembers a question; tells whether it is new.
+    fn ask(&mut self, question: Question, pending: Pending) -> bool {
+        let is_new = self.forget(&question).is_none();
+        *self.askers.entry((question.0, question.1, pending.qpn)).or_default() += 1;
+        self.pending.insert(question, pending);
+        is_new
+    }
+
+    /// Forgets a question, if it is known.
+    fn forget(&mut self, question: &Question) -> Option<Pending> {
+        let pending = self.pending.remove(question)?;
+        let asker = (question.0, question.1, pending.qpn);
+        if let Some(count) = self.askers.get_mut(&asker) {
+            *count -= 1;
+            if *count == 0 {
+                self.askers.remove(&asker);
+            }
+        }
+        Some(pending)
     }
 
     /// Takes a message, and gives the connection that it completes. Tells in `gave_up` how many set-ups were dropped.
@@ -85,12 +113,12 @@ impl SetUps {
                 let terms = Terms { service: request.service_id, ip: *ip, client, server: None };
                 let question = (source, destination, request.local_comm_id);
                 let pending = Pending { qpn: request.local_qpn, terms, is_answered: false };
-                if self.pending.insert(question, pending).is_none() {
+                if self.ask(question, pending) {
                     self.order.push_back(question);
                 }
                 while self.order.len() > self.bound {
                     let oldest = self.order.pop_front();
-                    let dropped = oldest.and_then(|oldest| self.pending.remove(&oldest));
+                    let dropped = oldest.and_then(|oldest| self.forget(&oldest));
                     if dropped.is_some_and(|dropped| !dropped.is_answered) {
                         gave_up();
                     }
@@ -110,7 +138,7 @@ impl SetUps {
             }
             // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
             Message::Reject(reject, ..) => {
-                self.pending.remove(&(destination, source, reject.remote_comm_id));
+                self.forget(&(destination, source, reject.remote_comm_id));
                 None
             }
             _ => None,
@@ -125,7 +153,7 @@ impl SetUps {
 
     /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.
     pub(super) fn asked_for(&self, client: Address, server: Address, qpn: Qpn) -> bool {
-        self.pending.iter().any(|((from, to, _), pending)| (*from, *to, pending.qpn) == (client, server, qpn))
+        self.askers.contains_key(&(client, server, qpn))
     }
 }
 

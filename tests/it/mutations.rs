@@ -1,0 +1,327 @@
+//! Captures that something happened to on the way: packets flipped, cut, dropped, doubled, out of order, of another
+//! capture. The whole pipeline takes them without a panic, gives no more than was there, and invents nothing.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
+use nfsrdma_dissectors::flow::reading::{Facts, Operation};
+use nfsrdma_dissectors::flow::transaction::{Direction, Which};
+use nfsrdma_dissectors::flow::{Flow, Limits, Meaning, Transaction, fragments};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::infiniband;
+use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_inspect::source::Source;
+use proptest::prelude::*;
+
+use crate::captures;
+
+/// A frame that was copied out of a capture.
+#[derive(Clone, Debug)]
+struct Kept {
+    time: Timestamp,
+    link: LinkType,
+    bytes: Vec<u8>,
+    length: u32,
+}
+
+impl Kept {
+    fn frame(&self, number: u64) -> Frame<'_> {
+        Frame {
+            number: FrameNumber(number),
+            time: self.time,
+            link: self.link,
+            bytes: &self.bytes,
+            length: self.length,
+        }
+    }
+}
+
+fn frames(name: &str) -> Vec<Kept> {
+    let mut source = Source::from_reader(name, Cursor::new(captures::bytes(name)));
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap_or_else(|e| panic!("{e}")) {
+        let (time, link, length) = (frame.time, frame.link, frame.length);
+        frames.push(Kept { time, link, length, bytes: frame.bytes.to_vec() });
+    }
+    frames
+}
+
+/// NFSv4.2 with callbacks in the reverse direction.
+static DELEGATIONS: LazyLock<Vec<Kept>> = LazyLock::new(|| frames("rxe-v42-deleg"));
+/// NFSv3 with Read, Write and Reply chunks.
+static VERSION_3: LazyLock<Vec<Kept>> = LazyLock::new(|| frames("rxe-v3"));
+
+/// Watches, and holds what it hears to be well nested.
+#[derive(Default)]
+struct Watcher {
+    depth: u64,
+    values: u64,
+}
+
+impl<'a> Observer<'a> for Watcher {
+    fn enter(&mut self, _: &'static Field, _: usize) {
+        self.depth += 1;
+    }
+    fn leave(&mut self, _: usize) {
+        self.depth = self.depth.checked_sub(1).expect("what is left was entered");
+    }
+    fn value(&mut self, _: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+        assert!(bytes.start <= bytes.end);
+        self.values += 1;
+    }
+}
+
+/// What came out of a run.
+struct Outcome {
+    transactions: Vec<Transaction>,
+    given_up: u64,
+}
+
+/// Runs frames through the pipeline, watched, and reads every Transaction in every way there is.
+fn run<'a>(limits: Limits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcome {
+    let mut flow = Flow::new(limits);
+    let mut transactions = Vec::new();
+    for (number, kept) in (1..).zip(frames) {
+        let mut watcher = Watcher::default();
+        let (_, meaning) = flow.observed_frame(&kept.frame(number), &mut watcher);
+        if let Meaning::Message { key, .. } = meaning {
+            // It may have been given out already where a bound is reached.
+            assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
+        }
+        transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    }
+    flow.finish();
+    transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    for (index, transaction) in (1..).zip(&transactions) {
+        assert_eq!(transaction.index, index);
+        assert!(transaction.call.is_some() || transaction.reply.is_some());
+        read(transaction);
+    }
+    Outcome { transactions, given_up: flow.given_up().map(|(_, count)| count).sum() }
+}
+
+fn read(transaction: &Transaction) -> Facts {
+    transaction.missing();
+    if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency()) {
+        let parts = [phases.call, phases.data_in, phases.server, phases.data_out, phases.reply];
+        assert_eq!(parts.iter().sum::<u64>(), latency, "{transaction:?}");
+    }
+    for segment in transaction.read_chunks.iter().chain(&transaction.write_chunks).flat_map(|c| &c.segments) {
+        assert!(segment.moved.seen() <= u64::from(segment.length));
+    }
+    transaction.read(|reading| {
+        for which in [Which::Call, Which::Reply] {
+            transaction.rpc_length(which);
+            let mut watcher = Watcher::default();
+            let whole = reading.observe(which, &mut watcher).is_ok();
+            assert!(!whole || watcher.depth == 0, "{which:?} of {transaction:?}");
+            // No message has more values than bytes, and a watched walk costs what it tells.
+            let bytes = transaction.message(which).map_or(0, |message| message.length as u64);
+            let chunks = transaction.read_chunks.iter().chain(&transaction.reply_chunk);
+            assert!(watcher.values <= bytes + chunks.map(|chunk| chunk.moved()).sum::<u64>() + 64);
+        }
+        reading.facts()
+    })
+}
+
+/// How many packets of these could begin or be a message.
+fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
+    let is_send = |kept: &&Kept| match net::decode(&kept.frame(1), &mut Unobserved).carried {
+        Carried::Infiniband(packet) => packet.form.operation == infiniband::Operation::Send,
+        // The datagram may be one when it is whole.
+        Carried::Fragment(_) => true,
+        _ => false,
+    };
+    frames.into_iter().filter(is_send).count()
+}
+
+/// One thing that happens to a capture; positions are taken modulo what is there.
+#[derive(Clone, Debug)]
+enum Mutation {
+    /// A bit of a frame is another.
+    Flip(usize, usize, u8),
+    /// A word of a frame is another.
+    Overwrite(usize, usize, u32),
+    /// A frame is cut, as by a snap length.
+    Cut(usize, usize),
+    /// A frame ends early, as by a faulty sender.
+    Shorten(usize, usize),
+    Drop(usize),
+    Double(usize, usize),
+    Swap(usize, usize),
+    /// A frame of the other capture.
+    Insert(usize, usize),
+    /// The end of a frame is that of another.
+    Splice(usize, usize, usize),
+    /// The clock jumps.
+    Time(usize, i64),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    use Mutation::*;
+    let at = || 0usize..4096;
+    // Headers stand in the first bytes, so these are hit more often.
+    let byte = || prop_oneof![0usize..120, 0usize..1200];
+    let word = prop_oneof![0u32..6, any::<u32>(), Just(u32::MAX), Just(1 << 31)];
+    prop_oneof![
+        4 => (at(), byte(), 0u8..8).prop_map(|(frame, byte, bit)| Flip(frame, byte, bit)),
+        4 => (at(), byte(), word).prop_map(|(frame, byte, word)| Overwrite(frame, byte, word)),
+        2 => (at(), byte()).prop_map(|(frame, length)| Cut(frame, length)),
+        1 => (at(), byte()).prop_map(|(frame, length)| Shorten(frame, length)),
+        2 => at().prop_map(Drop),
+        2 => (at(), at()).prop_map(|(frame, to)| Double(frame, to)),
+        2 => (at(), at()).prop_map(|(one, other)| Swap(one, other)),
+        1 => (at(), at()).prop_map(|(to, other)| Insert(to, other)),
+        1 => (at(), at(), byte()).prop_map(|(one, other, at)| Splice(one, other, at)),
+        1 => (at(), any::<i64>()).prop_map(|(frame, time)| Time(frame, time)),
+    ]
+}
+
+fn apply(frames: &mut Vec<Kept>, mutation: &Mutation, others: &[Kept]) {
+    use Mutation::*;
+    let count = frames.len();
+    if count == 0 {
+        return;
+    }
+    match *mutation {
+        Flip(frame, byte, bit) => {
+            let bytes = &mut frames[frame % count].bytes;
+            if let Some(byte) = bytes.get_mut(byte) {
+                *byte ^= 1 << bit;
+            }
+        }
+        Overwrite(frame, byte, word) => {
+            // Most words that matter stand on a boundary of two, because the Ethernet header has fourteen bytes.
+            if let Some(place) = frames[frame % count].bytes.get_mut(byte & !1..(byte & !1) + 4) {
+                place.copy_from_slice(&word.to_be_bytes());
+            }
+        }
+        Cut(frame, length) => frames[frame % count].bytes.truncate(length),
+        Shorten(frame, length) => {
+            let kept = &mut frames[frame % count];
+            kept.bytes.truncate(length);
+            kept.length = kept.bytes.len() as u32;
+        }
+        Drop(frame) => {
+            frames.remove(frame % count);
+        }
+        Double(frame, to) => {
+            let copy = frames[frame % count].clone();
+            frames.insert(to % count, copy);
+        }
+        Swap(one, other) => frames.swap(one % count, other % count),
+        Insert(to, other) => frames.insert(to % count, others[other % others.len()].clone()),
+        Splice(one, other, at) => {
+            let end = frames[other % count].bytes.get(at..).map(<[u8]>::to_vec).unwrap_or_default();
+            let kept = &mut frames[one % count];
+            kept.bytes.truncate(at);
+            kept.bytes.extend(end);
+            kept.length = kept.bytes.len() as u32;
+        }
+        Time(frame, time) => frames[frame % count].time = Timestamp(time),
+    }
+}
+
+/// Bounds that a small capture reaches.
+fn narrow() -> Limits {
+    Limits {
+        connections: 2,
+        open_transactions: 3,
+        lingering_transactions: 2,
+        set_ups: 1,
+        part_bytes: 2000,
+        fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },
+        kept_bytes: 500,
+        keep_data: true,
+        check_icrc: true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happened_to_a_capture_it_is_read(
+        mutations in prop::collection::vec(mutation(), 1..40),
+        from in 0usize..1200,
+        use_version_3: bool,
+        is_narrow: bool,
+    ) {
+        let (source, others) = if use_version_3 { (&*VERSION_3, &*DELEGATIONS) } else { (&*DELEGATIONS, &*VERSION_3) };
+        // A few hundred frames from anywhere.
+        let from = from % source.len();
+        let mut frames: Vec<Kept> = source[from..].iter().take(300).cloned().collect();
+        for mutation in &mutations {
+            apply(&mut frames, mutation, others);
+        }
+        let limits = if is_narrow { narrow() } else { Limits::default() };
+        let outcome = run(limits, &frames);
+        let sends = sends(&frames);
+        prop_assert!(outcome.transactions.len() <= sends, "{} of {sends}", outcome.transactions.len());
+        prop_assert!(outcome.given_up <= 4 * frames.len() as u64);
+    }
+}
+
+/// What a Transaction is known by in two runs over nearly the same packets.
+type Name = (Direction, u32);
+
+fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transaction>> {
+    let mut named: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for transaction in transactions {
+        let (direction, xid): Name = (transaction.direction, transaction.xid.0);
+        named.entry((direction == Direction::Forward, xid)).or_default().push(transaction);
+    }
+    named
+}
+
+#[test]
+fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
+    let all = &*DELEGATIONS;
+    let undisturbed = run(Limits::default(), all);
+    let expected = by_name(&undisturbed.transactions);
+    assert!(expected.values().all(|transactions| transactions.len() == 1));
+    for lost in 0..all.len() {
+        let kept = all.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, kept)| kept);
+        let outcome = run(Limits::default(), kept);
+        for (name, transactions) in by_name(&outcome.transactions) {
+            let said = format!("without frame {}: {name:x?}", lost + 1);
+            let [found] = transactions[..] else { panic!("{said}: {} Transactions", transactions.len()) };
+            let before = expected.get(&name).unwrap_or_else(|| panic!("{said}: invented"))[0];
+            let (now, then) = (read(found), read(before));
+            let is_whole = found.call.as_ref().is_some_and(|call| call.gaps.is_empty());
+            // A Call that lost bytes may be known by its procedure only.
+            let is_same = now.operation == then.operation;
+            assert!(is_same || now.operation.is_none() || !is_whole, "{said}: {now:?}, not {then:?}");
+            assert!(now.operation.is_some() || found.call.is_none(), "{said}: {now:?}");
+            for (now, then) in
+                [(now.program.map(|p| p.0), then.program.map(|p| p.0)), (now.version, then.version)]
+            {
+                assert!(now.is_none() || now == then, "{said}");
+            }
+            assert!(now.status.is_none() || now.status == then.status, "{said}: {now:?}, not {then:?}");
+            assert!(now.rpc_status.is_none() || now.rpc_status == then.rpc_status, "{said}");
+            assert_eq!(found.connection.client, before.connection.client, "{said}");
+        }
+        // One packet is of one message or of one chunk, so that everything else is untouched.
+        let named = by_name(&outcome.transactions);
+        let gone = expected.keys().filter(|name| !named.contains_key(*name)).count();
+        let is_whole = |t: &&Transaction| t.missing().is_empty();
+        let partial = outcome.transactions.iter().filter(|t| !is_whole(t)).count()
+            - undisturbed.transactions.iter().filter(|t| !is_whole(t)).count();
+        assert!(gone + partial <= 1, "without frame {}: {gone} gone, {partial} partial", lost + 1);
+    }
+}
+
+#[test]
+fn the_capture_that_the_others_are_compared_with_is_whole() {
+    let transactions = run(Limits::default(), &*DELEGATIONS).transactions;
+    let reverse = transactions.iter().filter(|t| t.direction == Direction::Reverse).count();
+    assert!(reverse > 0 && transactions.len() > 30, "{reverse} of {}", transactions.len());
+    for transaction in &transactions {
+        assert_eq!(transaction.missing(), [], "{transaction:?}");
+        assert!(matches!(read(transaction).operation, Some(Operation::Named(_))));
+    }
+}
