@@ -98,18 +98,18 @@ impl Feed {
         meaning
     }
 
-    fn from_client(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
+    fn client_sends(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
         self.packet((CLIENT, SERVER, SERVER_QP), opcode, psn, body)
     }
 
-    fn from_server(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
+    fn server_sends(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
         self.packet((SERVER, CLIENT, CLIENT_QP), opcode, psn, body)
     }
 
     fn write(&mut self, opcode: Opcode, psn: u32, handle: u32, offset: u64, length: u32) -> Meaning {
         let reth = Reth { va: offset, r_key: Handle(handle), dmalen: length };
         let body = [&reth.encode()[..], &[7; 1024][..length.min(1024) as usize]].concat();
-        self.from_server(opcode, psn, &body)
+        self.server_sends(opcode, psn, &body)
     }
 
     fn given_up(&self, what: GivenUp) -> u64 {
@@ -168,7 +168,7 @@ fn calls_that_all_offer_memory_of_one_handle() {
     let mut feed = Feed::new();
     for number in 0..MANY {
         let offset = u64::from(number) << 12;
-        feed.from_client(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, offset)])));
+        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, offset)])));
         let again = u64::from(number / 2) << 12;
         let meaning = feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, again, 1024);
         if number < 1000 {
@@ -183,7 +183,7 @@ fn calls_that_all_offer_memory_of_one_handle() {
 fn calls_that_all_offer_the_same_memory() {
     let mut feed = Feed::new();
     for number in 0..MANY {
-        feed.from_client(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
+        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
         let meaning = feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, 0, 1024);
         assert!(matches!(meaning, Meaning::Data { .. }), "{number}: {meaning:?}");
     }
@@ -203,7 +203,7 @@ fn a_call_of_very_many_segments_of_one_handle() {
             last if last + 1 == packets.len() => Opcode::RC_SEND_LAST,
             _ => Opcode::RC_SEND_MIDDLE,
         };
-        meaning = feed.from_client(opcode, psn as u32, packet);
+        meaning = feed.client_sends(opcode, psn as u32, packet);
     }
     assert!(matches!(meaning, Meaning::Message { .. }), "{meaning:?}");
     for number in 0..60_000_u32 {
@@ -217,11 +217,11 @@ fn a_call_of_very_many_segments_of_one_handle() {
 fn transactions_that_are_closed_again_and_again() {
     let mut feed = Feed::new();
     for number in 0..4000 {
-        feed.from_client(Opcode::RC_SEND_ONLY, number, &call(number, &[0, 0]));
+        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &[0, 0]));
     }
     for number in 0..MANY {
         let done = words(&[number % 4000, 1, 32, 3]);
-        feed.from_client(Opcode::RC_SEND_ONLY, 4000 + number, &done);
+        feed.client_sends(Opcode::RC_SEND_ONLY, 4000 + number, &done);
     }
     assert_eq!(feed.finish(), 4000);
 }
@@ -229,10 +229,10 @@ fn transactions_that_are_closed_again_and_again() {
 /// A Write of a GiB of which only these packets are seen.
 fn partial_write(packets: impl Iterator<Item = u32>) {
     let mut feed = Feed::new();
-    feed.from_client(Opcode::RC_SEND_ONLY, 0, &call(1, &write_chunk(&[(7, 1 << 30, 0)])));
+    feed.client_sends(Opcode::RC_SEND_ONLY, 0, &call(1, &write_chunk(&[(7, 1 << 30, 0)])));
     feed.write(Opcode::RC_RDMA_WRITE_FIRST, 0, 7, 0, 1 << 30);
     for packet in packets {
-        let meaning = feed.from_server(Opcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
+        let meaning = feed.server_sends(Opcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
         assert!(matches!(meaning, Meaning::Data { .. }), "{packet}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
@@ -252,7 +252,7 @@ fn every_second_packet_of_a_large_write_comes_from_the_last_to_the_first() {
 fn parts_of_messages_that_never_begin_nor_end() {
     let mut feed = Feed::new();
     for number in (0..MANY).rev() {
-        feed.from_client(Opcode::RC_SEND_MIDDLE, 3 * number, &[7; 64]);
+        feed.client_sends(Opcode::RC_SEND_MIDDLE, 3 * number, &[7; 64]);
     }
     assert_eq!(feed.finish(), 0);
 }
@@ -263,7 +263,7 @@ fn writes_to_the_far_end_of_memory_that_is_kept() {
     for number in 0..MANY {
         // A Reply chunk, whose bytes are kept because a message is read out of them.
         let list = [0, 1, 1, 7, u32::MAX, 0, 0];
-        feed.from_client(Opcode::RC_SEND_ONLY, number, &call(number, &list));
+        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &list));
         feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, 60 << 20, 1024);
     }
     assert_eq!(feed.finish(), u64::from(MANY));
