@@ -18,6 +18,8 @@ mod envelope;
 mod exchange;
 pub mod fragments;
 mod ledger;
+mod meaning;
+mod memory;
 pub mod reading;
 
 mod reliable;
@@ -33,6 +35,7 @@ use std::collections::VecDeque;
 pub use account::{Account, GivenUp, Undecoded};
 pub use coverage::Coverage;
 pub use ledger::Key;
+pub use meaning::Meaning;
 pub use setup::Terms;
 pub use transaction::Transaction;
 
@@ -45,7 +48,6 @@ use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::{Operation, Side};
 use crate::rpc::Xid;
 
-use chunk::ChunkKind;
 use connection::{Connection, Connections, Found, Path};
 use exchange::Desk;
 use fragments::Fragments;
@@ -92,51 +94,6 @@ impl Default for Limits {
             check_icrc: false,
         }
     }
-}
-
-/// What a frame was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// Nothing that concerns RDMA or RPC.
-    Nothing,
-    /// It completed a message.
-    Message {
-        /// The Transaction that the message belongs to.
-        key: Key,
-        /// Its Call or its Reply.
-        which: Which,
-    },
-    /// It repeated a message, or a part of one.
-    MessageAgain {
-        /// The Transaction that the message belongs to.
-        key: Key,
-        /// Its Call or its Reply.
-        which: Which,
-    },
-    /// It holds a part of a message that is not whole yet.
-    Part,
-    /// It moved bytes of a chunk.
-    Data {
-        /// The Transaction that advertised the chunk.
-        key: Key,
-        /// What the chunk is for.
-        kind: ChunkKind,
-        /// Which chunk of its kind.
-        chunk: usize,
-    },
-    /// It asked for bytes of a Read chunk.
-    ReadRequest {
-        /// The Transaction that advertised the chunk.
-        key: Key,
-        /// Which Read chunk.
-        chunk: usize,
-    },
-    /// It acknowledges, or refuses.
-    Control,
-    /// It sets a connection up or takes it down.
-    Management,
-    /// It should mean something, and does not.
-    Undecoded(Undecoded),
 }
 
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
