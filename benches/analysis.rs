@@ -1,6 +1,7 @@
 //! How fast captures are read, decoded and analysed, in packets and bytes a second, step by step: each benchmark does
 //! what the one before does and one thing more. `cargo bench --bench analysis`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
+#![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use nfsrdma_dissectors::net;
 use nfsrdma_inspect::source::Source;
 
 #[path = "../tests/it/captures.rs"]
-#[allow(dead_code, reason = "the tests need more of it")]
+#[allow(dead_code, clippy::panic, reason = "written for the tests, which need more of it")]
 mod captures;
+#[allow(dead_code, reason = "the tests need more of it")]
 mod repeat;
 
 use repeat::Repeated;

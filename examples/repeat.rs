@@ -6,10 +6,10 @@
 use std::io;
 
 #[path = "../tests/it/captures.rs"]
-#[allow(dead_code, reason = "the tests need more of it")]
+#[allow(dead_code, clippy::panic, reason = "written for the tests, which need more of it")]
 mod captures;
 #[path = "../benches/repeat.rs"]
-#[allow(dead_code, reason = "the benchmark needs more of it")]
+#[allow(dead_code, clippy::expect_used, reason = "written for the benchmark, which needs more of it")]
 mod repeat;
 
 fn main() -> anyhow::Result<()> {

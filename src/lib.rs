@@ -4,3 +4,6 @@ pub mod analysis;
 pub mod cli;
 pub mod output;
 pub mod source;
+
+#[cfg(test)]
+mod testing;

@@ -137,6 +137,7 @@ impl InspectArgs {
                 Format::Text => SummaryFormat::Text,
                 Format::Json => SummaryFormat::Json,
             }),
+            icrc: self.check_icrc,
             screen: style::screen(self.color),
         }
     }
@@ -211,7 +212,7 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {
-        output.finish(&flow)?;
+        output.finish(&flow, source.dropped())?;
     }
     Ok(errors)
 }

@@ -7,6 +7,9 @@ mod line;
 mod members;
 mod tape;
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::Transaction;
@@ -14,6 +17,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 
 use line::Line;
+pub(super) use line::{Name, Text, address};
 use tape::Tape;
 
 /// The version of the contract that lines keep.

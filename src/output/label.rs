@@ -149,13 +149,18 @@ pub(super) struct Labels {
 impl Labels {
     /// Writes the name of the operation, and behind it what it is about.
     pub(super) fn write(&mut self, reading: &Reading<'_>, facts: &Facts, glyphs: &Glyphs, text: &mut String) {
-        let name = match facts.operation {
-            Some(Operation::Named(name)) => name,
-            Some(Operation::Number(number)) => {
+        let name = match (facts.operation, facts.procedure_name, facts.procedure) {
+            (Some(Operation::Named(name)), ..) | (None, Some(name), _) => name,
+            (Some(Operation::Number(number)), ..) => {
+                let _ = write!(text, "operation {number}");
+                return;
+            }
+            // A program whose procedures are not described.
+            (None, None, Some(number)) => {
                 let _ = write!(text, "procedure {number}");
                 return;
             }
-            None => {
+            (None, None, None) => {
                 text.push('?');
                 return;
             }

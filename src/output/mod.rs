@@ -30,7 +30,11 @@ use json::JsonLines;
 use kept_frames::KeptFrames;
 use list::List;
 pub use settings::{Format, Settings, SummaryFormat, TimeFormat, View};
+use summary::Summary;
 use tree::TreeView;
+
+/// Columns of a summary where nothing limits it.
+const WIDTH: usize = 100;
 
 /// The view that writes the lines.
 enum Lines {
@@ -68,20 +72,12 @@ pub struct Output<W> {
     lines_view: Lines,
     statistics: Statistics,
     lines: u64,
-    transactions: u64,
 }
 
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
-        Self {
-            lines_view: Lines::of(&settings),
-            settings,
-            to,
-            statistics: Statistics::default(),
-            lines: 0,
-            transactions: 0,
-        }
+        Self { lines_view: Lines::of(&settings), settings, to, statistics: Statistics::default(), lines: 0 }
     }
 
     /// Gives the flow the next frame, and shows it in the view of frames.
@@ -124,7 +120,6 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        self.transactions += 1;
         self.lines += u64::from(self.settings.view == View::Transactions);
         let Self { to, lines_view, statistics, .. } = self;
         transaction.read(|reading| {
@@ -146,7 +141,7 @@ impl<W: Write> Output<W> {
 
     /// Transactions up to now.
     pub fn transactions(&self) -> u64 {
-        self.transactions
+        self.statistics.transactions()
     }
 
     /// Shows at once what is still in a buffer.
@@ -157,19 +152,21 @@ impl<W: Write> Output<W> {
         self.to.flush()
     }
 
-    /// The input has ended: shows the summary.
+    /// The input has ended: shows the summary. `dropped` is how many packets the capturing program says it lost.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn finish(&mut self, flow: &Flow) -> io::Result<()> {
+    pub fn finish(&mut self, flow: &Flow, dropped: Option<u64>) -> io::Result<()> {
+        let icrc = self.settings.icrc.then(|| flow.icrc());
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped };
         match self.settings.summary {
             SummaryFormat::None => {}
-            SummaryFormat::Json => summary::json(&mut self.to, &self.statistics, flow)?,
+            SummaryFormat::Json => summary.json(&mut self.to)?,
             SummaryFormat::Text => {
                 if self.lines > 0 && !self.settings.quiet {
                     self.to.write_all(b"\n")?;
                 }
-                summary::text(&mut self.to, &self.statistics, flow, self.settings.screen)?;
+                summary.text(&mut self.to, self.settings.screen.width.unwrap_or(WIDTH))?;
             }
         }
         self.flush()

@@ -71,6 +71,8 @@ pub struct Settings {
     pub time: TimeFormat,
     /// What follows the lines.
     pub summary: SummaryFormat,
+    /// Whether ICRCs are checked.
+    pub icrc: bool,
     /// Where text is shown.
     pub screen: Screen,
 }

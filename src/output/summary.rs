@@ -1,11 +1,284 @@
-//! stub
-#![allow(missing_docs)]
-use crate::analysis::statistics::Statistics;
-use nfsrdma_dissectors::flow::Flow;
-use std::io;
-pub fn json(_: &mut impl io::Write, _: &Statistics, _: &Flow) -> io::Result<()> {
-    Ok(())
+//! What stands after the lines: the whole input in numbers. `docs/summary.schema.json` is the contract of its JSON.
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::reading::Operation;
+use nfsrdma_dissectors::flow::transaction::Transport;
+use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
+use nfsrdma_dissectors::frame::Timestamp;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::json::{Name, SCHEMA, Text, address};
+use crate::analysis::connections::{ConnectionTally, Connections};
+use crate::analysis::statistics::{ChunkTallies, ChunkTally, Latencies, MissingTally, Statistics};
+
+/// Everything that a summary says.
+pub struct Summary<'a> {
+    /// Frames and Transactions, counted.
+    pub statistics: &'a Statistics,
+    /// The flow that they went through, which knows what is in no Transaction.
+    pub flow: &'a Flow,
+    /// What checking ICRCs found, if that was asked for.
+    pub icrc: Option<IcrcCounts>,
+    /// Packets that the capturing program says it lost, if it says anything.
+    pub dropped: Option<u64>,
 }
-pub fn text(_: &mut impl io::Write, _: &Statistics, _: &Flow, _: super::style::Screen) -> io::Result<()> {
-    Ok(())
+
+impl Summary<'_> {
+    /// Writes the summary as one line of JSON.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&self.object())?;
+        line.push(b'\n');
+        to.write_all(&line)
+    }
+
+    /// Writes the summary for people, in lines of `width` columns where that is possible.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn text(&self, to: &mut impl Write, width: usize) -> io::Result<()> {
+        text::write(self, to, width)
+    }
+
+    /// Frames that gave no meaning, by reason.
+    fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.flow.account().undecoded_counts().map(|(why, count)| (why.key(), count))
+    }
+
+    /// What was dropped because a bound was reached, by kind.
+    fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.flow.given_up().map(|(what, count)| (what.key(), count))
+    }
+
+    fn object(&self) -> SummaryObject<'_> {
+        let Self { statistics, icrc, dropped, .. } = *self;
+        SummaryObject {
+            schema: SCHEMA,
+            kind: "summary",
+            frames: statistics.frames(),
+            bytes: statistics.bytes(),
+            transactions: statistics.transactions(),
+            incomplete: statistics.incomplete(),
+            connections: ConnectionsObject {
+                count: statistics.connections().count(),
+                listed: Listed(statistics.connections()),
+            },
+            operations: Operations(statistics),
+            chunks: statistics.chunks().into(),
+            undecoded: Counts(self.undecoded().collect()),
+            given_up: Counts(self.given_up().collect()),
+            time: statistics.times().map(|(first, _)| Text(first)),
+            end_time: statistics.times().map(|(_, last)| Text(last)),
+            missing: statistics.missing().into(),
+            repeated_messages: statistics.repeated_messages(),
+            icrc: icrc.map(IcrcObject::from),
+            dropped,
+        }
+    }
+}
+
+/// Counts by name.
+struct Counts(Vec<(&'static str, u64)>);
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+#[derive(Serialize)]
+struct SummaryObject<'a> {
+    schema: u32,
+    kind: &'static str,
+    frames: u64,
+    bytes: u64,
+    transactions: u64,
+    incomplete: u64,
+    connections: ConnectionsObject<'a>,
+    operations: Operations<'a>,
+    chunks: ChunksObject,
+    undecoded: Counts,
+    given_up: Counts,
+    time: Option<Text<Timestamp>>,
+    end_time: Option<Text<Timestamp>>,
+    missing: MissingObject,
+    repeated_messages: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icrc: Option<IcrcObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ConnectionsObject<'a> {
+    count: u64,
+    listed: Listed<'a>,
+}
+
+struct Listed<'a>(&'a Connections);
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.largest().map(ConnectionObject::from))
+    }
+}
+
+#[derive(Serialize)]
+struct ConnectionObject {
+    connection: u64,
+    transport: Text<Transport>,
+    client: Option<Text<Address>>,
+    client_port: Option<u32>,
+    server: Option<Text<Address>>,
+    server_port: Option<u32>,
+    transactions: u64,
+    incomplete: u64,
+    bytes: u64,
+}
+
+impl From<&ConnectionTally> for ConnectionObject {
+    fn from(tally: &ConnectionTally) -> Self {
+        let name = tally.name;
+        Self {
+            connection: name.number,
+            transport: Text(name.transport),
+            client: address(name.client.address),
+            client_port: name.client.port,
+            server: address(name.server.address),
+            server_port: name.server.port,
+            transactions: tally.transactions,
+            incomplete: tally.incomplete,
+            bytes: tally.bytes,
+        }
+    }
+}
+
+struct Operations<'a>(&'a Statistics);
+
+impl Serialize for Operations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationObject {
+            program_name: key.program,
+            version: key.version,
+            operation: key.operation.map(Name::from),
+            calls: tally.calls,
+            replies: tally.replies,
+            errors: tally.errors,
+            latency_ns: (tally.latencies.count() > 0).then_some(LatencyObject(&tally.latencies)),
+            read_chunk_bytes: tally.read_chunk_bytes,
+            write_chunk_bytes: tally.write_chunk_bytes,
+            reply_chunk_bytes: tally.reply_chunk_bytes,
+            call_bytes: tally.call_bytes,
+            reply_bytes: tally.reply_bytes,
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct OperationObject<'a> {
+    program_name: Option<&'static str>,
+    version: Option<u32>,
+    operation: Option<Name>,
+    calls: u64,
+    replies: u64,
+    errors: u64,
+    latency_ns: Option<LatencyObject<'a>>,
+    read_chunk_bytes: u64,
+    write_chunk_bytes: u64,
+    reply_chunk_bytes: u64,
+    call_bytes: u64,
+    reply_bytes: u64,
+}
+
+struct LatencyObject<'a>(&'a Latencies);
+
+impl Serialize for LatencyObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let latencies = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("min", &latencies.min())?;
+        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            map.serialize_entry(key, &latencies.quantile(part))?;
+        }
+        map.serialize_entry("max", &latencies.max())?;
+        map.serialize_entry("mean", &latencies.mean())?;
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct ChunksObject {
+    read: ChunkObject,
+    write: ChunkObject,
+    reply: ChunkObject,
+}
+
+impl From<ChunkTallies> for ChunksObject {
+    fn from(chunks: ChunkTallies) -> Self {
+        Self { read: chunks.read.into(), write: chunks.write.into(), reply: chunks.reply.into() }
+    }
+}
+
+#[derive(Serialize)]
+struct ChunkObject {
+    chunks: u64,
+    segments: u64,
+    offered: u64,
+    returned: u64,
+    moved: u64,
+}
+
+impl From<ChunkTally> for ChunkObject {
+    fn from(tally: ChunkTally) -> Self {
+        let ChunkTally { chunks, segments, offered, returned, moved } = tally;
+        Self { chunks, segments, offered, returned, moved }
+    }
+}
+
+#[derive(Serialize)]
+struct MissingObject {
+    call: u64,
+    reply: u64,
+    message_bytes: u64,
+    chunk_bytes: u64,
+}
+
+impl From<MissingTally> for MissingObject {
+    fn from(tally: MissingTally) -> Self {
+        let MissingTally { call, reply, message_bytes, chunk_bytes } = tally;
+        Self { call, reply, message_bytes, chunk_bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct IcrcObject {
+    good: u64,
+    bad: u64,
+    unknown: u64,
+}
+
+impl From<IcrcCounts> for IcrcObject {
+    fn from(counts: IcrcCounts) -> Self {
+        let IcrcCounts { good, bad, unknown } = counts;
+        Self { good, bad, unknown }
+    }
+}
+
+/// The name of an operation for people.
+fn operation_name(operation: Option<Operation>) -> String {
+    match operation {
+        Some(Operation::Named(name)) => name.to_owned(),
+        Some(Operation::Number(number)) => format!("operation {number}"),
+        None => "not decoded".to_owned(),
+    }
 }

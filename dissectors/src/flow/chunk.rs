@@ -1,5 +1,6 @@
 //! The chunks that a Call advertised, and what RDMA moved through them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
@@ -40,25 +41,61 @@ pub struct Segment {
 /// Bytes of a segment that are kept because a view or a decoder looks into them.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    bytes: Vec<u8>,
+    /// From the first byte on, without a gap.
+    prefix: Vec<u8>,
+    /// What came before the bytes that belong before it, by its place. It takes no room but its own: a packet may say that
+    /// it belongs at the far end of 4 GiB.
+    ahead: BTreeMap<usize, Vec<u8>>,
+    /// Memory that all this takes.
+    taken: u64,
     captured: Coverage,
     /// Whether a message is read out of them, so that bytes which a snap length cut are missed.
     is_message: bool,
 }
 
+/// What bytes that came ahead take besides themselves, in bytes.
+const AHEAD: u64 = 64;
+
 impl Kept {
     fn add(&mut self, at: usize, bytes: &[u8]) {
-        let end = at + bytes.len();
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
+        self.captured.add(at as u64..(at + bytes.len()) as u64);
+        if at > self.prefix.len() {
+            let known = self.ahead.get(&at).map_or(0, Vec::len);
+            if known < bytes.len() {
+                self.take_ahead(at);
+                self.taken += AHEAD + bytes.len() as u64;
+                self.ahead.insert(at, bytes.to_vec());
+            }
+            return;
         }
-        self.bytes[at..end].copy_from_slice(bytes);
-        self.captured.add(at as u64..end as u64);
+        self.append(at, bytes);
+        while let Some((at, _)) = self.ahead.first_key_value()
+            && *at <= self.prefix.len()
+        {
+            let at = *at;
+            if let Some(bytes) = self.take_ahead(at) {
+                self.append(at, &bytes);
+            }
+        }
+    }
+
+    fn take_ahead(&mut self, at: usize) -> Option<Vec<u8>> {
+        let bytes = self.ahead.remove(&at)?;
+        self.taken -= AHEAD + bytes.len() as u64;
+        Some(bytes)
+    }
+
+    /// Adds what lies beyond the prefix of bytes that begin in it. Of bytes that come twice the first copy stays: the
+    /// second is the same, sent again.
+    fn append(&mut self, at: usize, bytes: &[u8]) {
+        let new = bytes.get(self.prefix.len() - at..).unwrap_or_default();
+        self.prefix.extend_from_slice(new);
+        self.taken += new.len() as u64;
     }
 
     /// The bytes from the first on that were captured without a gap.
     pub fn prefix(&self) -> &[u8] {
-        self.bytes.get(..self.captured.prefix() as usize).unwrap_or_default()
+        &self.prefix
     }
 }
 
@@ -79,21 +116,19 @@ impl Segment {
         }
     }
 
-    /// Bytes of memory that keeping this data would take, if its bytes are kept.
-    pub(super) fn growth(&self, offset: u64, data: &Data<'_>) -> Option<u64> {
-        let kept = self.kept.as_ref()?;
-        let end = offset.checked_sub(self.offset)?.min(u64::from(self.length)) + data.bytes.len() as u64;
-        Some(end.saturating_sub(kept.bytes.len() as u64))
+    /// Bytes of memory that keeping this data takes at most, if its bytes are kept.
+    pub(super) fn growth(&self, data: &Data<'_>) -> Option<u64> {
+        self.kept.as_ref().map(|_| AHEAD + data.bytes.len() as u64)
     }
 
     /// Bytes of memory that the kept bytes take.
     pub(super) fn kept_bytes(&self) -> u64 {
-        self.kept.as_ref().map_or(0, |kept| kept.bytes.len() as u64)
+        self.kept.as_ref().map_or(0, |kept| kept.taken)
     }
 
     /// Drops the kept bytes, and tells how many they were.
     pub(super) fn stop_keeping(&mut self) -> u64 {
-        self.kept.take().map_or(0, |kept| kept.bytes.len() as u64)
+        self.kept.take().map_or(0, |kept| kept.taken)
     }
 
     /// Notes bytes that were seen to move, and keeps them if they are wanted. Returns how many of them lie in the range.
@@ -219,11 +254,36 @@ mod tests {
     }
 
     #[test]
+    fn kept_bytes_are_put_in_order_however_they_come() {
+        let mut segment = segment(0, 10);
+        segment.kept = Some(Kept::default());
+        for (at, bytes) in [(8, "89"), (4, "456"), (4, "45"), (6, "678"), (2, "23")] {
+            segment.add(at, &data(bytes.as_bytes()), FrameNumber(1));
+        }
+        assert_eq!(
+            (segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()),
+            (&b""[..], 2 + 3 + 3 + 2 + 4 * AHEAD)
+        );
+        segment.add(0, &data(b"012"), FrameNumber(2));
+        assert_eq!((segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()), (&b"0123456789"[..], 10));
+        assert_eq!(segment.stop_keeping(), 10);
+    }
+
+    #[test]
+    fn bytes_at_the_far_end_take_no_more_than_themselves() {
+        let mut segment = segment(0, u32::MAX);
+        segment.kept = Some(Kept::default());
+        segment.add(u64::from(u32::MAX) - 3, &data(b"abc"), FrameNumber(1));
+        assert_eq!(segment.kept_bytes(), 3 + AHEAD);
+    }
+
+    #[test]
     fn gaps_are_counted_over_the_segments_laid_end_to_end() {
         let mut chunk = Chunk { segments: vec![segment(0, 10), segment(100, 10)], ..Chunk::default() };
         chunk.segments[0].add(0, &data(b"01234567"), FrameNumber(1));
         chunk.segments[1].add(103, &data(b"3456789"), FrameNumber(2));
-        assert_eq!(chunk.missing(|segment| u64::from(segment.length)), [8..13]);
+        let missing = chunk.missing(|segment| u64::from(segment.length));
+        assert_eq!(missing, std::slice::from_ref(&(8..13)));
     }
 
     #[test]

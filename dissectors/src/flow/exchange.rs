@@ -474,15 +474,17 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
     };
     chunk.touch(desk.sight.time);
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
-    if let Some(growth) = segment.growth(offset, data) {
-        if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
-            desk.account.kept_bytes -= segment.stop_keeping();
-            desk.account.gave_up(GivenUp::KeptChunk);
-        } else {
-            desk.account.kept_bytes += growth;
-        }
+    let Some(growth) = segment.growth(data) else {
+        segment.add(offset, data, frame);
+        return Meaning::Data { key, kind: at.kind(), chunk: at.chunk() };
+    };
+    if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
+        desk.account.kept_bytes -= segment.stop_keeping();
+        desk.account.gave_up(GivenUp::KeptChunk);
     }
+    desk.account.kept_bytes -= segment.kept_bytes();
     segment.add(offset, data, frame);
+    desk.account.kept_bytes += segment.kept_bytes();
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }
 

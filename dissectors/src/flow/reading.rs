@@ -26,7 +26,7 @@ pub struct Facts {
     pub procedure: Option<u32>,
     /// The procedure's name, if this program knows it.
     pub procedure_name: Option<&'static str>,
-    /// The procedure; of a COMPOUND the operation that it is about.
+    /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
     pub operation: Option<Operation>,
     /// How the procedure went: `nfsstat3`, `nfsstat4`.
     pub status: Option<ProcedureStatus>,
@@ -40,8 +40,17 @@ pub struct Facts {
     pub reply_error: Option<Error>,
 }
 
+impl Facts {
+    /// The program's name. A client may give its callbacks any transient number (RFC 5531 section 8.3).
+    pub fn program_name(&self) -> Option<&'static str> {
+        let program = self.program?;
+        let is_callback = program.is_transient() && self.procedure_name.is_some();
+        program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
+    }
+}
+
 /// What a Call is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// A procedure or an operation that has a name.
     Named(&'static str),
@@ -224,7 +233,7 @@ impl<'a> Reading<'a> {
             facts.procedure = Some(call.proc);
             facts.payload = Some(payload);
             facts.procedure_name = nfs::procedure_name(call.prog, call.vers, call.proc);
-            facts.operation = Some(Operation::new((facts.procedure_name, call.proc)));
+            facts.operation = facts.procedure_name.map(Operation::Named);
             facts.call_error = self.arguments(procedure, payload, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut heard = CallWords::default();
@@ -378,7 +387,7 @@ impl CallWords {
         facts.procedure = self.procedure;
         if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
             facts.procedure_name = nfs::procedure_name(program, version, number);
-            facts.operation = Some(Operation::new((facts.procedure_name, number)));
+            facts.operation = facts.procedure_name.map(Operation::Named);
         }
     }
 }

@@ -9,7 +9,6 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
-use nfsrdma_dissectors::rpc::Program;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -36,9 +35,18 @@ impl fmt::Display for Hex {
 }
 
 /// A name, or the number where there is none.
-enum Name {
+pub(crate) enum Name {
     Known(&'static str),
     Number(u32),
+}
+
+impl From<Operation> for Name {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Named(name) => Self::Known(name),
+            Operation::Number(number) => Self::Number(number),
+        }
+    }
 }
 
 impl Serialize for Name {
@@ -125,17 +133,14 @@ impl<'t, 'a> Line<'t, 'a> {
             },
             xid: Text(Hex(transaction.xid.0.into(), 8)),
             program: facts.program.map(|program| program.0),
-            program_name: program_name(facts),
+            program_name: facts.program_name(),
             version: facts.version,
             minor_version: facts.minor_version,
             procedure: facts.procedure.map(|number| match facts.procedure_name {
                 Some(name) => Name::Known(name),
                 None => Name::Number(number),
             }),
-            operation: operation(facts).map(|operation| match operation {
-                Operation::Named(name) => Name::Known(name),
-                Operation::Number(number) => Name::Number(number),
-            }),
+            operation: facts.operation.map(Name::from),
             operations: Operations { tape, call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
@@ -166,19 +171,6 @@ pub(crate) fn address(address: Address) -> Option<Text<Address>> {
         Address::Unknown => None,
         Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(Text(address)),
     }
-}
-
-/// The program's name. A client may give its callbacks any transient number (RFC 5531 section 8.3).
-pub(crate) fn program_name(facts: &Facts) -> Option<&'static str> {
-    let program = facts.program?;
-    program
-        .name()
-        .or_else(|| facts.procedure_name.filter(|_| program.is_transient()).and(Program::NFS_CB.name()))
-}
-
-/// What the Call is about; nothing where its version is not decoded.
-pub(crate) fn operation(facts: &Facts) -> Option<Operation> {
-    facts.procedure_name.and(facts.operation)
 }
 
 fn rpc_status(status: RpcStatus) -> Option<&'static str> {

@@ -1,0 +1,124 @@
+//! How much went over which connection, for as many connections as a capture may have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::ConnectionName;
+
+/// Connections that are counted apart.
+const TALLIED: usize = 4_096;
+/// Connections that stay when there are more: those with the most bytes.
+const LISTED: usize = 1_000;
+/// Numbers of connections that are remembered, beyond the first that came without a gap.
+const REMEMBERED: usize = 65_536;
+
+/// What went over a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionTally {
+    /// Which connection.
+    pub name: ConnectionName,
+    /// Its Transactions.
+    pub transactions: u64,
+    /// Those of them that are not complete.
+    pub incomplete: u64,
+    /// Bytes of RPC messages, with what moved in chunks.
+    pub bytes: u64,
+}
+
+/// The connections of a capture: how many there are exactly, and those with the most bytes.
+#[derive(Debug, Default)]
+pub struct Connections {
+    numbers: Numbers,
+    tallies: BTreeMap<u64, ConnectionTally>,
+}
+
+impl Connections {
+    /// Counts a Transaction that is complete or not and has so many bytes.
+    pub fn transaction(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
+        let name = transaction.connection;
+        self.numbers.add(name.number);
+        if self.tallies.len() >= TALLIED && !self.tallies.contains_key(&name.number) {
+            let largest: BTreeSet<u64> = self.largest().map(|tally| tally.name.number).collect();
+            self.tallies.retain(|number, _| largest.contains(number));
+        }
+        let tally = self.tallies.entry(name.number).or_insert(ConnectionTally {
+            name,
+            transactions: 0,
+            incomplete: 0,
+            bytes: 0,
+        });
+        // A later Transaction may know more of the two ends.
+        tally.name = name;
+        tally.transactions += 1;
+        tally.incomplete += u64::from(!is_complete);
+        tally.bytes += bytes;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.numbers.count()
+    }
+
+    /// At most 1,000, those with the most bytes first. Of more than 4,096 connections, one that had few bytes for long may
+    /// be missing some.
+    pub fn largest(&self) -> impl Iterator<Item = &ConnectionTally> {
+        let mut tallies: Vec<_> = self.tallies.values().collect();
+        tallies.sort_by_key(|tally| (std::cmp::Reverse(tally.bytes), tally.name.number));
+        tallies.into_iter().take(LISTED)
+    }
+}
+
+/// A set of numbers that come nearly in order.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Every number up to this one is taken for seen.
+    below: u64,
+    /// Numbers of these that were not seen.
+    gaps: u64,
+    /// Those that were seen beyond it.
+    beyond: BTreeSet<u64>,
+}
+
+impl Numbers {
+    fn add(&mut self, number: u64) {
+        if number <= self.below {
+            return;
+        }
+        self.beyond.insert(number);
+        while let Some(first) = self.beyond.first().copied()
+            && (first == self.below + 1 || self.beyond.len() > REMEMBERED)
+        {
+            self.beyond.pop_first();
+            self.gaps += first - self.below - 1;
+            self.below = first;
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.below - self.gaps + self.beyond.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_once_in_any_order() {
+        let mut numbers = Numbers::default();
+        for number in [1, 2, 5, 2, 4, 1, 9] {
+            numbers.add(number);
+        }
+        assert_eq!(numbers.count(), 5);
+        numbers.add(3);
+        assert_eq!((numbers.count(), numbers.below, numbers.beyond.len()), (6, 5, 1));
+    }
+
+    #[test]
+    fn numbers_with_gaps_take_a_bounded_amount_of_memory() {
+        let mut numbers = Numbers::default();
+        (1..=2 * REMEMBERED as u64).for_each(|number| numbers.add(2 * number));
+        assert_eq!(numbers.beyond.len(), REMEMBERED);
+        assert_eq!(numbers.count(), 2 * REMEMBERED as u64);
+    }
+}

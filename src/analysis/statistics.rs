@@ -1,0 +1,355 @@
+//! What a capture holds in all, counted in memory that does not grow with it.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{Missing, Which};
+use nfsrdma_dissectors::frame::{Frame, Timestamp};
+
+use super::connections::Connections;
+
+/// Operations that are counted apart. There are about 150 in all programs; what goes beyond comes from programs and
+/// versions that nobody knows, and is counted under no name.
+const MAX_OPERATIONS: usize = 256;
+/// Significant digits of percentiles.
+const DIGITS: u8 = 3;
+/// The longest latency that percentiles tell from longer ones: more than a day. It bounds a histogram.
+const LONGEST: u64 = 1 << 47;
+
+/// What an operation is counted under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationKey {
+    /// The program's name.
+    pub program: Option<&'static str>,
+    /// The version of the program.
+    pub version: Option<u32>,
+    /// The operation.
+    pub operation: Option<Operation>,
+}
+
+impl OperationKey {
+    /// What a Transaction is counted under.
+    pub fn of(facts: &Facts) -> Self {
+        Self { program: facts.program_name(), version: facts.version, operation: facts.operation }
+    }
+}
+
+/// Latencies: their extremes and mean exactly, their percentiles with three significant digits.
+#[derive(Debug, Default)]
+pub struct Latencies {
+    /// Made with the first, because many operations have none.
+    histogram: Option<Histogram<u32>>,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Latencies {
+    fn add(&mut self, latency: u64) {
+        self.min = if self.count == 0 { latency } else { self.min.min(latency) };
+        self.max = self.max.max(latency);
+        self.sum += u128::from(latency);
+        self.count += 1;
+        if self.histogram.is_none() {
+            self.histogram = Histogram::new(DIGITS).ok();
+        }
+        if let Some(histogram) = &mut self.histogram {
+            // A histogram that resizes itself refuses no number.
+            let _ = histogram.record(latency.min(LONGEST));
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest, in nanoseconds.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// The longest, in nanoseconds.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The mean, in nanoseconds.
+    pub fn mean(&self) -> u64 {
+        u64::try_from(self.sum / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// What this part of them is not above, in nanoseconds.
+    pub fn quantile(&self, part: f64) -> u64 {
+        let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(part));
+        value.clamp(self.min, self.max)
+    }
+}
+
+/// What is counted of an operation.
+#[derive(Debug, Default)]
+pub struct OperationTally {
+    /// Calls, each XID once.
+    pub calls: u64,
+    /// Replies, each XID once.
+    pub replies: u64,
+    /// Replies that say that it was not done.
+    pub errors: u64,
+    /// How long it took.
+    pub latencies: Latencies,
+    /// Bytes of the Calls, chunks spliced in.
+    pub call_bytes: u64,
+    /// Bytes of the Replies, chunks spliced in.
+    pub reply_bytes: u64,
+    /// Bytes that moved through Read chunks.
+    pub read_chunk_bytes: u64,
+    /// Bytes that moved through Write chunks.
+    pub write_chunk_bytes: u64,
+    /// Bytes that moved through Reply chunks.
+    pub reply_chunk_bytes: u64,
+}
+
+/// What is counted of chunks of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkTally {
+    /// Chunks.
+    pub chunks: u64,
+    /// Their segments.
+    pub segments: u64,
+    /// Bytes that Calls offered.
+    pub offered: u64,
+    /// Bytes that Replies say were written; 0 for Read chunks.
+    pub returned: u64,
+    /// Bytes that RDMA moved, each once.
+    pub moved: u64,
+}
+
+impl ChunkTally {
+    fn add(&mut self, chunk: &Chunk) -> u64 {
+        let moved = chunk.moved();
+        self.chunks += 1;
+        self.segments += chunk.segments.len() as u64;
+        self.offered += chunk.offered();
+        self.returned +=
+            chunk.segments.iter().filter_map(|segment| segment.returned).map(u64::from).sum::<u64>();
+        self.moved += moved;
+        moved
+    }
+}
+
+/// Chunks by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkTallies {
+    /// Read chunks.
+    pub read: ChunkTally,
+    /// Write chunks.
+    pub write: ChunkTally,
+    /// Reply chunks.
+    pub reply: ChunkTally,
+}
+
+/// Transactions by what of them is missing. One that misses several things counts for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MissingTally {
+    /// The Call was not seen.
+    pub call: u64,
+    /// The Reply was not seen.
+    pub reply: u64,
+    /// Bytes of a message were not captured.
+    pub message_bytes: u64,
+    /// Bytes of a chunk were not captured.
+    pub chunk_bytes: u64,
+}
+
+impl MissingTally {
+    fn add(&mut self, missing: &[Missing]) {
+        let has = |what: fn(&Missing) -> bool| u64::from(missing.iter().any(what));
+        self.call += has(|missing| matches!(missing, Missing::Message(Which::Call)));
+        self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
+        self.message_bytes += has(|missing| matches!(missing, Missing::Bytes(..)));
+        self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..)));
+    }
+}
+
+/// Counts frames and Transactions.
+#[derive(Debug, Default)]
+pub struct Statistics {
+    frames: u64,
+    bytes: u64,
+    times: Option<(Timestamp, Timestamp)>,
+    transactions: u64,
+    incomplete: u64,
+    missing: MissingTally,
+    repeated_messages: u64,
+    connections: Connections,
+    operations: BTreeMap<OperationKey, OperationTally>,
+    chunks: ChunkTallies,
+}
+
+impl Statistics {
+    /// Counts a frame, by its length on the wire.
+    #[inline]
+    pub fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        self.bytes += u64::from(frame.length);
+        self.times =
+            Some(self.times.map_or((frame.time, frame.time), |(first, last)| {
+                (first.min(frame.time), last.max(frame.time))
+            }));
+    }
+
+    /// Counts a Transaction.
+    pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
+        let missing = transaction.missing();
+        self.transactions += 1;
+        self.incomplete += u64::from(!missing.is_empty());
+        self.missing.add(&missing);
+        let messages = transaction.call.iter().chain(&transaction.reply);
+        self.repeated_messages +=
+            messages.map(|message| u64::from(message.copies.saturating_sub(1))).sum::<u64>();
+
+        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        let (call_bytes, reply_bytes) = (length(Which::Call), length(Which::Reply));
+        self.connections.transaction(transaction, missing.is_empty(), call_bytes + reply_bytes);
+
+        let key = OperationKey::of(facts);
+        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(&key);
+        let key = if has_room { key } else { OperationKey::default() };
+        let tally = self.operations.entry(key).or_default();
+        tally.calls += u64::from(transaction.call.is_some());
+        tally.replies += u64::from(transaction.reply.is_some());
+        tally.errors += u64::from(has_failed(facts));
+        tally.call_bytes += call_bytes;
+        tally.reply_bytes += reply_bytes;
+        if let Some(latency) = transaction.latency() {
+            tally.latencies.add(latency);
+        }
+        for (chunk, kind) in chunks(transaction) {
+            match kind {
+                ChunkKind::Read => tally.read_chunk_bytes += self.chunks.read.add(chunk),
+                ChunkKind::Write => tally.write_chunk_bytes += self.chunks.write.add(chunk),
+                ChunkKind::Reply => tally.reply_chunk_bytes += self.chunks.reply.add(chunk),
+            }
+        }
+    }
+
+    /// Frames.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Bytes of the frames on the wire.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The earliest and the latest time of a frame.
+    pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
+        self.times
+    }
+
+    /// Transactions.
+    pub fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// Transactions that are not complete.
+    pub fn incomplete(&self) -> u64 {
+        self.incomplete
+    }
+
+    /// What is missing of those.
+    pub fn missing(&self) -> MissingTally {
+        self.missing
+    }
+
+    /// Copies of messages beyond the first of each.
+    pub fn repeated_messages(&self) -> u64 {
+        self.repeated_messages
+    }
+
+    /// The connections.
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// The operations by program and version; within these, those with the most Calls first.
+    pub fn operations(&self) -> impl Iterator<Item = (&OperationKey, &OperationTally)> {
+        let mut operations: Vec<_> = self.operations.iter().collect();
+        operations.sort_by_key(|(key, tally)| {
+            // What has no name comes last.
+            (key.program.is_none(), key.program, key.version, std::cmp::Reverse(tally.calls), **key)
+        });
+        operations.into_iter()
+    }
+
+    /// The chunks.
+    pub fn chunks(&self) -> ChunkTallies {
+        self.chunks
+    }
+}
+
+/// Whether a Reply says that it was not done.
+fn has_failed(facts: &Facts) -> bool {
+    // NFS3_OK, NFS4_OK, MNT3_OK and NLM4_GRANTED are 0, as what means success is in every program here.
+    let by_rpc = facts.rpc_status.is_some_and(|status| match status {
+        RpcStatus::Rpc(status) => !status.is_success(),
+        RpcStatus::RdmaError(_) => true,
+    });
+    by_rpc || facts.status.is_some_and(|status| status.number != 0)
+}
+
+/// The chunks that the Call offers.
+fn chunks(transaction: &Transaction) -> impl Iterator<Item = (&Chunk, ChunkKind)> {
+    let kind = |kind| move |chunk| (chunk, kind);
+    let read = transaction.read_chunks.iter().map(kind(ChunkKind::Read));
+    let write = transaction.write_chunks.iter().map(kind(ChunkKind::Write));
+    read.chain(write).chain(transaction.reply_chunk.iter().map(kind(ChunkKind::Reply)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_and_mean_are_exact_and_percentiles_have_three_digits() {
+        let mut latencies = Latencies::default();
+        (1..=1_000_u64).for_each(|n| latencies.add(n * 1_000_003));
+        assert_eq!((latencies.min(), latencies.max()), (1_000_003, 1_000_003_000));
+        assert_eq!(latencies.mean(), 1_000_003 * 1_001 / 2);
+        for (part, expected) in
+            [(0.5, 500_001_500), (0.9, 900_002_700), (0.99, 990_002_970), (0.999, 999_002_997)]
+        {
+            let error = latencies.quantile(part).abs_diff(expected);
+            assert!(error * 1_000 <= expected, "{part}: {}", latencies.quantile(part));
+        }
+        assert!(latencies.quantile(1.0) <= latencies.max());
+    }
+
+    #[test]
+    fn a_single_latency_is_every_percentile() {
+        let mut latencies = Latencies::default();
+        latencies.add(9_449_528);
+        assert_eq!([0.5, 0.9, 0.99, 0.999].map(|part| latencies.quantile(part)), [9_449_528; 4]);
+        latencies.add(u64::MAX);
+        assert_eq!(latencies.max(), u64::MAX);
+        assert!(latencies.histogram.is_some_and(|histogram| histogram.distinct_values() < 1 << 17));
+    }
+
+    #[test]
+    fn operations_that_nobody_knows_take_a_bounded_amount_of_memory() {
+        use nfsrdma_dissectors::rpc::Program;
+        let mut statistics = Statistics::default();
+        let transaction = &crate::testing::transactions("rxe-v42.pcap")[0];
+        for version in 0..10_000 {
+            let facts = Facts { program: Some(Program(7)), version: Some(version), ..Facts::default() };
+            statistics.transaction(transaction, &facts);
+        }
+        assert_eq!(statistics.operations().count(), MAX_OPERATIONS + 1);
+        assert_eq!(statistics.operations().map(|(_, tally)| tally.calls).sum::<u64>(), 10_000);
+    }
+}

@@ -1,0 +1,127 @@
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing;
+
+/// The summary of a capture, as `form` writes it.
+fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
+    let mut statistics = Statistics::default();
+    let mut flow = testing::read_with(capture, |frame| statistics.frame(frame));
+    while let Some(transaction) = flow.next_transaction() {
+        transaction.read(|reading| statistics.transaction(&transaction, &reading.facts()));
+    }
+    let mut text = Vec::new();
+    form(&Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }, &mut text);
+    String::from_utf8(text).unwrap()
+}
+
+fn object(capture: &str) -> Value {
+    let line = summary(capture, |summary, to| summary.json(to).unwrap());
+    assert_eq!(line.matches('\n').count(), 1);
+    serde_json::from_str(&line).unwrap()
+}
+
+fn text(capture: &str, width: usize) -> String {
+    summary(capture, |summary, to| summary.text(to, width).unwrap())
+}
+
+#[test]
+fn people_see_totals_then_operations_then_chunks() {
+    let expected = "\
+3,500 frames, 3.27 MiB in 1.02 s. 43 Transactions on 4 connections, 1 not complete: 1 without the
+Reply, 1 without some bytes of a chunk.
+
+NFS version 4       calls  errors      p50      p99      max  bytes in  bytes out
+  WRITE                13       0  72.2 ms   172 ms   172 ms  3.25 MiB   1.31 KiB
+  ACCESS                9       0  4.51 ms  5.26 ms  5.26 ms  1.46 KiB   1.48 KiB
+  GETATTR               6       0  2.56 ms  7.50 ms  7.50 ms     884 B   1.10 KiB
+  CREATE                4       0  2.31 ms  15.9 ms  15.9 ms     832 B   1.28 KiB
+  OPEN                  4       0  30.7 ms  31.5 ms  31.5 ms  1.11 KiB   1.45 KiB
+  EXCHANGE_ID           2       0  9.63 ms  18.7 ms  18.7 ms     504 B      448 B
+  CREATE_SESSION        1       0  8.80 ms  8.80 ms  8.80 ms     196 B      124 B
+  LOOKUP                1       0  4.03 ms  4.03 ms  4.03 ms     164 B      292 B
+  NULL                  1       0  6.45 ms  6.45 ms  6.45 ms      40 B       24 B
+  RECLAIM_COMPLETE      1       0  24.6 ms  24.6 ms  24.6 ms     124 B       88 B
+  SECINFO_NO_NAME       1       0  8.54 ms  8.54 ms  8.54 ms     128 B      104 B
+
+Connections                  transport  Transactions  incomplete     bytes
+  10.9.0.2 20 - 10.9.0.1 20     rocev2            10           1  1.00 MiB
+  10.9.0.2 17 - 10.9.0.1 17     rocev2            15           0   773 KiB
+  10.9.0.2 18 - 10.9.0.1 18     rocev2             9           0   771 KiB
+  10.9.0.2 19 - 10.9.0.1 19     rocev2             9           0   771 KiB
+
+Chunks   chunks  segments   offered  returned     moved
+  Read       13        26  3.25 MiB         -  3.05 MiB
+  Reply       7         7  43.9 KiB  2.14 KiB  2.14 KiB
+";
+    assert_eq!(text("rxe-v42-conc-head.pcap.gz", 100), expected);
+}
+
+#[test]
+fn a_narrow_terminal_gets_fewer_columns() {
+    for width in [55, 60, 80] {
+        let text = text("rxe-v42-conc-head.pcap.gz", width);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width}: {widest:?}\n{text}");
+    }
+}
+
+#[test]
+fn programs_see_the_keys_of_the_contract_first() {
+    let line = summary("rxe-v42.pcap", |summary, to| summary.json(to).unwrap());
+    let keys = [
+        "schema",
+        "kind",
+        "frames",
+        "bytes",
+        "transactions",
+        "incomplete",
+        "connections",
+        "operations",
+        "chunks",
+        "undecoded",
+        "given_up",
+    ];
+    let places: Vec<_> = keys.iter().map(|key| line.find(&format!("\"{key}\":")).unwrap()).collect();
+    assert!(places.is_sorted(), "{line}");
+    let summary = object("rxe-v42.pcap");
+    assert_eq!((&summary["frames"], &summary["transactions"]), (&json!(1978), &json!(237)));
+    assert_eq!((&summary["time"], &summary["incomplete"]), (&json!("1795230436.754465185"), &json!(0)));
+    let connection = json!({
+        "connection": 1, "transport": "rocev2", "client": "10.9.0.2", "client_port": 17, "server": "10.9.0.1",
+        "server_port": 17, "transactions": 237, "incomplete": 0, "bytes": summary["connections"]["listed"][0]["bytes"],
+    });
+    assert_eq!(summary["connections"], json!({"count": 1, "listed": [connection]}));
+    assert_eq!(
+        summary["chunks"]["write"],
+        json!({"chunks": 8, "segments": 9, "offered": 418696, "returned": 410853, "moved": 410853})
+    );
+}
+
+#[test]
+fn an_operation_sums_up_its_transactions() {
+    let summary = object("rxe-v42.pcap");
+    let operations = summary["operations"].as_array().unwrap();
+    let read = operations.iter().find(|operation| operation["operation"] == "READ").unwrap();
+    assert_eq!((&read["program_name"], &read["version"]), (&json!("NFS"), &json!(4)));
+    assert_eq!((&read["calls"], &read["replies"], &read["errors"]), (&json!(9), &json!(9), &json!(0)));
+    assert_eq!(read["write_chunk_bytes"], summary["chunks"]["write"]["moved"]);
+    let latency = &read["latency_ns"];
+    let order = ["min", "p50", "p90", "p99", "p999", "max"].map(|key| latency[key].as_u64().unwrap());
+    assert!(order.is_sorted(), "{latency}");
+    let calls: u64 = operations.iter().filter_map(|operation| operation["calls"].as_u64()).sum();
+    assert_eq!(json!(calls), summary["transactions"]);
+}
+
+#[test]
+fn of_nothing_there_is_a_summary_too() {
+    let (statistics, flow) = (Statistics::default(), Flow::new(Limits::default()));
+    let summary = Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None };
+    let mut text = Vec::new();
+    summary.text(&mut text, 80).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 Transactions on 0 connections.\n");
+    let mut line = Vec::new();
+    summary.json(&mut line).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&line).unwrap()["time"], Value::Null);
+}

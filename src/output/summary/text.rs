@@ -1,0 +1,376 @@
+//! The summary for people.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::transaction::Endpoint;
+
+use super::{Summary, operation_name};
+use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
+
+/// Connections that are shown; a capture of one server has few, and of many only the largest matter.
+const SHOWN_CONNECTIONS: usize = 10;
+
+pub(super) fn write(summary: &Summary<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+    let statistics = summary.statistics;
+    for line in wrapped(&totals(summary), width) {
+        writeln!(to, "{line}")?;
+    }
+    for table in operation_tables(statistics) {
+        table.write(to, width)?;
+    }
+    if statistics.connections().count() > 1 {
+        connection_table(statistics).write(to, width)?;
+    }
+    chunk_table(statistics).write(to, width)?;
+    counts(to, "Frames that gave no meaning", summary.undecoded())?;
+    counts(to, "Given up, because a bound was reached", summary.given_up())
+}
+
+/// Counts by what a key says, which is words with underscores between them.
+fn counts(
+    to: &mut impl Write,
+    title: &str,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) -> io::Result<()> {
+    let rows: Vec<_> = counts.map(|(key, count)| (Count(count).to_string(), key.replace('_', " "))).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let widest = rows.iter().map(|(count, _)| count.len()).max().unwrap_or(0);
+    writeln!(to, "\n{title}")?;
+    rows.iter().try_for_each(|(count, what)| writeln!(to, "  {count:>widest$}  {what}"))
+}
+
+/// What there is in all, in sentences.
+fn totals(summary: &Summary<'_>) -> String {
+    let statistics = summary.statistics;
+    let mut text = format!("{} {}", Count(statistics.frames()), of(statistics.frames(), "frame"));
+    let _ = write!(text, ", {}", Bytes(statistics.bytes()));
+    if let Some(duration) =
+        statistics.times().and_then(|(first, last)| last.since(first)).filter(|ns| *ns > 0)
+    {
+        let _ = write!(text, " in {}", Duration(duration));
+    }
+    let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
+    let connections = statistics.connections().count();
+    let _ = write!(text, ". {} {}", Count(transactions), of(transactions, "Transaction"));
+    let _ = write!(text, " on {} {}", Count(connections), of(connections, "connection"));
+    match incomplete {
+        0 if transactions == 0 => text.push('.'),
+        0 => text.push_str(", all complete."),
+        _ => {
+            let missing = statistics.missing();
+            let parts: Vec<_> = [
+                (missing.call, "without the Call"),
+                (missing.reply, "without the Reply"),
+                (missing.message_bytes, "without some bytes of a message"),
+                (missing.chunk_bytes, "without some bytes of a chunk"),
+            ]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", Count(count)))
+            .collect();
+            let _ = write!(text, ", {} not complete: {}.", Count(incomplete), parts.join(", "));
+        }
+    }
+    let repeated = statistics.repeated_messages();
+    if repeated > 0 {
+        let _ = write!(text, " {} {} sent again.", Count(repeated), of(repeated, "message"));
+    }
+    if let Some(icrc) = summary.icrc {
+        let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
+        if icrc.unknown > 0 {
+            let _ = write!(text, ", {} not checked", Count(icrc.unknown));
+        }
+        text.push('.');
+    }
+    if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
+        let _ = write!(text, " The capture lost {} {}.", Count(dropped), of(dropped, "packet"));
+    }
+    text
+}
+
+/// A table for each version of each program.
+fn operation_tables(statistics: &Statistics) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    let mut before: Option<&OperationKey> = None;
+    for (key, tally) in statistics.operations() {
+        if before.is_none_or(|before| (before.program, before.version) != (key.program, key.version)) {
+            tables.push(operation_table(key));
+        }
+        before = Some(key);
+        if let Some(table) = tables.last_mut() {
+            table.row(operation_cells(key, tally));
+        }
+    }
+    // The columns of one table stand under those of the other.
+    let widest = tables.iter().map(Table::first).fold(0, usize::max);
+    tables.into_iter().map(|table| Table { widest, ..table }).collect()
+}
+
+fn operation_table(key: &OperationKey) -> Table {
+    let title = match (key.program, key.version) {
+        (Some(program), Some(version)) => format!("{program} version {version}"),
+        (Some(program), None) => program.to_owned(),
+        (None, Some(version)) => format!("Unknown program, version {version}"),
+        (None, None) => "Unknown program".to_owned(),
+    };
+    // What stands furthest right in the second list goes first where there is no room.
+    Table::new(
+        title,
+        &["calls", "errors", "p50", "p99", "max", "bytes in", "bytes out"],
+        &["bytes out", "bytes in", "max", "p99"],
+    )
+}
+
+fn operation_cells(key: &OperationKey, tally: &OperationTally) -> Vec<String> {
+    let latencies = &tally.latencies;
+    let time = |ns| if latencies.count() > 0 { Duration(ns).to_string() } else { "-".to_owned() };
+    vec![
+        operation_name(key.operation),
+        Count(tally.calls).to_string(),
+        Count(tally.errors).to_string(),
+        time(latencies.quantile(0.5)),
+        time(latencies.quantile(0.99)),
+        time(latencies.max()),
+        Bytes(tally.call_bytes).to_string(),
+        Bytes(tally.reply_bytes).to_string(),
+    ]
+}
+
+fn connection_table(statistics: &Statistics) -> Table {
+    let connections = statistics.connections();
+    let mut table = Table::new(
+        "Connections".to_owned(),
+        &["transport", "Transactions", "incomplete", "bytes"],
+        &["transport", "incomplete"],
+    );
+    for tally in connections.largest().take(SHOWN_CONNECTIONS) {
+        let name = tally.name;
+        table.row(vec![
+            format!("{} - {}", End(name.client), End(name.server)),
+            name.transport.to_string(),
+            Count(tally.transactions).to_string(),
+            Count(tally.incomplete).to_string(),
+            Bytes(tally.bytes).to_string(),
+        ]);
+    }
+    let more = connections.count().saturating_sub(SHOWN_CONNECTIONS as u64);
+    if more > 0 {
+        table.row(vec![format!("and {} more", Count(more))]);
+    }
+    table
+}
+
+fn chunk_table(statistics: &Statistics) -> Table {
+    let chunks = statistics.chunks();
+    let mut table = Table::new(
+        "Chunks".to_owned(),
+        &["chunks", "segments", "offered", "returned", "moved"],
+        &["segments", "returned"],
+    );
+    for (kind, tally) in [("Read", chunks.read), ("Write", chunks.write), ("Reply", chunks.reply)] {
+        let ChunkTally { chunks, segments, offered, returned, moved } = tally;
+        if chunks > 0 {
+            let returned = if kind == "Read" { "-".to_owned() } else { Bytes(returned).to_string() };
+            table.row(vec![
+                kind.to_owned(),
+                Count(chunks).to_string(),
+                Count(segments).to_string(),
+                Bytes(offered).to_string(),
+                returned,
+                Bytes(moved).to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+/// Rows of cells: the first to the left, the others to the right. A table without rows is not shown.
+struct Table {
+    title: String,
+    columns: Vec<&'static str>,
+    /// Columns that may be left out, the last first.
+    less: &'static [&'static str],
+    rows: Vec<Vec<String>>,
+    /// The least width of the first column.
+    widest: usize,
+}
+
+impl Table {
+    fn new(title: String, columns: &[&'static str], less: &'static [&'static str]) -> Self {
+        Self { title, columns: columns.to_vec(), less, rows: Vec::new(), widest: 0 }
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Width of the first column.
+    fn first(&self) -> usize {
+        let names = self.rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count() + 2);
+        names.fold(self.title.chars().count(), usize::max)
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column + 1)).map(|cell| cell.chars().count());
+        let heading = self.columns.get(column).map_or(0, |heading| heading.chars().count());
+        cells.fold(heading, usize::max)
+    }
+
+    fn write(&self, to: &mut impl Write, width: usize) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let first = self.first().max(self.widest);
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        for column in self.less.iter().rev() {
+            if first + shown.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width {
+                break;
+            }
+            shown.retain(|at| self.columns.get(*at) != Some(column));
+        }
+        let mut line = |name: &str, cell: &dyn Fn(usize) -> Option<String>| {
+            let mut text = format!("{name:first$}");
+            for column in &shown {
+                let _ = write!(text, "  {:>1$}", cell(*column).unwrap_or_default(), self.width_of(*column));
+            }
+            writeln!(to, "{}", text.trim_end())
+        };
+        line("", &|_| None)?;
+        line(&self.title, &|column| self.columns.get(column).map(|&heading| heading.to_owned()))?;
+        for row in &self.rows {
+            let name = row.first().map(|name| format!("  {name}")).unwrap_or_default();
+            line(&name, &|column| row.get(column + 1).cloned())?;
+        }
+        Ok(())
+    }
+}
+
+/// Words in lines of at most `width` columns, where a word is not longer than that.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A word, in the plural where there are not one of it.
+fn of(count: u64, word: &str) -> String {
+    format!("{word}{}", if count == 1 { "" } else { "s" })
+}
+
+struct End(Endpoint);
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.address)?;
+        self.0.port.map_or(Ok(()), |port| write!(f, " {port}"))
+    }
+}
+
+/// `1,234,567`.
+struct Count(u64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// A value with three significant digits, below 999.5.
+fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
+    match value {
+        ..9.995 => write!(f, "{value:.2} {unit}"),
+        ..99.95 => write!(f, "{value:.1} {unit}"),
+        _ => write!(f, "{value:.0} {unit}"),
+    }
+}
+
+/// `104 B`, `2.05 KiB`, `64.0 KiB`.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 1_000 {
+            return write!(f, "{} B", self.0);
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+        let mut unit = units.next().unwrap_or("KiB");
+        while value >= 999.5 {
+            let Some(next) = units.next() else { break };
+            (value, unit) = (value / 1024.0, next);
+        }
+        three_digits(f, value, unit)
+    }
+}
+
+/// `152 µs`, `9.45 ms`, `1.20 s`.
+struct Duration(u64);
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The unit is taken after rounding, so that 999.9 µs is 1.00 ms.
+        let (scale, unit) = match self.0 {
+            0..1_000 => return write!(f, "{} ns", self.0),
+            1_000..999_500 => (1e3, "µs"),
+            999_500..999_500_000 => (1e6, "ms"),
+            _ => (1e9, "s"),
+        };
+        three_digits(f, self.0 as f64 / scale, unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(|n| Count(n).to_string()),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        let bytes = [0, 999, 1_000, 65_536, 1_048_576, u64::MAX].map(|n| Bytes(n).to_string());
+        assert_eq!(bytes, ["0 B", "999 B", "0.98 KiB", "64.0 KiB", "1.00 MiB", "16.0 EiB"]);
+        let times = [999, 1_000, 999_499, 999_500, 9_449_528, 1_200_000_000].map(|n| Duration(n).to_string());
+        assert_eq!(times, ["999 ns", "1.00 µs", "999 µs", "1.00 ms", "9.45 ms", "1.20 s"]);
+    }
+
+    #[test]
+    fn a_table_leaves_columns_out_where_there_is_no_room() {
+        let mut table =
+            Table::new("Chunks".to_owned(), &["chunks", "segments", "moved"], &["chunks", "segments"]);
+        table.row(["Read", "1,000", "2", "64.0 KiB"].map(str::to_owned).to_vec());
+        let text = |width| {
+            let mut text = Vec::new();
+            table.write(&mut text, width).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(text(80), "\nChunks  chunks  segments     moved\n  Read   1,000         2  64.0 KiB\n");
+        assert_eq!(text(30), "\nChunks  chunks     moved\n  Read   1,000  64.0 KiB\n");
+        assert_eq!(text(1), "\nChunks     moved\n  Read  64.0 KiB\n");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrapped("10 frames, 2 Transactions.", 12), ["10 frames, 2", "Transactions."]);
+    }
+}
