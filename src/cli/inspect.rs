@@ -204,7 +204,7 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {
-        output.finish(&flow)?;
+        output.finish(&flow, source.dropped())?;
     }
     Ok(errors)
 }

@@ -80,10 +80,10 @@ impl<W: Write> Output<W> {
         self.to.flush()
     }
 
-    /// The input has ended: shows the summary.
-    pub fn finish(&mut self, flow: &Flow) -> io::Result<()> {
+    /// The input has ended, of which the capturing program says it lost so many packets: shows the summary.
+    pub fn finish(&mut self, flow: &Flow, dropped: Option<u64>) -> io::Result<()> {
         let icrc = self.settings.icrc.then(|| flow.icrc());
-        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped: None };
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped };
         match self.settings.summary {
             SummaryFormat::Text => {
                 if self.lines > 0 && !self.settings.quiet {
