@@ -84,8 +84,7 @@ fn a_write_with_a_read_chunk() {
 #[test]
 fn a_reply_whose_call_was_not_seen() {
     // Frame 590 is the Call of the READ that frame 595 answers.
-    let mut flow = testing::read_but("rxe-v42.pcap", 590);
-    let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+    let transactions = testing::drained(testing::read_but("rxe-v42.pcap", 590));
     let reply = transactions.iter().find(|transaction| transaction.call.is_none()).unwrap();
     let line = json(&line(reply));
     for key in
@@ -330,4 +329,31 @@ fn of_a_large_directory_a_line_has_the_first_thousand_names() {
     );
     assert_eq!(operations[0]["entries"], 1_500);
     assert_eq!(operations[0]["names"].as_array().unwrap().len(), 1_000);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_damaged_capture_keeps_the_contract(
+        damage in proptest::collection::vec((0..197_u64, 42..1_100_usize, proptest::prelude::any::<u8>()), 1..200),
+    ) {
+        let schema = serde_json::from_str(include_str!("../../../docs/transaction.schema.json")).unwrap();
+        let schema = jsonschema::draft202012::new(&schema).unwrap();
+        let flow = testing::read_damaged("rxe-v42-deleg.pcap", |number, bytes| {
+            for (_, at, value) in damage.iter().filter(|(frame, ..)| *frame == number) {
+                if let Some(byte) = bytes.get_mut(*at) {
+                    *byte = *value;
+                }
+            }
+        });
+        for transaction in testing::drained(flow) {
+            let line = line(&transaction);
+            proptest::prop_assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
+            let unique = serde_json::from_str::<Unique>(&line);
+            proptest::prop_assert!(unique.is_ok(), "{}: {line}", unique.err().unwrap());
+            let kept = schema.validate(&json(&line)).map_err(|error| format!("{}: {error}", error.instance_path()));
+            proptest::prop_assert!(kept.is_ok(), "{}: {line}", kept.unwrap_err());
+        }
+    }
 }
