@@ -296,7 +296,10 @@ fn nothing_is_invented(
         let is_whole = found.call.as_ref().is_some_and(|call| call.gaps.is_empty());
         let is_same = now.operation == then.operation || now.operation.is_none();
         prop_assert!(is_same || !is_whole, "{said}: {now:?}, not {then:?}");
-        prop_assert!(now.operation.is_some() || found.call.is_none(), "{said}: {now:?}");
+        prop_assert!(
+            now.operation.is_some() || then.operation.is_none() || found.call.is_none(),
+            "{said}: {now:?}"
+        );
         prop_assert!(now.program.is_none() || now.program == then.program, "{said}: {now:?}");
         prop_assert!(now.version.is_none() || now.version == then.version, "{said}: {now:?}");
         prop_assert!(now.status.is_none() || now.status == then.status, "{said}: {now:?}");
