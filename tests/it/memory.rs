@@ -59,6 +59,37 @@ fn a_capture_of_256_mib_full_of_small_operations_is_analysed_in_little_memory() 
     assert!(peak < 32 * MIB, "{peak} bytes");
 }
 
+/// The most memory that the program has had, from the kernel's own account of it.
+#[cfg(target_os = "linux")]
+fn high_water(process: &std::process::Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_program_reads_256_mib_from_a_pipe_in_little_memory() {
+    use std::process::{Command, Stdio};
+
+    let mut capture = Repeated::of_size(captures::bytes("rxe-v42-conc-head"), 256 * MIB);
+    let mut process = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(["-q", "--summary", "json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = process.stdin.take().unwrap();
+    std::io::copy(&mut capture, &mut input).unwrap();
+    // It waits for more, and what the pipe still holds is nothing new.
+    let most = high_water(&process);
+    drop(input);
+    let output = process.wait_with_output().unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["frames"], capture.packets());
+    assert!(most < 64 * MIB, "{most} bytes");
+}
+
 /// What a packet with data cost.
 struct Cost {
     kind: ChunkKind,
