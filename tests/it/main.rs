@@ -18,6 +18,7 @@ mod mountstats;
 mod mutations;
 mod program;
 mod readers;
+mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]
 mod repeat;

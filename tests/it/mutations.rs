@@ -20,15 +20,15 @@ use crate::captures;
 
 /// A frame that was copied out of a capture.
 #[derive(Clone, Debug)]
-struct Kept {
-    time: Timestamp,
+pub(crate) struct Kept {
+    pub(crate) time: Timestamp,
     link: LinkType,
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     length: u32,
 }
 
 impl Kept {
-    fn frame(&self, number: u64) -> Frame<'_> {
+    pub(crate) fn frame(&self, number: u64) -> Frame<'_> {
         Frame {
             number: FrameNumber(number),
             time: self.time,
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-fn frames(name: &str) -> Vec<Kept> {
+pub(crate) fn frames(name: &str) -> Vec<Kept> {
     let mut source = Source::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap_or_else(|e| panic!("{e}")) {
@@ -234,6 +234,7 @@ fn narrow() -> Limits {
         set_ups: 1,
         part_bytes: 2000,
         fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },
+        early_bytes: 16 << 10,
         kept_bytes: 500,
         keep_data: true,
         check_icrc: true,

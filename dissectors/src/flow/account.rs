@@ -73,6 +73,8 @@ pub struct Account {
     given_up: [u64; GivenUp::ALL.len()],
     /// Bytes of chunks that are kept at this moment.
     pub(super) kept_bytes: u64,
+    /// Bytes of packets that wait for what tells their place.
+    pub(super) early_bytes: u64,
 }
 
 impl Account {
@@ -80,6 +82,11 @@ impl Account {
     pub(super) fn undecoded(&mut self, reason: Undecoded) -> Meaning {
         self.undecoded[reason as usize] += 1;
         Meaning::Undecoded(reason)
+    }
+
+    /// Takes the count of a frame back: it may yet mean something.
+    pub(super) fn undecoded_after_all(&mut self, reason: Undecoded) {
+        self.undecoded[reason as usize] -= 1;
     }
 
     /// Counts frames that turn out to mean nothing.

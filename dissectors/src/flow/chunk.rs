@@ -139,7 +139,8 @@ impl Segment {
         let room = u64::from(self.length) - at;
         let length = u64::from(data.length).min(room);
         self.moved.add(at..at + length);
-        self.frames = Some((self.frames.map_or(frame, |(first, _)| first), frame));
+        self.frames =
+            Some(self.frames.map_or((frame, frame), |(first, last)| (first.min(frame), last.max(frame))));
         if let Some(kept) = &mut self.kept {
             let captured = data.bytes.len().min(length as usize);
             kept.add(at as usize, &data.bytes[..captured]);

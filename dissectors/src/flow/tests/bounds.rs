@@ -41,6 +41,7 @@ const LIMITS: Limits = Limits {
     set_ups: 100,
     part_bytes: 100_000,
     fragments: fragments::Bounds { datagrams: 10, bytes: 10_000, fragments: 10, age: 1_000_000_000 },
+    early_bytes: 64 << 10,
     kept_bytes: 10_000,
     keep_data: true,
     check_icrc: false,
