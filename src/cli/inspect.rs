@@ -186,7 +186,11 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
         match source.next() {
             Ok(Some(frame)) => {
                 has_frames = true;
+                let is_known = frame.link.is_known();
                 output.frame(&frame, &mut flow)?;
+                if !is_known {
+                    errors.extend(source.unknown_link());
+                }
             }
             Ok(None) => {
                 flow.finish();

@@ -199,6 +199,20 @@ fn what_comes_before_a_torn_record_is_shown() {
 }
 
 #[test]
+fn a_link_type_that_is_not_known_is_told_once_of_each_file() {
+    let mut bytes = capture();
+    bytes[20..24].copy_from_slice(&147_u32.to_le_bytes());
+    let unknown = Temporary::new("link-147.pcap", &bytes);
+    let frames = run(&["--view", "frames", "--summary", "none", CAPTURE, unknown.path()]);
+    let line = complaint(&frames);
+    assert!(line.contains("link-147.pcap: frame 1: link type 147 is not known"), "{line}");
+    assert_eq!(text(&frames.stdout).lines().skip(1).count(), 2 * FRAMES);
+    let summary = run(&["-q", unknown.path()]);
+    complaint(&summary);
+    assert!(text(&summary.stdout).starts_with("197 frames"));
+}
+
+#[test]
 fn a_file_that_cannot_be_read_on_leaves_the_others_alone() {
     let cut = Temporary::new("cut-beside.pcap", &capture()[..30_000]);
     let both = run(&["--view", "frames", "--summary", "none", cut.path(), CAPTURE]);
