@@ -9,6 +9,7 @@
 
 mod captures;
 mod command_line;
+mod encode;
 mod generated;
 mod kernel_counters;
 mod linux_names;
