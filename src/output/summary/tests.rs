@@ -125,3 +125,10 @@ fn of_nothing_there_is_a_summary_too() {
     summary.json(&mut line).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&line).unwrap()["time"], Value::Null);
 }
+
+#[test]
+fn operations_of_calls_that_the_snap_length_cut_say_so() {
+    let text = text("rxe-v42-snap128.pcap", 100);
+    assert!(text.contains("\nCut by the snap length "), "{text}");
+    assert!(!text.contains("Unknown program"), "{text}");
+}

@@ -97,7 +97,7 @@ fn operation_tables(statistics: &Statistics) -> Vec<Table> {
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
         if before.is_none_or(|before| (before.program, before.version) != (key.program, key.version)) {
-            tables.push(operation_table(key));
+            tables.push(operation_table(key, tally));
         }
         before = Some(key);
         if let Some(table) = tables.last_mut() {
@@ -109,12 +109,14 @@ fn operation_tables(statistics: &Statistics) -> Vec<Table> {
     tables.into_iter().map(|table| Table { widest, ..table }).collect()
 }
 
-fn operation_table(key: &OperationKey) -> Table {
+fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
     let title = match (key.program, key.version) {
         (Some(program), Some(version)) => format!("{program} version {version}"),
         (Some(program), None) => program.to_owned(),
         (None, Some(version)) => format!("Unknown program, version {version}"),
-        (None, None) => "Unknown program".to_owned(),
+        (None, None) if tally.cut == 0 => "Unknown program".to_owned(),
+        (None, None) if tally.cut == tally.calls => "Cut by the snap length".to_owned(),
+        (None, None) => "Unknown program, or cut by the snap length".to_owned(),
     };
     // What stands furthest right in the second list goes first where there is no room.
     Table::new(
