@@ -34,7 +34,7 @@ pub mod transaction;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
-pub use account::{Account, GivenUp, Undecoded};
+pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
 pub use ledger::Key;
 pub use meaning::Meaning;
@@ -183,9 +183,16 @@ impl Flow {
                 }
                 self.packet(sight, &datagram, packet)
             }
-            Carried::Fragment(fragment) => self.fragment(frame, &datagram, fragment),
-            Carried::Other(Reason::Infiniband(_)) => self.account.undecoded(Undecoded::Malformed),
-            Carried::Tcp(_) | Carried::Udp(_) | Carried::Other(_) => Meaning::Nothing,
+            Carried::Fragment(fragment) => {
+                self.account.passed(Passed::Fragment);
+                self.fragment(frame, &datagram, fragment)
+            }
+            Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
+                self.account.undecoded(Undecoded::Malformed)
+            }
+            Carried::Tcp(_) => self.account.passed(Passed::Tcp),
+            Carried::Udp(_) => self.account.passed(Passed::Udp),
+            Carried::Other(_) => self.account.passed(Passed::Other),
         };
         while let Some(key) = self.ledger.is_due(frame.time) {
             self.release(key);
