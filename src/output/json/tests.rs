@@ -120,14 +120,14 @@ fn arguments_and_results_look_as_people_know_them() {
             "CREATE",
             r#"{"op":"CREATE","status":"NFS4_OK","objtype":"NF4DIR","objname":"w","createattrs":["mode_umask"],
                 "attributes":{"mode_umask":{"mu_mode":"0777","mu_umask":"0022"}},
-                "cinfo":{"atomic":true,"before":7710455995097925459,"after":7710456020239729384},
+                "cinfo":{"atomic":true,"before":"0x6b010ae03417c753","after":"0x6b010ae60ea942e8"},
                 "attrset":["mode_umask"]}"#,
         ),
         (
             "GETATTR",
             r#"{"op":"GETATTR","status":"NFS4_OK","attr_request":["type","change","size","fsid"],
                 "obj_attributes":["type","change","size","fsid"],
-                "attributes":{"type":"NF4DIR","change":7710455995041925457,"size":42,"fsid":{"major":0,"minor":0}}}"#,
+                "attributes":{"type":"NF4DIR","change":"0x6b010ae030c14951","size":42,"fsid":{"major":0,"minor":0}}}"#,
         ),
         // A list is an array, of one item and of none.
         (
@@ -137,7 +137,7 @@ fn arguments_and_results_look_as_people_know_them() {
         ),
         (
             "LISTXATTRS",
-            r#"{"op":"LISTXATTRS","status":"NFS4_OK","lxa_cookie":0,"lxa_maxcount":292,"lxr_cookie":2,
+            r#"{"op":"LISTXATTRS","status":"NFS4_OK","lxa_cookie":"0x0000000000000000","lxa_maxcount":292,"lxr_cookie":"0x0000000000000002",
                 "lxr_names":["a","big"],"lxr_eof":true}"#,
         ),
         // Of data items there is the length, of link texts the text.
