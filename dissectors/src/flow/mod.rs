@@ -424,12 +424,11 @@ impl Flow {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
-                match self.place(at, retry.sender(), retry.sight(), &retry.packet()) {
-                    Meaning::Undecoded(why) => {
-                        self.account.undecoded_after_all(why);
-                        still.push(retry);
-                    }
-                    _ => {}
+                if let Meaning::Undecoded(why) =
+                    self.place(at, retry.sender(), retry.sight(), &retry.packet())
+                {
+                    self.account.undecoded_after_all(why);
+                    still.push(retry);
                 }
             }
             retries = still;
