@@ -64,6 +64,26 @@ impl LinkType {
     pub const INFINIBAND: Self = Self(247);
     /// Linux "cooked" capture, second form (`-i any` of today).
     pub const LINUX_SLL2: Self = Self(276);
+
+    /// Whether [`net::decode`](crate::net::decode) reads what follows.
+    #[inline]
+    pub const fn is_known(self) -> bool {
+        matches!(
+            self,
+            Self::NULL
+                | Self::ETHERNET
+                | Self::RAW_BSD
+                | Self::RAW_OPENBSD
+                | Self::RAW
+                | Self::LOOP
+                | Self::LINUX_SLL
+                | Self::ERF
+                | Self::IPV4
+                | Self::IPV6
+                | Self::INFINIBAND
+                | Self::LINUX_SLL2
+        )
+    }
 }
 
 /// A captured frame, borrowed from the reader's buffer.

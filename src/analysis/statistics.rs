@@ -95,6 +95,8 @@ impl Latencies {
 pub struct OperationTally {
     /// Calls, each XID once.
     pub calls: u64,
+    /// Calls of which so much was not captured that they name no program.
+    pub cut: u64,
     /// Replies, each XID once.
     pub replies: u64,
     /// Replies that say that it was not done.
@@ -221,6 +223,8 @@ impl Statistics {
         let key = if has_room { key } else { OperationKey::default() };
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
+        let is_cut = |missing: &Missing| matches!(missing, Missing::Bytes(Which::Call, _));
+        tally.cut += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
         tally.errors += u64::from(has_failed(facts));
         tally.call_bytes += call_bytes;

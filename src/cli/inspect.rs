@@ -163,6 +163,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     if args.tree && args.format == Format::Json {
         bail!("-V is a tree of text, and -T json is not; leave out one of them");
     }
+    if args.view == View::Frames && args.format == Format::Json && !args.quiet {
+        bail!(
+            "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
+        );
+    }
     let mut source = Source::open(args.files())?;
     let errors = show(args, &mut source).map_err(unwritten)?;
     for error in &errors {
@@ -186,7 +191,11 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
         match source.next() {
             Ok(Some(frame)) => {
                 has_frames = true;
+                let is_known = frame.link.is_known();
                 output.frame(&frame, &mut flow)?;
+                if !is_known {
+                    errors.extend(source.unknown_link());
+                }
             }
             Ok(None) => {
                 flow.finish();

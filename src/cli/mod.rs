@@ -20,8 +20,8 @@ use inspect::InspectArgs;
 const NAME: &str = env!("CARGO_PKG_NAME");
 
 /// What people may want to do, for the help and the manual.
-pub const EXAMPLES: &str = "\
-  nfsrdma-inspect capture.pcap                    one line a Transaction, then a summary
+pub const EXAMPLES: &str =
+    "  nfsrdma-inspect capture.pcap                    one line a Transaction, then a summary
   nfsrdma-inspect -q capture.pcapng.zst           the summary alone
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
@@ -31,9 +31,29 @@ pub const EXAMPLES: &str = "\
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
 ";
 
+/// What the columns of the list show, for the help and the manual.
+pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which form
+  FRAME      the first frame of the Call
+  CONN       number of the connection
+  CLIENT     address of the client
+  XID        transaction identifier of the RPC
+  VERS       4.2: minor version 2 of NFSv4; acl3: NFSACL 3, mnt3: MOUNT 3; \u{2190}4.2: a callback
+  OPERATION  the operation, and what it is about:
+             READ 0+4096 is 4,096 bytes from offset 0
+             RD LU MD XT DL XE XA are the bits of ACCESS: read, lookup, modify, extend, delete,
+             execute, extended attributes
+  CHUNKS     R: Read, W: Write, r: Reply chunks; W 2000/4096: 2,000 bytes moved of 4,096 offered
+  BYTES      RPC messages, and what moved through chunks
+  LATENCY    from the first frame of the Call to the last frame of the Reply
+  STATUS     ok, or the status without the prefix that all have, and then what is special:
+             reply\u{d7}2: the Reply was sent twice
+             no call, no reply: that message is not in the capture
+             600 missing, or missing call:46-195: bytes that are not in the capture
+A narrow terminal shows fewer columns.
+";
+
 /// What the exit codes mean, for the help and the manual.
-pub const EXIT_CODES: &str = "\
-  0  done, whatever statuses the capture holds
+pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   2  usage, or input that could not be read; what was understood before is printed
 ";
 
@@ -53,7 +73,7 @@ pub const EXIT_CODES: &str = "\
     args_override_self = true,
     max_term_width = 100,
     after_help = "Use --help for more, with examples.",
-    after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}"),
+    after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}"),
 )]
 struct Cli {
     #[command(subcommand)]

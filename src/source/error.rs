@@ -82,6 +82,8 @@ pub enum SourceErrorKind {
     Block(u32, &'static str),
     /// A pcapng packet belongs to an interface that was not described before it.
     Interface(u32),
+    /// The number of a link type that is not known. The file goes on, and may have frames of others.
+    LinkType(u32),
     /// The compressed data ends too early: the compression.
     TornCompression(&'static str),
     /// The compressed data is damaged, or needs what is not supported: the compression, and the details.
@@ -105,7 +107,7 @@ impl fmt::Display for SourceError {
         }
         f.write_str(": ")?;
         if let Some(frame) = self.frame {
-            write!(f, "frame {frame}, ")?;
+            write!(f, "frame {frame}{}", if self.offset.is_some() { ", " } else { ": " })?;
         }
         if let Some(offset) = self.offset.filter(|offset| *offset > 0 || self.frame.is_some()) {
             let of = if self.decompressed { " of the decompressed data" } else { "" };
@@ -163,6 +165,11 @@ impl fmt::Display for SourceErrorKind {
             Self::Interface(id) => {
                 write!(f, "packet of interface {id}, which the section does not describe; {DAMAGED}")
             }
+            Self::LinkType(link) => write!(
+                f,
+                "link type {link} is not known, and its frames were left out; if they are Ethernet, \
+                 convert the file with editcap -T ether, else capture on an interface of a known type"
+            ),
             Self::TornCompression(format) => write!(
                 f,
                 "the {format} data ends too early; frames before it are valid, \

@@ -166,6 +166,11 @@ impl Source {
         self.last_reader().map(Reader::name)
     }
 
+    /// What is wrong with the last frame where its link type is not known; told once of each file.
+    pub fn unknown_link(&mut self) -> Option<SourceError> {
+        self.readers.get_mut(self.last?)?.unknown_link()
+    }
+
     /// Comments on the last frame, which only pcapng has. What is not UTF-8 in them is replaced.
     pub fn comments(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let pcapng = self.last_reader().and_then(Reader::pcapng);

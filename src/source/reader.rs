@@ -23,6 +23,8 @@ pub(super) struct Reader {
     holds: bool,
     frames: u64,
     ended: bool,
+    /// Whether it was told that there is a link type that is not known.
+    has_told_link: bool,
 }
 
 impl Reader {
@@ -38,6 +40,7 @@ impl Reader {
             holds: false,
             frames: 0,
             ended: false,
+            has_told_link: false,
         }
     }
 
@@ -96,6 +99,20 @@ impl Reader {
             decompressed: self.buffer.input().is_compressed(),
             kind,
         }
+    }
+
+    /// That the link type of the last frame is not known, the first time.
+    #[cold]
+    pub(super) fn unknown_link(&mut self) -> Option<SourceError> {
+        let is_news = self.holds && !self.record.link.is_known() && !self.has_told_link;
+        self.has_told_link |= is_news;
+        is_news.then(|| SourceError {
+            file: self.name.clone(),
+            frame: Some(FrameNumber(self.frames)),
+            offset: None,
+            decompressed: false,
+            kind: SourceErrorKind::LinkType(self.record.link.0),
+        })
     }
 
     /// The frame that was read last, under a number.

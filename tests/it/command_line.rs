@@ -129,6 +129,10 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         refusal(&["-V", "-T", "json", CAPTURE]),
         "-V is a tree of text, and -T json is not; leave out one of them"
     );
+    assert_eq!(
+        refusal(&["--view", "frames", "-T", "json", CAPTURE]),
+        "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
+    );
 }
 
 #[test]
@@ -196,6 +200,20 @@ fn what_comes_before_a_torn_record_is_shown() {
     let with_summary = run(&["-q", cut.path()]);
     complaint(&with_summary);
     assert_ne!(text(&with_summary.stdout), "");
+}
+
+#[test]
+fn a_link_type_that_is_not_known_is_told_once_of_each_file() {
+    let mut bytes = capture();
+    bytes[20..24].copy_from_slice(&147_u32.to_le_bytes());
+    let unknown = Temporary::new("link-147.pcap", &bytes);
+    let frames = run(&["--view", "frames", "--summary", "none", CAPTURE, unknown.path()]);
+    let line = complaint(&frames);
+    assert!(line.contains("link-147.pcap: frame 1: link type 147 is not known"), "{line}");
+    assert_eq!(text(&frames.stdout).lines().skip(1).count(), 2 * FRAMES);
+    let summary = run(&["-q", unknown.path()]);
+    complaint(&summary);
+    assert!(text(&summary.stdout).starts_with("197 frames"));
 }
 
 #[test]

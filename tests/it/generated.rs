@@ -50,7 +50,9 @@ fn manual_is_fresh() {
     man.render_description_section(&mut page).unwrap();
     man.render_options_section(&mut page).unwrap();
     let mut rest = Roff::new();
-    for (title, lines) in [("EXIT STATUS", cli::EXIT_CODES), ("EXAMPLES", cli::EXAMPLES)] {
+    for (title, lines) in
+        [("COLUMNS", cli::COLUMNS), ("EXIT STATUS", cli::EXIT_CODES), ("EXAMPLES", cli::EXAMPLES)]
+    {
         rest.control("SH", [title]).control("nf", []);
         for line in lines.lines() {
             rest.text([roman(line.strip_prefix("  ").unwrap_or(line))]);

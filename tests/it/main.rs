@@ -9,6 +9,7 @@
 
 mod captures;
 mod command_line;
+mod encode;
 mod generated;
 mod kernel_counters;
 mod linux_names;
@@ -18,6 +19,7 @@ mod mountstats;
 mod mutations;
 mod program;
 mod readers;
+mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]
 mod repeat;

@@ -20,15 +20,15 @@ use crate::captures;
 
 /// A frame that was copied out of a capture.
 #[derive(Clone, Debug)]
-struct Kept {
-    time: Timestamp,
+pub(crate) struct Kept {
+    pub(crate) time: Timestamp,
     link: LinkType,
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     length: u32,
 }
 
 impl Kept {
-    fn frame(&self, number: u64) -> Frame<'_> {
+    pub(crate) fn frame(&self, number: u64) -> Frame<'_> {
         Frame {
             number: FrameNumber(number),
             time: self.time,
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-fn frames(name: &str) -> Vec<Kept> {
+pub(crate) fn frames(name: &str) -> Vec<Kept> {
     let mut source = Source::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap_or_else(|e| panic!("{e}")) {
@@ -234,6 +234,7 @@ fn narrow() -> Limits {
         set_ups: 1,
         part_bytes: 2000,
         fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },
+        early_bytes: 16 << 10,
         kept_bytes: 500,
         keep_data: true,
         check_icrc: true,
@@ -277,41 +278,77 @@ fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transacti
     named
 }
 
+/// Holds what is left of a capture to the whole of it: no Transaction more, and no operation or status that is another.
+fn nothing_is_invented(
+    expected: &[Transaction],
+    found: &[Transaction],
+    said: &str,
+) -> Result<(), TestCaseError> {
+    let expected = by_name(expected);
+    for (name, transactions) in by_name(found) {
+        let said = format!("{said}: {name:x?}");
+        prop_assert_eq!(transactions.len(), 1, "{}", said);
+        let found = transactions[0];
+        let Some(before) = expected.get(&name).map(|transactions| transactions[0]) else {
+            return Err(TestCaseError::fail(format!("{said}: invented")));
+        };
+        let (now, then) = (read(found), read(before));
+        // A Call that lost bytes may be known by its procedure only.
+        let is_whole = found.call.as_ref().is_some_and(|call| call.gaps.is_empty());
+        let is_same = now.operation == then.operation || now.operation.is_none();
+        prop_assert!(is_same || !is_whole, "{said}: {now:?}, not {then:?}");
+        prop_assert!(
+            now.operation.is_some() || then.operation.is_none() || found.call.is_none(),
+            "{said}: {now:?}"
+        );
+        prop_assert!(now.program.is_none() || now.program == then.program, "{said}: {now:?}");
+        prop_assert!(now.version.is_none() || now.version == then.version, "{said}: {now:?}");
+        prop_assert!(now.status.is_none() || now.status == then.status, "{said}: {now:?}");
+        prop_assert!(now.rpc_status.is_none() || now.rpc_status == then.rpc_status, "{said}: {now:?}");
+        prop_assert_eq!(found.connection.client.address, before.connection.client.address, "{}", said);
+    }
+    Ok(())
+}
+
 #[test]
 fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
     let all = &*DELEGATIONS;
-    let undisturbed = run(Limits::default(), all);
-    let expected = by_name(&undisturbed.transactions);
+    let undisturbed = run(Limits::default(), all).transactions;
+    let expected = by_name(&undisturbed);
     assert!(expected.values().all(|transactions| transactions.len() == 1));
     for lost in 0..all.len() {
         let kept = all.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, kept)| kept);
-        let outcome = run(Limits::default(), kept);
-        for (name, transactions) in by_name(&outcome.transactions) {
-            let said = format!("without frame {}: {name:x?}", lost + 1);
-            let [found] = transactions[..] else { panic!("{said}: {} Transactions", transactions.len()) };
-            let before = expected.get(&name).unwrap_or_else(|| panic!("{said}: invented"))[0];
-            let (now, then) = (read(found), read(before));
-            let is_whole = found.call.as_ref().is_some_and(|call| call.gaps.is_empty());
-            // A Call that lost bytes may be known by its procedure only.
-            let is_same = now.operation == then.operation;
-            assert!(is_same || now.operation.is_none() || !is_whole, "{said}: {now:?}, not {then:?}");
-            assert!(now.operation.is_some() || found.call.is_none(), "{said}: {now:?}");
-            for (now, then) in
-                [(now.program.map(|p| p.0), then.program.map(|p| p.0)), (now.version, then.version)]
-            {
-                assert!(now.is_none() || now == then, "{said}");
-            }
-            assert!(now.status.is_none() || now.status == then.status, "{said}: {now:?}, not {then:?}");
-            assert!(now.rpc_status.is_none() || now.rpc_status == then.rpc_status, "{said}");
-            assert_eq!(found.connection.client, before.connection.client, "{said}");
-        }
+        let found = run(Limits::default(), kept).transactions;
+        let said = format!("without frame {}", lost + 1);
+        nothing_is_invented(&undisturbed, &found, &said).unwrap_or_else(|e| panic!("{e}"));
         // One packet is of one message or of one chunk, so that everything else is untouched.
-        let named = by_name(&outcome.transactions);
+        let named = by_name(&found);
         let gone = expected.keys().filter(|name| !named.contains_key(*name)).count();
-        let is_whole = |t: &&Transaction| t.missing().is_empty();
-        let partial = outcome.transactions.iter().filter(|t| !is_whole(t)).count()
-            - undisturbed.transactions.iter().filter(|t| !is_whole(t)).count();
-        assert!(gone + partial <= 1, "without frame {}: {gone} gone, {partial} partial", lost + 1);
+        let is_partial = |t: &&Transaction| !t.missing().is_empty();
+        let partial = found.iter().filter(is_partial).count();
+        assert!(gone + partial <= 1, "{said}: {gone} gone, {partial} partial");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn many_lost_and_doubled_packets_invent_nothing(
+        fates in prop::collection::vec(0u8..20, 200),
+        losses in 0u8..12,
+    ) {
+        let all = &*DELEGATIONS;
+        let undisturbed = run(Limits::default(), all).transactions;
+        // Up to half of the packets are lost, some are seen twice.
+        let copies = |fate: u8| match fate {
+            fate if fate < losses => 0,
+            19 => 2,
+            _ => 1,
+        };
+        let kept = all.iter().zip(fates.iter().cycle()).flat_map(|(kept, fate)| std::iter::repeat_n(kept, copies(*fate)));
+        let found = run(Limits::default(), kept).transactions;
+        nothing_is_invented(&undisturbed, &found, "what is left")?;
     }
 }
 

@@ -65,14 +65,30 @@ counted! {
         Fragments = "ip_fragments",
     }
 }
+counted! {
+    /// What a frame carried that concerns no RDMA.
+    Passed {
+        /// A segment of TCP.
+        Tcp = "TCP segments",
+        /// A datagram of UDP, but for RoCEv2.
+        Udp = "UDP datagrams",
+        /// A fragment of an IP datagram; it may be one of RoCEv2.
+        Fragment = "IP fragments",
+        /// Anything else, such as ARP.
+        Other = "other frames",
+    }
+}
 
 /// The counts.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     undecoded: [u64; Undecoded::ALL.len()],
     given_up: [u64; GivenUp::ALL.len()],
+    passed: [u64; Passed::ALL.len()],
     /// Bytes of chunks that are kept at this moment.
     pub(super) kept_bytes: u64,
+    /// Bytes of packets that wait for what tells their place.
+    pub(super) early_bytes: u64,
 }
 
 impl Account {
@@ -82,9 +98,20 @@ impl Account {
         Meaning::Undecoded(reason)
     }
 
+    /// Takes the count of a frame back: it may yet mean something.
+    pub(super) fn undecoded_after_all(&mut self, reason: Undecoded) {
+        self.undecoded[reason as usize] -= 1;
+    }
+
     /// Counts frames that turn out to mean nothing.
     pub(super) fn undecoded_later(&mut self, reason: Undecoded, frames: u64) {
         self.undecoded[reason as usize] += frames;
+    }
+
+    /// Counts a frame that concerns no RDMA.
+    pub(super) fn passed(&mut self, what: Passed) -> Meaning {
+        self.passed[what as usize] += 1;
+        Meaning::Nothing
     }
 
     /// Counts what was given up.
@@ -95,6 +122,11 @@ impl Account {
     /// The frames that gave no meaning, by reason.
     pub fn undecoded_counts(&self) -> impl Iterator<Item = (Undecoded, u64)> + '_ {
         Undecoded::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
+    }
+
+    /// The frames that are no packets of RDMA, by kind; those that are malformed are among the undecoded.
+    pub fn passed_counts(&self) -> impl Iterator<Item = (Passed, u64)> + '_ {
+        Passed::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
     }
 
     /// What was dropped, by kind.

@@ -13,6 +13,7 @@ use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
 use crate::rdma::Side;
 
+use super::early::Early;
 use super::exchange::Exchange;
 use super::reliable::{PathMtu, Requests};
 use super::setup::{Established, Terms};
@@ -58,6 +59,8 @@ pub(super) struct Connection {
     /// Given with the first RPC message.
     pub(super) number: Option<u64>,
     pub(super) exchange: Exchange,
+    /// Packets that wait for what tells their place.
+    pub(super) early: Early,
     pub(super) last_frame: FrameNumber,
     /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
@@ -270,6 +273,7 @@ impl Connections {
             opened_by: None,
             number: None,
             exchange: Exchange::default(),
+            early: Early::default(),
             last_frame: FrameNumber::default(),
             communication: None,
             terms: None,
@@ -299,6 +303,7 @@ impl Connections {
             // In a connection with one direction only, the sender is the end whose queue pair is unknown.
             let taken_sender = if taken.a.qpn.is_none() { Side::A } else { Side::B };
             connection.exchange.join(taken.exchange, taken_sender != sender);
+            connection.early.join(taken.early, taken_sender != sender);
             let taken = if taken_sender == Side::A { taken.a } else { taken.b };
             connection.end_mut(sender).requests = taken.requests;
         }

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_is_all_missing() {
-        assert_eq!(Coverage::default().missing(7).collect::<Vec<_>>(), [0..7]);
+        assert!(Coverage::default().missing(7).eq(std::iter::once(0..7)));
     }
 
     proptest! {

@@ -1,8 +1,6 @@
 //! RPC-over-RDMA on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that
 //! the Calls advertised. RFC 8166.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
@@ -18,6 +16,7 @@ use super::account::{GivenUp, Undecoded};
 use super::chunk::{Chunk, Segment};
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
+use super::memory::{HandleUse, Use};
 use super::transaction::{Direction, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
@@ -28,65 +27,6 @@ pub(super) struct Desk<'a> {
     pub(super) account: &'a mut Account,
     pub(super) limits: &'a Limits,
     pub(super) sight: Sight<'a>,
-}
-
-/// A segment that was offered under a handle.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    key: Key,
-    at: SegmentAt,
-    offset: u64,
-}
-
-/// The segments that a handle names. There is nearly always one; but a chunk may have several of one handle, a handle is
-/// used again by later Calls, and some clients have one handle for all their memory.
-#[derive(Debug)]
-struct HandleUse {
-    latest: Use,
-    /// By their offsets.
-    others: BTreeMap<u64, (Key, SegmentAt)>,
-    /// With so many others, those are thrown out whose Calls were answered.
-    enough: usize,
-}
-
-/// How many segments before an offset are looked at for one that holds it: more than one only where they overlap.
-const NEIGHBOURS: usize = 8;
-
-impl HandleUse {
-    fn new(latest: Use) -> Self {
-        Self { latest, others: BTreeMap::new(), enough: NEIGHBOURS }
-    }
-
-    /// A new segment comes before those that are known.
-    fn add(&mut self, latest: Use, is_open: impl Fn(Key) -> bool) {
-        let before = std::mem::replace(&mut self.latest, latest);
-        // A Call that was answered no longer owns what it advertised.
-        if is_open(before.key) {
-            self.others.insert(before.offset, (before.key, before.at));
-        }
-        if self.others.len() > self.enough {
-            self.others.retain(|_, (key, _)| is_open(*key));
-            self.enough = NEIGHBOURS.max(2 * self.others.len());
-        }
-    }
-
-    /// Takes a segment out; tells whether none is left.
-    fn remove(&mut self, key: Key, offset: u64) -> bool {
-        if self.others.get(&offset).is_some_and(|(other, _)| *other == key) {
-            self.others.remove(&offset);
-        }
-        if self.latest.key == key {
-            let Some((offset, (key, at))) = self.others.pop_last() else { return true };
-            self.latest = Use { key, at, offset };
-        }
-        false
-    }
-
-    /// The segments that may hold what is at an offset.
-    fn around(&self, offset: u64) -> impl Iterator<Item = (Key, SegmentAt)> + '_ {
-        let before = self.others.range(..=offset).rev().take(NEIGHBOURS);
-        std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))
-    }
 }
 
 /// What is known of the RPCs of one connection.

@@ -4,6 +4,7 @@
 //!
 //! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
+//! - [`early`]: packets that were captured before what tells their place;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
@@ -14,10 +15,13 @@ mod account;
 pub mod chunk;
 mod connection;
 mod coverage;
+mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
 mod ledger;
+mod meaning;
+mod memory;
 pub mod reading;
 
 mod reliable;
@@ -30,9 +34,10 @@ pub mod transaction;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
-pub use account::{Account, GivenUp, Undecoded};
+pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
 pub use ledger::Key;
+pub use meaning::Meaning;
 pub use setup::Terms;
 pub use transaction::Transaction;
 
@@ -45,7 +50,6 @@ use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::{Operation, Side};
 use crate::rpc::Xid;
 
-use chunk::ChunkKind;
 use connection::{Connection, Connections, Found, Path};
 use exchange::Desk;
 use fragments::Fragments;
@@ -70,6 +74,8 @@ pub struct Limits {
     pub part_bytes: usize,
     /// IP datagrams in fragments.
     pub fragments: fragments::Bounds,
+    /// Bytes of packets that wait for what tells their place.
+    pub early_bytes: u64,
     /// Bytes of chunks that are kept at a time.
     pub kept_bytes: u64,
     /// Whether file data that travels in chunks is kept too.
@@ -87,56 +93,12 @@ impl Default for Limits {
             set_ups: 4_096,
             part_bytes: 64 << 20,
             fragments: fragments::Bounds::default(),
+            early_bytes: 4 << 20,
             kept_bytes: 64 << 20,
             keep_data: false,
             check_icrc: false,
         }
     }
-}
-
-/// What a frame was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// Nothing that concerns RDMA or RPC.
-    Nothing,
-    /// It completed a message.
-    Message {
-        /// The Transaction that the message belongs to.
-        key: Key,
-        /// Its Call or its Reply.
-        which: Which,
-    },
-    /// It repeated a message, or a part of one.
-    MessageAgain {
-        /// The Transaction that the message belongs to.
-        key: Key,
-        /// Its Call or its Reply.
-        which: Which,
-    },
-    /// It holds a part of a message that is not whole yet.
-    Part,
-    /// It moved bytes of a chunk.
-    Data {
-        /// The Transaction that advertised the chunk.
-        key: Key,
-        /// What the chunk is for.
-        kind: ChunkKind,
-        /// Which chunk of its kind.
-        chunk: usize,
-    },
-    /// It asked for bytes of a Read chunk.
-    ReadRequest {
-        /// The Transaction that advertised the chunk.
-        key: Key,
-        /// Which Read chunk.
-        chunk: usize,
-    },
-    /// It acknowledges, or refuses.
-    Control,
-    /// It sets a connection up or takes it down.
-    Management,
-    /// It should mean something, and does not.
-    Undecoded(Undecoded),
 }
 
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
@@ -221,9 +183,16 @@ impl Flow {
                 }
                 self.packet(sight, &datagram, packet)
             }
-            Carried::Fragment(fragment) => self.fragment(frame, &datagram, fragment),
-            Carried::Other(Reason::Infiniband(_)) => self.account.undecoded(Undecoded::Malformed),
-            Carried::Tcp(_) | Carried::Udp(_) | Carried::Other(_) => Meaning::Nothing,
+            Carried::Fragment(fragment) => {
+                self.account.passed(Passed::Fragment);
+                self.fragment(frame, &datagram, fragment)
+            }
+            Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
+                self.account.undecoded(Undecoded::Malformed)
+            }
+            Carried::Tcp(_) => self.account.passed(Passed::Tcp),
+            Carried::Udp(_) => self.account.passed(Passed::Udp),
+            Carried::Other(_) => self.account.passed(Passed::Other),
         };
         while let Some(key) = self.ledger.is_due(frame.time) {
             self.release(key);
@@ -340,8 +309,17 @@ impl Flow {
             Found::Joined(joined) => self.follow_join(at, joined, sender),
             Found::New => self.meet(at, path, sight),
         }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.last_frame = sight.last();
+        }
+        let meaning = self.place(at, sender, sight, packet);
+        self.reorder(at, sender, sight, packet, meaning);
+        meaning
+    }
+
+    /// Finds what a packet of a connection does, and to which message or memory.
+    fn place(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Meaning {
         let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
-        connection.last_frame = sight.last();
         let Connection { a, b, path_mtu, exchange, .. } = connection;
         let (own, peer) = match sender {
             Side::A => (&mut a.requests, &mut b.requests),
@@ -416,6 +394,54 @@ impl Flow {
         meaning
     }
 
+    /// Tries again what came before the packet that was just taken, if that may tell its place; or keeps that packet,
+    /// if nothing has told its own yet.
+    fn reorder(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>, meaning: Meaning) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        if let Meaning::Undecoded(why) = meaning
+            && connection.exchange.is_rpc
+        {
+            connection.early.hold(sender, packet, sight, why, &mut self.account, &self.limits);
+            return;
+        }
+        if connection.early.is_empty() {
+            return;
+        }
+        let call = match meaning {
+            Meaning::Message { key, which: Which::Call } => Some(key),
+            Meaning::Message { key, which: Which::Reply } => {
+                if self.ledger.get(key).is_some_and(|entry| entry.transaction.call.is_none()) {
+                    connection.early.answered(key);
+                }
+                return;
+            }
+            Meaning::Data { .. } | Meaning::ReadRequest { .. } if packet.reth.is_some() => None,
+            _ => return,
+        };
+        let mut retries = connection.early.retry(call, sight.time, &mut self.account);
+        // What finds its place may tell that of others: a Read request that of its responses.
+        while !retries.is_empty() {
+            let before = retries.len();
+            let mut still = Vec::new();
+            for retry in retries {
+                match self.place(at, retry.sender(), retry.sight(), &retry.packet()) {
+                    Meaning::Undecoded(why) => {
+                        self.account.undecoded_after_all(why);
+                        still.push(retry);
+                    }
+                    _ => {}
+                }
+            }
+            retries = still;
+            if retries.len() == before {
+                break;
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.early.put_back(retries, &mut self.account);
+        }
+    }
+
     /// What a message means beyond its own connection.
     fn follow_message(&mut self, at: usize, meaning: Meaning, sight: Sight<'_>) {
         let Meaning::Message { key, which } = meaning else { return };
@@ -446,6 +472,9 @@ impl Flow {
         }
         for meaning in meanings {
             self.follow_message(at, meaning, sight);
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.early.give_up(&mut self.account);
         }
     }
 

@@ -1,5 +1,7 @@
 //! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
 
+mod again;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ use crate::xdr::{ChunkItem, Cursor, Error, roundup};
 
 use super::chunk::{Chunk, Segment};
 use super::transaction::{MessageRecord, Transaction, Which};
+
+pub use again::{Again, Beside};
 
 /// What a Transaction is about, in the words of its protocols.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 //! InfiniBand Architecture Specification volume 1, section 9.7.
 //!
 //! A packet is placed by its PSN alone: the packet that began an RDMA Write or Read told where its bytes go and the
-//! distance in PSNs times the path MTU tells the rest. So retransmission, reordering, duplicates and loss need no
-//! states of their own.
+//! distance in PSNs times the path MTU tells the rest. So retransmission, duplicates, loss and reordering need no states
+//! of their own, but for packets that come before the one that began (`early`).
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -112,6 +112,13 @@ static TIMER: Field = syndrome_field("infiniband.aeth.syndrome.timer", "timer", 
 static ERROR_CODE: Field = syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", Kind::Enum);
 
 impl<'a> Packet<'a> {
+    /// The same packet with the captured bytes of its payload at another place.
+    pub fn with_payload<'b>(&self, bytes: &'b [u8]) -> Packet<'b> {
+        let Self { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload } = *self;
+        let payload = Part { bytes, length: payload.length, at: payload.at };
+        Packet { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload }
+    }
+
     /// Decodes the packet that `part` is: its length on the wire goes through the ICRC.
     ///
     /// # Errors

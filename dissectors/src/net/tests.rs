@@ -370,6 +370,14 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 }
 
 /// The link types that have a decoder, and one that has none.
+#[test]
+fn the_link_types_that_are_known_are_those_that_are_read() {
+    for link in (0..1 << 16).map(LinkType) {
+        let is_read = !matches!(read(link, &[]).carried, Carried::Other(Reason::LinkType(_)));
+        assert_eq!(link.is_known(), is_read, "{}", link.0);
+    }
+}
+
 const LINKS: [LinkType; 13] = [
     LinkType::NULL,
     LinkType::ETHERNET,

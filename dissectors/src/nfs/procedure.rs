@@ -2,7 +2,7 @@
 
 use crate::field::{Observer, Unobserved};
 use crate::rpc::Program;
-use crate::xdr::{Cursor, Error, Xdr};
+use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
 use super::{v3, v4};
@@ -85,6 +85,53 @@ impl Procedure {
             Self::Null => Ok(()),
         }
     }
+
+    /// Reads the arguments, and appends what they encode to.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was appended then is of no use.
+    pub fn encode_arguments_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+        match self {
+            Self::V3(procedure) => v3::Args::decode(procedure, cursor, &mut Unobserved)
+                .map(|arguments| arguments.encode(encoder)),
+            Self::Compound => compound_again::<v4::CallHead<'_>, v4::Args<'_>>(cursor, encoder),
+            Self::CbCompound => compound_again::<v4::CbCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
+            Self::Null => Ok(()),
+        }
+    }
+
+    /// Reads the results, and appends what they encode to.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was appended then is of no use.
+    pub fn encode_results_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+        match self {
+            Self::V3(procedure) => {
+                v3::Results::decode(procedure, cursor, &mut Unobserved).map(|results| results.encode(encoder))
+            }
+            Self::Compound => compound_again::<v4::ReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
+            Self::CbCompound => compound_again::<v4::ReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
+            Self::Null => Ok(()),
+        }
+    }
+}
+
+/// Reads a COMPOUND to its end, and appends what it encodes to. An operation that cannot be read is an error, as its
+/// bytes would be appended as they are.
+fn compound_again<'a, H: Xdr<'a>, B: v4::Body<'a> + 'a>(
+    cursor: &mut Cursor<'a>,
+    encoder: &mut Encoder,
+) -> Result<(), Error> {
+    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut Unobserved)?;
+    let mut operations = compound.operations();
+    for operation in operations.by_ref() {
+        operation.map_err(|stop| stop.error)?;
+    }
+    if let Some(end) = operations.cursor() {
+        *cursor = end;
+    }
+    compound.encode(encoder);
+    Ok(())
 }
 
 /// Walks a COMPOUND to its end, and leaves the cursor there.

@@ -2,7 +2,7 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{FlagName, Kind, Value};
+use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::tape::{Content, Item};
@@ -170,8 +170,17 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
     serializer.collect_str(&format_args!("{sign}{}.{:09}", total / 1_000_000_000, total % 1_000_000_000))
 }
 
+/// Whether the numbers of a field are 64-bit names and not amounts: client ids, change ids and cookies. They are as large
+/// as can be, and readers of JSON that know only floating point would round them to others.
+fn is_name(field: &Field) -> bool {
+    ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
+}
+
 fn scalar<S: Serializer>(item: &Item<'_>, value: Value<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
+        Value::Unsigned(number) if is_name(item.field) => {
+            serializer.collect_str(&format_args!("{number:#018x}"))
+        }
         Value::Unsigned(number) => serializer.serialize_u64(number),
         Value::Signed(number) => serializer.serialize_i64(number),
         Value::Bool(value) => serializer.serialize_bool(value),

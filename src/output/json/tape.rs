@@ -186,6 +186,8 @@ impl<'a> Observer<'a> for Tape<'a> {
                     part.items.end = end;
                 }
             }
+            // Its message ended before its first field.
+            Some(Level::Kept(at)) if at + 1 == end => self.items.truncate(at),
             Some(Level::Kept(at)) => {
                 if let Some(item) = self.items.get_mut(at) {
                     item.content = Content::Group(end);

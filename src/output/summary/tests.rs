@@ -1,4 +1,5 @@
 use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType};
 use serde_json::{Value, json};
 
 use super::*;
@@ -124,4 +125,41 @@ fn of_nothing_there_is_a_summary_too() {
     let mut line = Vec::new();
     summary.json(&mut line).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&line).unwrap()["time"], Value::Null);
+}
+
+#[test]
+fn operations_of_calls_that_the_snap_length_cut_say_so() {
+    let text = text("rxe-v42-snap128.pcap", 100);
+    assert!(text.contains("\nCut by the snap length "), "{text}");
+    assert!(!text.contains("Unknown program"), "{text}");
+}
+
+#[test]
+fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
+    let mut ip = [0; 54];
+    ip[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    ip[16..18].copy_from_slice(&40_u16.to_be_bytes());
+    (ip[23], ip[46]) = (6, 0x50);
+    let mut version = ip;
+    version[14] = 0x95;
+    let mut statistics = Statistics::default();
+    let mut flow = Flow::new(Limits::default());
+    for (number, bytes) in [&ip, &ip, &[0; 54], &version].into_iter().enumerate() {
+        let frame = Frame {
+            number: FrameNumber(number as u64 + 1),
+            time: Timestamp(0),
+            link: LinkType::ETHERNET,
+            bytes,
+            length: 54,
+        };
+        statistics.frame(&frame);
+        flow.frame(&frame);
+    }
+    let mut text = Vec::new();
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }.text(&mut text, 200).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let expected = "4 frames, 216 B. No RPC-over-RDMA in it: 2 TCP segments, 1 other frame, 1 malformed frame. \
+                    NFS over TCP and iWARP are not read yet.\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.ends_with("  1  malformed\n"), "{text}");
 }

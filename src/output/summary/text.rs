@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::Endpoint;
+use nfsrdma_dissectors::flow::{Passed, Undecoded};
 
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
@@ -52,6 +53,52 @@ fn totals(summary: &Summary<'_>) -> String {
     {
         let _ = write!(text, " in {}", Duration(duration));
     }
+    if statistics.transactions() == 0 && statistics.frames() > 0 {
+        let _ = write!(text, ". No RPC-over-RDMA in it: {}.", carried(summary));
+    } else {
+        transactions(statistics, &mut text);
+    }
+    let repeated = statistics.repeated_messages();
+    if repeated > 0 {
+        let _ = write!(text, " {} {} sent again.", Count(repeated), of(repeated, "message"));
+    }
+    if let Some(icrc) = summary.icrc {
+        let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
+        if icrc.unknown > 0 {
+            let _ = write!(text, ", {} not checked", Count(icrc.unknown));
+        }
+        text.push('.');
+    }
+    if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
+        let _ = write!(text, " The capture lost {} {}.", Count(dropped), of(dropped, "packet"));
+    }
+    text
+}
+
+/// What the frames of a capture are in which there is no Transaction.
+fn carried(summary: &Summary<'_>) -> String {
+    let passed: Vec<_> = summary.flow.account().passed_counts().collect();
+    let others: u64 = passed.iter().map(|(_, count)| count).sum();
+    let malformed = summary.flow.account().undecoded_counts();
+    let malformed = malformed.filter(|(why, _)| *why == Undecoded::Malformed).map(|(_, count)| count).sum();
+    let rdma = summary.statistics.frames().saturating_sub(others).saturating_sub(malformed);
+    let counts = [("RDMA packets", rdma)].into_iter();
+    let counts = counts.chain(passed.iter().map(|(what, count)| (what.key(), *count)));
+    let counts = counts.chain([("malformed frames", malformed)]).filter(|(_, count)| *count > 0);
+    let parts: Vec<_> = counts
+        .map(|(what, count)| {
+            format!("{} {}", Count(count), of(count, what.strip_suffix('s').unwrap_or(what)))
+        })
+        .collect();
+    let mut text = parts.join(", ");
+    if passed.iter().any(|(what, _)| *what == Passed::Tcp) {
+        text.push_str(". NFS over TCP and iWARP are not read yet");
+    }
+    text
+}
+
+/// How many Transactions there are, and what is missing of them.
+fn transactions(statistics: &Statistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
     let _ = write!(text, ". {} {}", Count(transactions), of(transactions, "Transaction"));
@@ -74,21 +121,6 @@ fn totals(summary: &Summary<'_>) -> String {
             let _ = write!(text, ", {} not complete: {}.", Count(incomplete), parts.join(", "));
         }
     }
-    let repeated = statistics.repeated_messages();
-    if repeated > 0 {
-        let _ = write!(text, " {} {} sent again.", Count(repeated), of(repeated, "message"));
-    }
-    if let Some(icrc) = summary.icrc {
-        let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
-        if icrc.unknown > 0 {
-            let _ = write!(text, ", {} not checked", Count(icrc.unknown));
-        }
-        text.push('.');
-    }
-    if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
-        let _ = write!(text, " The capture lost {} {}.", Count(dropped), of(dropped, "packet"));
-    }
-    text
 }
 
 /// A table for each version of each program.
@@ -97,7 +129,7 @@ fn operation_tables(statistics: &Statistics) -> Vec<Table> {
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
         if before.is_none_or(|before| (before.program, before.version) != (key.program, key.version)) {
-            tables.push(operation_table(key));
+            tables.push(operation_table(key, tally));
         }
         before = Some(key);
         if let Some(table) = tables.last_mut() {
@@ -109,12 +141,14 @@ fn operation_tables(statistics: &Statistics) -> Vec<Table> {
     tables.into_iter().map(|table| Table { widest, ..table }).collect()
 }
 
-fn operation_table(key: &OperationKey) -> Table {
+fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
     let title = match (key.program, key.version) {
         (Some(program), Some(version)) => format!("{program} version {version}"),
         (Some(program), None) => program.to_owned(),
         (None, Some(version)) => format!("Unknown program, version {version}"),
-        (None, None) => "Unknown program".to_owned(),
+        (None, None) if tally.cut == 0 => "Unknown program".to_owned(),
+        (None, None) if tally.cut == tally.calls => "Cut by the snap length".to_owned(),
+        (None, None) => "Unknown program, or cut by the snap length".to_owned(),
     };
     // What stands furthest right in the second list goes first where there is no room.
     Table::new(

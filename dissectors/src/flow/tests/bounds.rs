@@ -41,6 +41,7 @@ const LIMITS: Limits = Limits {
     set_ups: 100,
     part_bytes: 100_000,
     fragments: fragments::Bounds { datagrams: 10, bytes: 10_000, fragments: 10, age: 1_000_000_000 },
+    early_bytes: 64 << 10,
     kept_bytes: 10_000,
     keep_data: true,
     check_icrc: false,
@@ -185,18 +186,28 @@ fn set_ups_that_are_not_answered_are_given_up_and_only_those() {
 
 #[test]
 fn the_bytes_of_chunks_are_kept_within_their_bound() {
-    let mut link = Link::new(17);
     let sink = memory(0xc1, 0, 0xffff_0000);
-    let whole = read_reply_inline(7, &data(100));
-    let frames = [
-        link.send(Client, &read_call(7, 100).reply(&[sink])),
-        // Far behind the beginning.
-        link.write(Server, sink.from(0xfff0_0000), &whole.body),
-        link.send(Server, &whole.clone().nomsg().reply(&[sink.of(0xfff0_0000)])),
-    ]
-    .concat();
-    let outcome = run_within(LIMITS, &frames, |_| usize::MAX);
+    let long_reply = |length: usize, skip: u32| {
+        let mut link = Link::new(17);
+        let whole = read_reply_inline(7, &data(length));
+        let returned = sink.of(skip + whole.body.len() as u32);
+        let frames = [
+            link.send(Client, &read_call(7, length as u32).reply(&[sink])),
+            link.write(Server, sink.from(skip), &whole.body),
+            link.send(Server, &whole.clone().nomsg().reply(&[returned])),
+        ]
+        .concat();
+        run_within(LIMITS, &frames, |_| usize::MAX)
+    };
+    let outcome = long_reply(12_000, 0);
     assert_eq!(given_up(&outcome.flow), [(GivenUp::KeptChunk, 1)]);
+    // The bytes moved, and only their content is not known.
+    assert!(outcome.lines()[0].contains(" 7 READ - call 1 "), "{:?}", outcome.lines());
+    assert_eq!(outcome.transactions[0].missing(), []);
+
+    // A few bytes far behind the beginning take no more than they are.
+    let outcome = long_reply(100, 0xfff0_0000);
+    assert_eq!(given_up(&outcome.flow), []);
     assert!(outcome.lines()[0].ends_with("missing replychunk:0-4293918719"), "{:?}", outcome.lines());
 }
 

@@ -1,6 +1,7 @@
 //! Chunks: which Transaction the bytes that RDMA moves belong to. RFC 8166 sections 3.4 and 3.5.
 
 use super::*;
+use crate::flow::chunk::ChunkKind;
 use crate::rpcrdma::{self, Proc};
 
 #[test]

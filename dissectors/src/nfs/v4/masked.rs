@@ -257,8 +257,15 @@ impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
         Ok(Self::new(mask, values))
     }
 
+    /// Item by item; what cannot be read is appended as it is.
     fn encode(&self, encoder: &mut Encoder) {
         self.mask.encode(encoder);
-        self.values.encode(encoder);
+        encoder.nested(|encoder| {
+            let mut items = self.items();
+            for item in items.by_ref().map_while(Result::ok) {
+                item.encode(encoder);
+            }
+            encoder.raw(items.rest());
+        });
     }
 }

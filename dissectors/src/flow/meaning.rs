@@ -1,0 +1,51 @@
+//! What a frame was, told as soon as it is taken.
+
+use super::account::Undecoded;
+use super::chunk::ChunkKind;
+use super::ledger::Key;
+use super::transaction::Which;
+
+/// What a frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Nothing that concerns RDMA or RPC.
+    Nothing,
+    /// It completed a message.
+    Message {
+        /// The Transaction that the message belongs to.
+        key: Key,
+        /// Its Call or its Reply.
+        which: Which,
+    },
+    /// It repeated a message, or a part of one.
+    MessageAgain {
+        /// The Transaction that the message belongs to.
+        key: Key,
+        /// Its Call or its Reply.
+        which: Which,
+    },
+    /// It holds a part of a message that is not whole yet.
+    Part,
+    /// It moved bytes of a chunk.
+    Data {
+        /// The Transaction that advertised the chunk.
+        key: Key,
+        /// What the chunk is for.
+        kind: ChunkKind,
+        /// Which chunk of its kind.
+        chunk: usize,
+    },
+    /// It asked for bytes of a Read chunk.
+    ReadRequest {
+        /// The Transaction that advertised the chunk.
+        key: Key,
+        /// Which Read chunk.
+        chunk: usize,
+    },
+    /// It acknowledges, or refuses.
+    Control,
+    /// It sets a connection up or takes it down.
+    Management,
+    /// It should mean something, and does not.
+    Undecoded(Undecoded),
+}

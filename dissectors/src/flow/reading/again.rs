@@ -1,0 +1,124 @@
+//! A message decoded and encoded again: what holds the typed structures to the bytes that real peers sent.
+
+use crate::field::Unobserved;
+use crate::nfs::Procedure;
+use crate::rpc;
+use crate::rpc::gss::{self, Payload};
+use crate::rpcrdma::Header;
+use crate::xdr::{Cursor, Encoder, Error, Splice, Xdr};
+
+use super::{Reading, Which};
+
+/// A message as it was sent, and as it encodes from what was decoded of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again<'a> {
+    /// The RPC-over-RDMA header; empty on other transports.
+    pub header: Beside<'a>,
+    /// The RPC message: what went inline, or the content of the chunk that holds all of it.
+    pub message: Beside<'a>,
+    /// The items that travelled in chunks. In a Call their positions are those of its Read chunks.
+    pub splices: Vec<Splice>,
+}
+
+/// Bytes as they were sent, beside those that what was decoded of them encodes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beside<'a> {
+    /// As they were sent.
+    pub sent: &'a [u8],
+    /// As they encode.
+    pub encoded: Vec<u8>,
+}
+
+impl Beside<'_> {
+    /// Whether both are the same.
+    pub fn is_same(&self) -> bool {
+        self.sent == self.encoded
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Decodes a message and encodes it again. `None` where the message is not there or not whole, where its Call does
+    /// not tell a procedure that is described, and where nothing describes what protects its arguments or results.
+    ///
+    /// # Errors
+    /// Where a whole message could not be decoded to its end.
+    pub fn encode_again(&self, which: Which) -> Option<Result<Again<'a>, Error>> {
+        let record = self.transaction.message(which)?;
+        let cursor = self.cursor(which)?;
+        let is_whole = record.bytes.len() >= record.length
+            && record.gaps.is_empty()
+            && cursor.rest().len() == cursor.remaining();
+        if !is_whole {
+            return None;
+        }
+        if record.is_rdma_error() {
+            let message = Beside { sent: &[], encoded: Vec::new() };
+            return Some(header_again(&record.bytes).map(|header| Again {
+                header,
+                message,
+                splices: Vec::new(),
+            }));
+        }
+        let (call, _) = self.call_header()?;
+        let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+        let payload = call.cred.payload();
+        if payload == Payload::Control {
+            return None;
+        }
+        // Nothing may follow the header of a message that travels in a chunk.
+        let end = if record.is_nomsg() { record.bytes.len() } else { record.rpc_at };
+        let header = record.bytes.get(..end).unwrap_or_default();
+        Some(header_again(header).and_then(|header| {
+            let mut encoder = Encoder::new();
+            message_again(which, procedure, payload, cursor, &mut encoder)?;
+            let (encoded, splices) = encoder.finish();
+            Ok(Again { header, message: Beside { sent: cursor.rest(), encoded }, splices })
+        }))
+    }
+}
+
+fn header_again(sent: &[u8]) -> Result<Beside<'_>, Error> {
+    let mut encoder = Encoder::new();
+    if !sent.is_empty() {
+        Header::decode(&mut Cursor::new(sent), &mut Unobserved)?.encode(&mut encoder);
+    }
+    Ok(Beside { sent, encoded: encoder.finish().0 })
+}
+
+fn message_again(
+    which: Which,
+    procedure: Procedure,
+    payload: Payload,
+    mut cursor: Cursor<'_>,
+    encoder: &mut Encoder,
+) -> Result<(), Error> {
+    let message = rpc::Message::decode(&mut cursor, &mut Unobserved)?;
+    message.encode(encoder);
+    if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+        return Ok(());
+    }
+    let body = |cursor: &mut Cursor<'_>, encoder: &mut Encoder| match which {
+        Which::Call => procedure.encode_arguments_again(cursor, encoder),
+        Which::Reply => procedure.encode_results_again(cursor, encoder),
+    };
+    match (payload, which) {
+        (Payload::Plain, _) => body(&mut cursor, encoder)?,
+        (Payload::Integrity, _) => {
+            let mut protected = gss::Protected::open(&mut cursor, &mut Unobserved)?;
+            let mut result = Ok(());
+            encoder.nested(|encoder| {
+                encoder.word(protected.seq_num);
+                result = body(&mut protected.body, encoder);
+            });
+            result?;
+            gss::Checksum::read(&mut cursor, &mut Unobserved)?.encode(encoder);
+        }
+        (Payload::Privacy, _) => gss::PrivData::read(&mut cursor, &mut Unobserved)?.encode(encoder),
+        (Payload::Creation, Which::Call) => gss::InitArg::read(&mut cursor, &mut Unobserved)?.encode(encoder),
+        (Payload::Creation, Which::Reply) => {
+            gss::InitRes::read(&mut cursor, &mut Unobserved)?.encode(encoder)
+        }
+        (Payload::Control, _) => {}
+    }
+    Ok(())
+}
