@@ -16,7 +16,7 @@ use crate::rdma::Side;
 use super::early::Early;
 use super::exchange::Exchange;
 use super::reliable::{PathMtu, Requests};
-use super::setup::{Established, Terms};
+use super::setup::{Established, Peer, Terms};
 use super::transaction::{ConnectionName, Endpoint, Transport};
 
 /// The packets of one direction: from an address to a queue pair at another.
@@ -121,13 +121,6 @@ impl Connection {
         let from_b = path(&self.b, &self.a).map(|path| (path, Side::B));
         from_a.into_iter().chain(from_b)
     }
-}
-
-/// One end of a connection as its set-up told it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    pub(super) address: Address,
-    pub(super) qpn: Qpn,
 }
 
 /// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of

@@ -10,7 +10,7 @@ use crate::rpcrdma::{self, Header, Proc};
 use crate::xdr::Cursor;
 
 use super::chunk::{Chunk, Segment};
-use super::transaction::HeaderWords;
+use super::transaction::{HeaderWords, MessageRecord, Transaction};
 
 /// What a header says.
 #[derive(Debug)]
@@ -152,5 +152,23 @@ impl Envelope {
     /// Whether the whole RPC message stands in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
     pub(super) fn has_position_zero(&self) -> bool {
         self.read_chunks.iter().any(|chunk| chunk.position == Some(0))
+    }
+
+    /// Makes the message with this header the Reply of a Transaction.
+    pub(super) fn answer(self, transaction: &mut Transaction, reply: MessageRecord) {
+        for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
+            note_returned(chunk, returned);
+        }
+        if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &self.reply_chunk) {
+            note_returned(chunk, returned);
+        }
+        transaction.reply_read_chunks = self.read_chunks;
+        transaction.reply = Some(reply);
+    }
+}
+
+fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
+    for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
+        segment.returned = Some(returned.length);
     }
 }

@@ -13,7 +13,7 @@ use crate::rpcrdma::{self, Evidence, Header, Proc};
 use crate::xdr::{Cursor, Error};
 
 use super::account::{GivenUp, Undecoded};
-use super::chunk::{Chunk, Segment};
+use super::chunk::Segment;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
@@ -310,7 +310,7 @@ impl Exchange {
             }
             return key;
         }
-        take_reply(transaction, reply, envelope);
+        envelope.answer(transaction, reply);
         desk.ledger.close(key, desk.sight);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
@@ -443,24 +443,6 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         length: message.length,
         gaps: message.gaps.to_vec(),
         rpc_at: envelope.rpc_at,
-    }
-}
-
-/// Makes a message the Reply of a Transaction.
-pub(super) fn take_reply(transaction: &mut Transaction, reply: MessageRecord, envelope: Envelope) {
-    for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&envelope.write_chunks) {
-        note_returned(chunk, returned);
-    }
-    if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &envelope.reply_chunk) {
-        note_returned(chunk, returned);
-    }
-    transaction.reply_read_chunks = envelope.read_chunks;
-    transaction.reply = Some(reply);
-}
-
-fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
-    for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
-        segment.returned = Some(returned.length);
     }
 }
 

@@ -9,7 +9,6 @@ use crate::rdma::{Owner, Side};
 use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
-use super::exchange::take_reply;
 use super::transaction::Transaction;
 
 /// Names an open or lingering Transaction; never used twice.
@@ -296,7 +295,7 @@ impl Ledger {
         if let Some(reply) = reply
             && let Some(envelope) = Envelope::open(&reply.bytes, reply.length)
         {
-            take_reply(&mut entry.transaction, reply, envelope);
+            envelope.answer(&mut entry.transaction, reply);
         }
     }
 

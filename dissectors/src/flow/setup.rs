@@ -11,8 +11,6 @@ use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, ServiceId};
 use crate::rpcrdma::PrivateData;
 
-use super::connection::Peer;
-
 /// The port of NFS over RDMA (RFC 8267 section 6.3).
 const NFS_RDMA_PORT: Port = Port(20049);
 
@@ -35,6 +33,13 @@ impl Terms {
         let port = self.ip.map(|ip| (ip.space, ip.destination_port)).or(self.service.ip_port());
         self.client.is_some() || port == Some((PortSpace::TCP, NFS_RDMA_PORT))
     }
+}
+
+/// One end of a connection as its set-up told it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) address: Address,
+    pub(super) qpn: Qpn,
 }
 
 /// A connection that was set up.

@@ -1,0 +1,235 @@
+//! Packets of the InfiniBand transport: each finds its connection, and what it does there.
+
+use std::cell::OnceCell;
+
+use crate::field::Unobserved;
+use crate::infiniband::mad::Mad;
+use crate::infiniband::{self, Packet, Qpn, Service, Wire, cm};
+use crate::net::Datagram;
+use crate::rdma::{Operation, Side};
+use crate::rpc::Xid;
+
+use super::connection::{Connection, Found, Path};
+use super::exchange::{self, Desk};
+use super::ledger::Ledger;
+use super::reliable::Unplaced;
+use super::transaction::{Transport, Which};
+use super::{Flow, GivenUp, Meaning, Sight, Undecoded};
+
+impl Flow {
+    /// Messages of the connection manager.
+    fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        let message =
+            Mad::of(packet, &mut Unobserved).and_then(|mad| cm::Message::decode(&mad, &mut Unobserved));
+        let Some(message) = message else { return self.account.undecoded(Undecoded::Management) };
+        let account = &mut self.account;
+        let mut gave_up = || account.gave_up(GivenUp::SetUp);
+        let (source, destination) = (datagram.source, datagram.destination);
+        if let Some(established) = self.set_ups.message(source, destination, &message, &mut gave_up) {
+            let replaced = self.connections.establish(&established, transport(packet.wire));
+            for before in replaced {
+                self.close_connection(before, sight);
+            }
+        }
+        Meaning::Management
+    }
+
+    #[inline]
+    pub(super) fn packet(
+        &mut self,
+        sight: Sight<'_>,
+        datagram: &Datagram<'_>,
+        packet: &Packet<'_>,
+    ) -> Meaning {
+        match packet.form.service {
+            Service::Rc => self.reliable(sight, datagram, packet),
+            Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
+                self.management(sight, datagram, packet)
+            }
+            Service::Cnp => Meaning::Control,
+            _ => self.account.undecoded(Undecoded::OtherService),
+        }
+    }
+
+    fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        let path =
+            Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
+        let transport = transport(packet.wire);
+        let (at, sender, found) = {
+            // Of a message this is asked once, however many connections it may belong to.
+            let answered = OnceCell::new();
+            let evidence = |connection: &Connection, side: Side| {
+                answers(&self.ledger, connection, side, packet, &answered)
+            };
+            self.connections.find(path, transport, evidence)
+        };
+        match found {
+            Found::Known | Found::Paired => {}
+            Found::Joined(joined) => self.follow_join(at, joined, sender),
+            Found::New => self.meet(at, path, sight),
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.last_frame = sight.last();
+        }
+        let meaning = self.place(at, sender, sight, packet);
+        self.reorder(at, sender, sight, packet, meaning);
+        meaning
+    }
+
+    /// Finds what a packet of a connection does, and to which message or memory.
+    fn place(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Meaning {
+        let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
+        let Connection { a, b, path_mtu, exchange, .. } = connection;
+        let (own, peer) = match sender {
+            Side::A => (&mut a.requests, &mut b.requests),
+            Side::B => (&mut b.requests, &mut a.requests),
+        };
+        let is_response = matches!(
+            packet.form.operation,
+            infiniband::Operation::ReadResponse
+                | infiniband::Operation::Acknowledge
+                | infiniband::Operation::AtomicAcknowledge
+        );
+        let mut desk = Desk {
+            connection: at,
+            ledger: &mut self.ledger,
+            account: &mut self.account,
+            limits: &self.limits,
+            sight,
+        };
+        let mut early = Vec::new();
+        let held = own.held_bytes() + peer.held_bytes();
+        let operation = if is_response {
+            peer.response(packet, path_mtu)
+        } else {
+            while own.has_parts()
+                && let Some(message) = own.take_over()
+            {
+                early.push(exchange.operation(&mut desk, sender, message));
+            }
+            let operation = own.request(packet, sight, path_mtu);
+            // What answers a Call that is still in parts shows that its other parts will not come.
+            if peer.has_parts()
+                && let Ok(operation) = &operation
+            {
+                let unfinished = match operation {
+                    Operation::Send { message, .. } => exchange::answered_xid(message.bytes, message.length)
+                        .filter(|xid| !exchange.knows_call(sender.peer(), *xid))
+                        .and_then(|xid| peer.take_unfinished(|bytes| exchange::begins_with(bytes, xid))),
+                    Operation::Write { handle, .. } | Operation::ReadRequest { handle, .. } => {
+                        let unknown = !exchange.knows_handle(sender.peer(), *handle);
+                        let wanted = |bytes: &[u8]| exchange::advertises(bytes, *handle);
+                        unknown.then(|| peer.take_unfinished(wanted)).flatten()
+                    }
+                    _ => None,
+                };
+                if let Some(call) = unfinished {
+                    early.push(exchange.operation(&mut desk, sender.peer(), call));
+                }
+            }
+            operation
+        };
+        let meaning = match operation {
+            Ok(operation) => exchange.operation(&mut desk, sender, operation),
+            Err(Unplaced::Control) => Meaning::Control,
+            Err(Unplaced::Part) => Meaning::Part,
+            Err(Unplaced::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
+            Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
+            Err(Unplaced::Malformed) => desk.account.undecoded(Undecoded::Malformed),
+        };
+        if held > 0 || own.has_parts() {
+            self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
+            if self.held > self.limits.part_bytes {
+                self.held -= own.held_bytes();
+                own.drop_parts();
+                self.account.gave_up(GivenUp::MessageParts);
+            }
+            self.account.undecoded_later(Undecoded::MessagePart, own.take_dropped() + peer.take_dropped());
+        }
+        for meaning in early {
+            self.follow_message(at, meaning, sight);
+        }
+        self.follow_message(at, meaning, sight);
+        meaning
+    }
+
+    /// Tries again what came before the packet that was just taken, if that may tell its place; or keeps that packet,
+    /// if nothing has told its own yet.
+    fn reorder(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>, meaning: Meaning) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        if let Meaning::Undecoded(why) = meaning
+            && connection.exchange.is_rpc
+        {
+            connection.early.hold(sender, packet, sight, why, &mut self.account, &self.limits);
+            return;
+        }
+        if connection.early.is_empty() {
+            return;
+        }
+        let call = match meaning {
+            Meaning::Message { key, which: Which::Call } => Some(key),
+            Meaning::Message { key, which: Which::Reply } => {
+                if self.ledger.get(key).is_some_and(|entry| entry.transaction.call.is_none()) {
+                    connection.early.answered(key);
+                }
+                return;
+            }
+            Meaning::Data { .. } | Meaning::ReadRequest { .. } if packet.reth.is_some() => None,
+            _ => return,
+        };
+        let mut retries = connection.early.retry(call, sight.time, &mut self.account);
+        // What finds its place may tell that of others: a Read request that of its responses.
+        while !retries.is_empty() {
+            let before = retries.len();
+            let mut still = Vec::new();
+            for retry in retries {
+                if let Meaning::Undecoded(why) =
+                    self.place(at, retry.sender(), retry.sight(), &retry.packet())
+                {
+                    self.account.undecoded_after_all(why);
+                    still.push(retry);
+                }
+            }
+            retries = still;
+            if retries.len() == before {
+                break;
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(at) {
+            connection.early.put_back(retries, &mut self.account);
+        }
+    }
+}
+
+fn transport(wire: Wire) -> Transport {
+    match wire {
+        Wire::RoceV2 => Transport::RoceV2,
+        Wire::RoceV1 => Transport::RoceV1,
+        Wire::InfiniBand => Transport::InfiniBand,
+    }
+}
+
+/// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
+fn answers(
+    ledger: &Ledger,
+    connection: &Connection,
+    side: Side,
+    packet: &Packet<'_>,
+    answered: &OnceCell<Option<Xid>>,
+) -> bool {
+    use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
+    let requests = match side {
+        Side::A => &connection.a.requests,
+        Side::B => &connection.b.requests,
+    };
+    match packet.form.operation {
+        Acknowledge | AtomicAcknowledge | ReadResponse => requests.sent_lately(packet.bth.psn),
+        ReadRequest | Write => {
+            packet.reth.is_some_and(|reth| connection.exchange.knows_memory(ledger, side, &reth))
+        }
+        Send => answered
+            .get_or_init(|| exchange::answered_xid(packet.payload.bytes, packet.payload.length))
+            .is_some_and(|xid| connection.exchange.knows_call(side, xid)),
+        _ => false,
+    }
+}
