@@ -29,6 +29,8 @@ pub mod reading;
 mod reliable;
 mod retries;
 mod setup;
+#[allow(dead_code, reason = "the readers of streams come next")]
+mod stream;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
