@@ -3,9 +3,11 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+mod compare;
 mod inspect;
 mod progress;
 mod style;
+mod traces;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use compare::CompareArgs;
 use inspect::InspectArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
@@ -91,13 +94,17 @@ struct Cli {
 ///
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Compare(CompareArgs),
+}
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Everything was done, whatever statuses the capture holds.
     Done,
+    /// A check failed: two captures differ, or a capture differs from its baseline.
+    Differs,
     /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
     Failed,
 }
@@ -106,6 +113,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
+            Exit::Differs => 1,
             Exit::Failed => 2,
         })
     }
@@ -123,8 +131,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let outcome = match cli.command {
-        Some(command) => match command {},
+    let outcome = match &cli.command {
+        Some(Command::Compare(args)) => compare::run(args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

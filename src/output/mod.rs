@@ -3,6 +3,7 @@
 //! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
+pub mod comparison;
 pub mod frames;
 pub mod json;
 pub mod kept_frames;

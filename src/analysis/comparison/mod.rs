@@ -20,6 +20,7 @@ pub mod role;
 pub mod selection;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -128,13 +129,43 @@ impl Comparison {
         self.waiting[at] >= WAITING || self.waiting_bytes[at] >= WAITING_BYTES
     }
 
-    /// Puts together what can be: about half of what waits, so that what follows can still be looked at.
-    pub fn advance(&mut self) {
+    /// Puts together what can be. Some of what waits is left, so that what follows can still be looked at; `are_over` says
+    /// which captures have ended.
+    pub fn advance(&mut self, are_over: [bool; 2]) {
+        if are_over == [true; 2] {
+            return;
+        }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
             let Some(lane) = self.lanes.get_mut(at).map(std::mem::take) else { continue };
-            let lane = self.work(lane, false);
+            let mut lane = self.work(lane, false);
+            self.leave_alone(&mut lane);
             self.lanes[at] = lane;
+        }
+    }
+
+    /// What a client does that the other side does not have yet cannot wait for ever.
+    fn leave_alone(&mut self, lane: &mut Lane) {
+        for (at, side) in [(0, Side::A), (1, Side::B)] {
+            if lane.rows[1 - at].client.is_none() && self.has_enough(side) {
+                let half = lane.rows[at].waiting.len().div_ceil(2);
+                let records = lane.rows[at].take(half);
+                self.took(at, &records);
+                lane.rows[at].left.extend(records);
+                self.evict(lane);
+            }
+        }
+    }
+
+    /// Of those that found no partner only so many wait for one that comes late.
+    fn evict(&mut self, lane: &mut Lane) {
+        let across = is_across(lane);
+        for side in 0..2 {
+            while lane.rows[side].left.len() > LEFT {
+                if let Some(record) = lane.rows[side].left.pop_front() {
+                    self.alone(&record, side, across);
+                }
+            }
         }
     }
 
@@ -312,14 +343,7 @@ impl Comparison {
         };
         leave(of_a, 0);
         leave(of_b, 1);
-        for side in 0..2 {
-            while lane.rows[side].left.len() > LEFT {
-                if let Some(record) = lane.rows[side].left.pop_front() {
-                    let opposite = lane.rows[1 - side].client.is_some();
-                    self.alone(&record, side, opposite && is_across(lane));
-                }
-            }
-        }
+        self.evict(lane);
     }
 
     /// A record stands in another place on the other side. That is a difference where one of the two operations waited
@@ -461,5 +485,5 @@ fn is_across(lane: &Lane) -> bool {
         let row = &lane.rows[side];
         row.is_rdma
     };
-    is_rdma(0) != is_rdma(1)
+    lane.rows.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
 }

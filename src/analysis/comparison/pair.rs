@@ -157,7 +157,7 @@ impl Comparer<'_> {
         for (i, j) in aligned(&a.sections, &b.sections, is_across) {
             let only_a = a.sections.get(at.0..i).unwrap_or_default();
             let only_b = b.sections.get(at.1..j).unwrap_or_default();
-            if is_whole && !(!is_call && has_failed(found)) {
+            if is_whole && (is_call || !has_failed(found)) {
                 sections_alone(found, is_call, only_a, only_b);
             }
             if let (Some(one), Some(other)) = (a.sections.get(i), b.sections.get(j)) {
@@ -165,7 +165,7 @@ impl Comparer<'_> {
             }
             at = (i + 1, j + 1);
         }
-        if is_whole && !(!is_call && has_failed(found)) {
+        if is_whole && (is_call || !has_failed(found)) {
             let rest =
                 |sections: &'_ [Section], from: usize| sections.get(from..).unwrap_or_default().to_vec();
             sections_alone(found, is_call, &rest(&a.sections, at.0), &rest(&b.sections, at.1));
