@@ -57,7 +57,7 @@ impl Reader {
                 let record = recorder.record(&transaction);
                 self.trace.transaction(&transaction, &record);
                 let client = Client {
-                    address: transaction.connection.client.address,
+                    address: recorder.word(&transaction.connection.client.address.to_string()),
                     direction: transaction.direction,
                 };
                 return Some((client, record));

@@ -43,13 +43,21 @@ impl View<'_> {
     }
 }
 
-/// What differs, in words: `READ.count: 4096 → 4095`. What one side does not have is `-`.
+/// The operation and the field alone: `GETATTR size` of `GETATTR.obj_attributes.size`.
+pub fn short(path: &str) -> String {
+    match (path.split('.').next(), path.rsplit('.').next()) {
+        (Some(first), Some(last)) if first != last => format!("{first} {last}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// What differs, in words: `READ count: 4096 → 4095`. What one side does not have is `-`.
 pub fn words(difference: &Difference, to: &str) -> String {
     let value = |half: &Half| half.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
     let mut text = String::new();
     if !difference.path.is_empty() {
-        text.push_str(&difference.path);
+        text.push_str(&short(&difference.path));
         text.push_str(": ");
     }
     text += &format!("{a} {to} {b}");

@@ -1,8 +1,8 @@
 //! What one client does in one direction, on both sides: records wait here until both sides can be put together.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::Direction;
 
 use super::record::Record;
@@ -16,10 +16,10 @@ pub(super) const LEFT: usize = 4_096;
 
 /// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
 /// address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// The client of the connection.
-    pub address: Address,
+    /// Address of the client of the connection, as text.
+    pub address: Rc<str>,
     /// Whether it calls, or is called.
     pub direction: Direction,
 }

@@ -104,11 +104,11 @@ impl Comparison {
         self.waiting_bytes[at] += record.size();
         let name = self.mix_name(&record.class);
         self.mix.entry(name).or_default().counts[at] += 1;
-        let known = self.lanes.iter().position(|lane| lane.rows[at].client == Some(client));
+        let known = self.lanes.iter().position(|lane| lane.rows[at].client.as_ref() == Some(&client));
         let lane = known.unwrap_or_else(|| {
             self.lanes.push(Lane::default());
             let last = self.lanes.len() - 1;
-            self.lanes[last].rows[at].client = Some(client);
+            self.lanes[last].rows[at].client = Some(client.clone());
             last
         });
         self.lanes[lane].rows[at].push(record);
@@ -186,13 +186,14 @@ impl Comparison {
         };
         for by_address in [true, false] {
             for a in alone(&self.lanes, 0) {
-                let client = self.lanes[a].rows[0].client;
+                let client = self.lanes[a].rows[0].client.clone();
                 let is_like = |b: &usize| {
-                    let other = self.lanes[*b].rows[1].client;
+                    let other = &self.lanes[*b].rows[1].client;
                     if by_address {
-                        other == client
+                        *other == client
                     } else {
-                        other.map(|other| other.direction) == client.map(|client| client.direction)
+                        other.as_ref().map(|other| other.direction)
+                            == client.as_ref().map(|client| client.direction)
                     }
                 };
                 if let Some(b) = alone(&self.lanes, 1).iter().find(|b| is_like(b)).copied() {
@@ -209,7 +210,7 @@ impl Comparison {
         for lane in &mut self.lanes {
             let Some(alone) = (0..2).find(|side| lane.rows[1 - side].client.is_none()) else { continue };
             let row = std::mem::take(&mut lane.rows[alone]);
-            let (Some(client), Some(first)) = (row.client, row.waiting.front()) else { continue };
+            let (Some(client), Some(first)) = (row.client.clone(), row.waiting.front()) else { continue };
             let here = Half {
                 place: Some(first.place),
                 frame: first.place.frame(),
@@ -241,7 +242,7 @@ impl Comparison {
             return;
         }
         *counts.entry(difference.kind).or_default() += 1;
-        if let Some(mix) = mix.get_mut(difference.operation.as_str()) {
+        if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
             mix.differences += 1;
         }
         differences.push(difference);
@@ -351,12 +352,13 @@ impl Comparison {
     fn moved(&mut self, a: &[Record], b: &[Record], (i, j): (usize, usize), pairs: &[(usize, usize)]) {
         let (Some(one), Some(other)) = (a.get(i), b.get(j)) else { return };
         let waited = |first: &Record, second: &Record| first.until < frame(second);
+        let is_exact = self.selection.strict || self.selection.exact;
         let crossed = pairs.iter().find(|(p, q)| {
             let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return false };
             if i < *p && j > *q {
-                self.selection.strict || waited(one, in_a) && waited(in_b, other)
+                is_exact || waited(one, in_a) && waited(in_b, other)
             } else if i > *p && j < *q {
-                self.selection.strict || waited(in_a, one) && waited(other, in_b)
+                is_exact || waited(in_a, one) && waited(other, in_b)
             } else {
                 false
             }
@@ -414,7 +416,7 @@ impl Comparison {
             self.set_up += 1;
             return;
         }
-        let here = half(record, true, Some(record.status.to_string()));
+        let here = half(record, true, Some(record.about()));
         let (kind, a, b) = if side == 0 {
             (Kind::Missing, here, Half::default())
         } else {
@@ -436,6 +438,14 @@ impl Comparison {
             a: side(a.to_string()),
             b: side(b.to_string()),
         });
+    }
+
+    /// Whether two counts of the captures as a whole are near enough.
+    pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
+        self.selection
+            .tolerances
+            .iter()
+            .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
     }
 
     /// The differences with the lowest frames, in their order.
@@ -477,6 +487,15 @@ impl Comparison {
     pub fn set_up(&self) -> u64 {
         self.set_up
     }
+}
+
+/// `NFS 4 READ` of `NFS 4.2 READ`.
+pub(crate) fn class(title: &str) -> String {
+    let words = title.split(' ').map(|word| match word.split_once('.') {
+        Some((major, minor)) if [major, minor].iter().all(|part| part.parse::<u32>().is_ok()) => major,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether one side of a lane has RDMA, and the other has not.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,7 +11,6 @@ use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
-use nfsrdma_dissectors::rpc::Program;
 
 use super::difference::{Kind, Place};
 use super::record::{
@@ -64,7 +62,8 @@ impl Recorder {
         id
     }
 
-    fn word(&mut self, word: &str) -> Rc<str> {
+    /// The word, shared.
+    pub fn word(&mut self, word: &str) -> Rc<str> {
         if let Some(known) = self.words.get(word) {
             return Rc::clone(known);
         }
@@ -97,7 +96,7 @@ impl Recorder {
                 class: self.word(&class),
                 minor_version: facts.minor_version,
                 is_racing: false,
-                signature: signature(&facts),
+                signature: signature(&class),
                 arguments: call.as_ref().map_or(0, arguments),
                 is_null: facts.procedure == Some(0),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -178,18 +177,8 @@ fn status(facts: &Facts) -> String {
 }
 
 /// What may stand for each other: a READ of NFSv4.1 for one of NFSv4.2, READ_PLUS for READ.
-fn signature(facts: &Facts) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let is_transient = facts.program.is_some_and(Program::is_transient);
-    facts.program.filter(|_| !is_transient).hash(&mut hasher);
-    facts.version.hash(&mut hasher);
-    facts.procedure.hash(&mut hasher);
-    let name = facts.operation.map(|operation| match operation {
-        Operation::Named("READ_PLUS") => Operation::Named("READ"),
-        operation => operation,
-    });
-    name.hash(&mut hasher);
-    hasher.finish()
+pub(crate) fn signature(class: &str) -> u64 {
+    hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
 /// The names, offsets and counts of a Call, hashed.

@@ -10,8 +10,10 @@ fn compared(a: &str, b: &str) -> Comparison {
     let mut comparison = Comparison::new(Selection::default(), 1_000);
     for (side, name) in [(Side::A, a), (Side::B, b)] {
         for transaction in transactions(name) {
-            let client =
-                Client { address: transaction.connection.client.address, direction: transaction.direction };
+            let client = Client {
+                address: recorder.word(&transaction.connection.client.address.to_string()),
+                direction: transaction.direction,
+            };
             comparison.push(side, client, recorder.record(&transaction));
         }
     }

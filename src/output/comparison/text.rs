@@ -71,7 +71,7 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
 
 fn first_difference(view: &View<'_>, to: &mut impl Write, first: &Difference) -> io::Result<()> {
     let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(WIDTH));
-    let title = format!("{} of {}", first.kind, first.operation);
+    let title = format!("{}, {}", first.operation, first.kind);
     writeln!(to, "First difference: {}", Styled(styles.error, title))?;
     if !first.path.is_empty() {
         writeln!(to, "   {}", Styled(styles.label, &first.path))?;
