@@ -153,7 +153,7 @@ fn a_tunnel_whose_datagrams_are_in_fragments() {
     let mut fragments = Vec::new();
     for (number, kept) in (1u16..).zip(&plain) {
         let payload = [&ERSPAN_2, &kept.bytes[..]].concat();
-        let (head, tail) = payload.split_at(payload.len() / 2 & !7);
+        let (head, tail) = payload.split_at(payload.len() / 16 * 8);
         let offset = head.len() as u16 / 8;
         for (flags, piece) in [(0x2000, head), (offset, tail)] {
             let mut bytes = ipv4(47, flags, piece, piece.len());
