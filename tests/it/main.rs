@@ -29,4 +29,5 @@ mod second_count;
 mod server_counters;
 mod snap;
 mod transport_line;
+mod tunnels;
 mod wireshark;

@@ -2,6 +2,7 @@
 //! RoCEv1 begins.
 
 use super::link::{self, EtherType};
+use super::tunnel::Depth;
 use super::{Carried, Datagram, Malformed, Reason, ip};
 use crate::address::Address;
 use crate::field::{Field, Kind, Observer, Value};
@@ -47,10 +48,12 @@ pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Da
             network: part.at,
             carried: packet(rest, Wire::InfiniBand, observer),
         },
-        LinkNextHeader::IPV6 => return ip::version6(rest, observer),
+        LinkNextHeader::IPV6 => return ip::version6(rest, Depth::NONE, observer),
         _ => {
             return match RawHeader::decode(rest.bytes, rest.at, observer) {
-                Some((header, _)) => link::network(header.etype, rest.after(RawHeader::LENGTH), observer),
+                Some((header, _)) => {
+                    link::network(header.etype, rest.after(RawHeader::LENGTH), Depth::NONE, observer)
+                }
                 None => Datagram::cut(rest.at),
             };
         }
