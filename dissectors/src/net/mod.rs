@@ -19,9 +19,17 @@ pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, Ud
 
 use crate::address::Address;
 use crate::field::Observer;
+use crate::field::registry::{Registry, describe_headers};
 use crate::frame::{Frame, LinkType, Part};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, Packet};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
+    describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
+    fabric::describe(registry);
+}
 
 /// What a frame carries, and between whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

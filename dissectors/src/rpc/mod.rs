@@ -1,5 +1,7 @@
 //! ONC RPC version 2, RFC 5531: what every Call and Reply begins with, whatever carries it.
 
+use crate::field::registry::Registry;
+
 pub mod auth;
 pub mod gss;
 mod header;
@@ -11,3 +13,9 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    registry.xdr::<Message<'_>>(Message::FIELD, "");
+    gss::describe(registry);
+}
