@@ -10,6 +10,7 @@
 mod captures;
 mod command_line;
 mod encode;
+mod field_names;
 mod generated;
 mod kernel_counters;
 mod linux_names;

@@ -5,6 +5,7 @@ use super::link::{self, EtherType};
 use super::tunnel::Depth;
 use super::{Carried, Datagram, Malformed, Reason, ip};
 use crate::address::Address;
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::infiniband::{Grh, LinkNextHeader, Lrh, Packet, Wire};
@@ -24,6 +25,12 @@ static VARIANT_CRC: Field = Field {
     kind: Kind::Hex(4),
     doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
 };
+
+/// Adds the fields of this room to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    RawHeader::describe(registry);
+    registry.field(&VARIANT_CRC);
+}
 
 const VARIANT_CRC_LENGTH: usize = 2;
 

@@ -100,12 +100,12 @@ crate::header! {
         0..32 family: Family => "null.family",
     }
 
-    /// Loopback, in the other byte order.
+    /// Loopback, in the other byte order. <https://www.tcpdump.org/linktypes.html>
     pub struct SwappedLoopback [4] "null" {
         0..8 family: u8 => "null.family",
     }
 
-    /// Extensible Record Format of Endace.
+    /// Extensible Record Format of Endace. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct Erf [16] "erf" {
         /// An extension header of eight bytes follows.
         64..65 ext_header: bool => "erf.types.ext_header",
@@ -119,7 +119,7 @@ crate::header! {
         112..128 wlen: u16 => "erf.wlen",
     }
 
-    /// Extension header of ERF.
+    /// Extension header of ERF. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct ErfExtension [8] "erf.ehdr" {
         /// Another one follows.
         0..1 more: bool => "erf.types.ext_header",

@@ -69,6 +69,7 @@ impl TcpFlags {
 
 impl<'a> Fixed<'a> for TcpFlags {
     const KIND: Kind = Kind::Flags;
+    const NAMES: &'static [FlagName] = TCP_FLAGS;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {

@@ -6,12 +6,13 @@
 
 use std::fmt;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
 
 use super::file::Createtype4;
 use super::inside::Inside;
-use super::operations::{Args, Body, CbArgs, CbResults, Results};
+use super::operations::{Args, Body, CbArgs, CbOperation, CbResults, Operation, Results};
 use super::status::Nfsstat4;
 
 crate::xdr! { "nfs";
@@ -44,14 +45,30 @@ static COUNT: Field = Field {
 static UNKNOWN: Field = Field::group(
     "nfs.unknown_operation",
     "unknown operation",
-    "An operation that this program does not know.",
+    "An operation that this program does not know. RFC 8881 section 16.2.",
 );
 static REST: Field = Field {
     name: "nfs.undecoded",
     label: "undecoded",
     kind: Kind::Bytes,
-    doc: "What follows an operation that could not be read, and what could not be read of it.",
+    doc: "What follows an operation that could not be read, and what could not be read of it. RFC 8881 section 16.2.",
 };
+
+/// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
+pub fn describe(registry: &mut Registry) {
+    for field in [&HEAD, &COUNT, &UNKNOWN, &REST] {
+        registry.field(field);
+    }
+    CallHead::describe(registry);
+    ReplyHead::describe(registry);
+    CbCallHead::describe(registry);
+    registry.xdr::<Operation>(<Args<'_> as Body>::OPCODE, "");
+    registry.xdr::<CbOperation>(<CbArgs<'_> as Body>::OPCODE, "");
+    Args::describe(registry);
+    Results::describe(registry);
+    CbArgs::describe(registry);
+    CbResults::describe(registry);
+}
 
 /// A COMPOUND: what stands before the operations, and the operations.
 pub struct Compound<'a, H, B> {
