@@ -3,8 +3,14 @@
 use super::link::EtherType;
 use super::tunnel::{Inside, Way, enter, lacking};
 use super::{Datagram, Malformed, Reason, erspan};
+use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Observer};
 use crate::frame::Part;
+
+/// Adds the fields of GRE to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; Flags, Checksum, Key, Sequence, Route);
+}
 
 crate::number! {
     /// What tells apart what shares a tunnel of GRE; NVGRE puts a subnet into its upper 24 bits.

@@ -34,15 +34,16 @@ use crate::frame::{Frame, LinkType, Part};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, Packet};
 
-/// What a frame carries, and between whom; inside of a tunnel, what the tunnel carries.
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
     describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
+    describe_headers!(registry; Erspan2, Erspan3, ErspanPlatform, Mpls, PseudowireControl, PseudowireChannel, Vxlan);
+    gre::describe(registry);
     fabric::describe(registry);
 }
 
-/// What a frame carries, and between whom.
+/// What a frame carries, and between whom; inside of a tunnel, what the tunnel carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// Who sent it.
