@@ -3,8 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use nfsrdma_dissectors::flow::Undecoded;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
-use nfsrdma_dissectors::flow::{Passed, Undecoded};
 
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
