@@ -29,6 +29,7 @@ mod schema;
 mod second_count;
 mod server_counters;
 mod snap;
+mod tcp_counters;
 mod transport_line;
 mod tunnels;
 mod wireshark;
