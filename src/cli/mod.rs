@@ -4,6 +4,7 @@
 
 mod bytes;
 mod compare;
+mod fields;
 mod inspect;
 mod progress;
 mod style;
@@ -18,6 +19,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use compare::CompareArgs;
+use fields::FieldsArgs;
 use inspect::InspectArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
@@ -29,6 +31,7 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
@@ -96,6 +99,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(CompareArgs),
+    Fields(FieldsArgs),
 }
 
 /// How the program ends.
@@ -131,8 +135,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let outcome = match &cli.command {
-        Some(Command::Compare(args)) => compare::run(args),
+    let outcome = match cli.command {
+        Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Fields(args)) => fields::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

@@ -54,7 +54,7 @@ impl Canon {
 pub(super) fn arguments(call: &Message) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
-        if !matches!(entry.path.role, Role::Identity(_)) {
+        if !matches!(entry.datum, Datum::Name(..)) {
             let _ = write!(text, "{}={} ", entry.path.text, entry.datum);
         }
     }

@@ -78,7 +78,11 @@ fn header(message: &Message) -> (String, String) {
     (format!("{:08x}", hash(text.as_bytes()) as u32), text)
 }
 
-
+fn entries(section: &Section, text: &mut String) {
+    for entry in section.entries.iter().filter(|entry| !entry.path.field.starts_with("rpc")) {
+        let _ = write!(text, " {}={}", entry.path.text, entry.datum);
+    }
+}
 
 /// Writes a baseline.
 ///

@@ -137,9 +137,10 @@ impl Recorder {
         let proc = sent.rpcrdma.map(|words| self.word(&words.proc.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
         // Positions count from the RPC message on.
-        let base = if sent.is_nomsg() { 0 } else { sent.rpc_at };
+        let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
-        let message = Message { sections, end, proc, length: sent.inline_length() as u64, varying };
+        let message =
+            Message { sections, end, proc, length: sent.inline_length().unwrap_or(0) as u64, varying };
         (Some(message), spans)
     }
 }
