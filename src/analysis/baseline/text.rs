@@ -364,6 +364,7 @@ fn begin(line: &str) -> Option<(Client, Record)> {
         class: class.into(),
         arguments: 0,
         is_null: title.ends_with(" NULL"),
+        is_set_up: title.ends_with(" NULL") || title.starts_with("PORTMAP "),
         call: None,
         reply: None,
         chunks: Vec::new(),

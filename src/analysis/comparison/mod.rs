@@ -264,8 +264,12 @@ impl Comparison {
         self.differences.truncate(self.most);
     }
 
-    fn compare(&mut self, a: &Record, b: &Record) {
+    fn compare(&mut self, a: &Record, b: &Record, is_across: bool) {
         self.pairs += 1;
+        if is_across && a.is_set_up && !a.is_null {
+            self.set_up += 1;
+            return;
+        }
         let differences = Comparer {
             selection: &self.selection,
             renaming: &mut self.renaming,
@@ -303,8 +307,9 @@ impl Comparison {
                 let (of_a, of_b) = (a.take(1), b.take(1));
                 self.took(0, &of_a);
                 self.took(1, &of_b);
+                let across = is_across(&lane);
                 for (one, other) in of_a.iter().zip(&of_b) {
-                    self.compare(one, other);
+                    self.compare(one, other, across);
                 }
                 continue;
             }
@@ -327,11 +332,12 @@ impl Comparison {
         self.took(0, &of_a);
         self.took(1, &of_b);
         // In the order of A, because what is defined is used later.
+        let across = is_across(lane);
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();
         for (i, j) in &pairs {
             if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
-                self.compare(one, other);
+                self.compare(one, other, across);
                 if found.moved.contains(&(*i, *j)) {
                     self.moved(&of_a, &of_b, (*i, *j), &pairs);
                 }
@@ -385,6 +391,7 @@ impl Comparison {
 
     /// What found no partner: the one that came late may be it.
     fn settle(&mut self, lane: &mut Lane) {
+        let across = is_across(lane);
         for side in 0..2 {
             for late in std::mem::take(&mut lane.rows[side].late) {
                 let wanted = key(&late, side, &mut self.renaming);
@@ -395,13 +402,12 @@ impl Comparison {
                     .iter()
                     .position(|other| key(other, 1 - side, renaming) == wanted);
                 match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
-                    Some(other) if side == 0 => self.compare(&late, &other),
-                    Some(other) => self.compare(&other, &late),
+                    Some(other) if side == 0 => self.compare(&late, &other, across),
+                    Some(other) => self.compare(&other, &late, across),
                     None => lane.rows[side].left.push_back(late),
                 }
             }
         }
-        let across = is_across(lane);
         for side in 0..2 {
             for record in std::mem::take(&mut lane.rows[side].left) {
                 self.alone(&record, side, across);
@@ -412,7 +418,7 @@ impl Comparison {
     /// A record of one side alone.
     fn alone(&mut self, record: &Record, side: usize, is_across: bool) {
         // How often a connection is tried out is no work of the client's.
-        if is_across && record.is_null {
+        if is_across && record.is_set_up {
             self.set_up += 1;
             return;
         }
@@ -483,7 +489,7 @@ impl Comparison {
         self.reordered
     }
 
-    /// NULL Calls that one side has alone, where one has RDMA and the other has not.
+    /// Calls that find the way to a program (NULL, PORTMAP), where one side has RDMA and the other has not.
     pub fn set_up(&self) -> u64 {
         self.set_up
     }

@@ -238,7 +238,7 @@ impl Comparer<'_> {
         let kind = match entry.path.role {
             _ if entry.path.field == OPERATIONS => return,
             Role::Varies(_) if !self.selection.strict => return,
-            Role::Equal(kind) | Role::Racing(kind) => kind,
+            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
             Role::Identity(_) => Kind::Identity,
             Role::Varies(_) => {
                 if is_call {
@@ -298,7 +298,8 @@ impl Comparer<'_> {
             }
             Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
             Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !is_exact => return,
-            Role::Equal(kind) | Role::Racing(kind) => kind,
+            Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => return,
+            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
         };
         if self.leaves_out(kind) {
             return;

@@ -275,6 +275,8 @@ pub struct Record {
     pub arguments: u64,
     /// Whether it is a NULL.
     pub is_null: bool,
+    /// Whether it only finds the way to a program: a NULL, or a Call of PORTMAP.
+    pub is_set_up: bool,
     /// The Call.
     pub call: Option<Message>,
     /// The Reply.

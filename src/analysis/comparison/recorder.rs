@@ -12,6 +12,8 @@ use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use nfsrdma_dissectors::rpc::Program;
+
 use super::difference::{Kind, Place};
 use super::record::{
     Chunk, ChunkKind, Datum, End, Entry, Message, Names, Path, Record, SHOWN, Section, Segment, hash,
@@ -99,6 +101,7 @@ impl Recorder {
                 signature: signature(&class),
                 arguments: call.as_ref().map_or(0, arguments),
                 is_null: facts.procedure == Some(0),
+                is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,

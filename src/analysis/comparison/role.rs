@@ -13,6 +13,8 @@ pub enum Role {
     Equal(Kind),
     /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
     Racing(Kind),
+    /// It must be equal, unless one side has RDMA and the other has not.
+    OfTransport(Kind),
     /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
     Identity(Identity),
     /// It may differ, and why.
@@ -182,6 +184,16 @@ pub const RULES: &[Rule] = &[
     ),
     varies("the network and its family of addresses", &["nfs.r_netid"]),
     varies("a minor number of the server's own", &["nfs.minorid4"]),
+    Rule {
+        fields: &[
+            "nfs.padsize4",
+            "nfs.maxreqsize4",
+            "nfs.maxrespsize4",
+            "nfs.maxrespsizecached4",
+            "nfs.rdmachanattrs4",
+        ],
+        role: Role::OfTransport(Kind::Argument),
+    },
     Rule {
         fields: &[
             "nfs.fattr3.size",

@@ -42,10 +42,11 @@ impl Trace {
             }
         };
         add(|trace| &mut trace.transports, transaction.connection.transport.to_string());
-        let version = record.title.rsplit_once(' ').map_or(&*record.title, |(version, _)| version);
+        let mut words = record.title.split(' ');
+        let version = [words.next(), words.next()].into_iter().flatten().collect::<Vec<_>>().join(" ");
         // A NULL Call has no minor version, and says nothing.
-        if !record.is_null {
-            add(|trace| &mut trace.versions, version.to_owned());
+        if !record.is_null && record.call.is_some() {
+            add(|trace| &mut trace.versions, version);
         }
     }
 
