@@ -8,7 +8,6 @@ mod canon;
 pub mod text;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use super::comparison::difference::Kind;
 use super::comparison::record::Record;
@@ -17,6 +16,9 @@ use super::comparison::trace::Trace;
 use super::comparison::{Client, Comparison};
 
 pub use canon::Canon;
+
+/// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
+pub const TRANSACTIONS: usize = 200_000;
 
 /// The version of the form of baselines.
 pub const VERSION: u32 = 1;
@@ -89,7 +91,16 @@ pub struct Baseline {
     /// The capture as a whole.
     pub counts: Counts,
     /// Its Transactions, in the order of their Calls, and whose they are.
-    pub records: Vec<(Client, Rc<Record>)>,
+    pub records: Vec<(Client, Record)>,
+}
+
+impl Baseline {
+    /// Brings the records of a capture into the order of their Calls, and into the form that baselines have.
+    pub fn in_order(&mut self) {
+        self.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
+        let mut canon = Canon::default();
+        self.records.iter_mut().for_each(|(_, record)| canon.record(record));
+    }
 }
 
 /// Compares the counts of the capture as a whole; `a` is the baseline's.

@@ -3,6 +3,7 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+mod check;
 mod compare;
 mod fields;
 mod inspect;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use check::CheckArgs;
 use compare::CompareArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
@@ -98,6 +100,7 @@ struct Cli {
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
 }
@@ -136,6 +139,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
+        Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
         None => inspect::run(&cli.inspect),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use crate::analysis::comparison::pair::OPERATIONS;
 use crate::analysis::comparison::record::{Datum, Entry, Message, Record, Section, hash};
 use crate::analysis::comparison::renaming::Name;
 use crate::analysis::comparison::role::{Identity, Role};
@@ -25,7 +26,9 @@ impl Canon {
         let scope = record.scope();
         for message in record.call.iter_mut().chain(&mut record.reply) {
             for section in &mut message.sections {
-                section.entries.retain(|entry| !matches!(entry.path.role, Role::Varies(_)));
+                section.entries.retain(|entry| {
+                    !matches!(entry.path.role, Role::Varies(_)) && entry.path.field != OPERATIONS
+                });
                 fold(section);
                 for entry in &mut section.entries {
                     if let Role::Identity(identity) = entry.path.role

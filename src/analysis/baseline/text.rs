@@ -21,7 +21,6 @@
 //!   call RDMA_MSG 176-56 5c1d2a90
 //!   reply RDMA_MSG 104-16 0f3b2c11
 //!   chunk W 4096/2000
-//!   . tag="" minorversion=minor-version:1 operations=3 -> status=NFS4_OK tag="" operations=3
 //!   SEQUENCE sa_sessionid=session:1 ... -> status=NFS4_OK ...
 //! ```
 
@@ -71,15 +70,13 @@ impl std::error::Error for Unreadable {}
 fn header(message: &Message) -> (String, String) {
     let mut text = String::new();
     for entry in message.sections.first().into_iter().flat_map(|section| &section.entries) {
-        if entry.path.field.starts_with("rpc") {
-            let _ = write!(text, " {}={}", entry.path.text, entry.datum);
-        }
+        let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }
     (format!("{:08x}", hash(text.as_bytes()) as u32), text)
 }
 
 fn entries(section: &Section, text: &mut String) {
-    for entry in section.entries.iter().filter(|entry| !entry.path.field.starts_with("rpc")) {
+    for entry in &section.entries {
         let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }
 }
@@ -175,7 +172,8 @@ fn transaction(to: &mut impl Write, client: &Client, record: &Record) -> io::Res
     let sections = |message: &'_ Option<Message>| message.as_ref().map(|message| message.sections.clone());
     let calls = sections(&record.call).unwrap_or_default();
     let replies = sections(&record.reply).unwrap_or_default();
-    for at in 0..calls.len().max(replies.len()) {
+    // The first are the headers.
+    for at in 1..calls.len().max(replies.len()) {
         operation(to, calls.get(at), replies.get(at))?;
     }
     Ok(())
@@ -183,9 +181,7 @@ fn transaction(to: &mut impl Write, client: &Client, record: &Record) -> io::Res
 
 /// The line of an operation: its arguments, and behind an arrow its results.
 fn operation(to: &mut impl Write, call: Option<&Section>, reply: Option<&Section>) -> io::Result<()> {
-    let name = |section: &Section| {
-        if section.name.is_empty() { ".".to_owned() } else { section.name.replace(' ', "_") }
-    };
+    let name = |section: &Section| section.name.replace(' ', "_");
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);
     let mut line = String::new();
     if let Some(call) = call {
@@ -202,10 +198,6 @@ fn operation(to: &mut impl Write, call: Option<&Section>, reply: Option<&Section
         }
         entries(reply, &mut line);
         line.push('\n');
-    }
-    // Headers without a field say nothing.
-    if line.trim() == ". ->" || line.trim() == "." || line.trim() == "-> ." {
-        return Ok(());
     }
     to.write_all(line.as_bytes())
 }
@@ -242,9 +234,11 @@ pub fn read(from: &mut impl BufRead) -> Result<Baseline, Unreadable> {
             "settings" => setting(&line, &mut baseline.selection),
             "capture" => count(&line, &mut baseline.counts),
             "operations" => operation_counts(&line, &mut baseline.counts),
-            "headers" => line.split_once(' ').map(|(name, text)| {
-                headers.insert(name.to_owned(), fields(text, "rpc"));
-            }),
+            "headers" => {
+                let (name, text) = line.split_once(' ').unwrap_or((&line, ""));
+                headers.insert(name.to_owned(), fields(text));
+                Some(())
+            }
             "transactions" if line.starts_with(' ') => {
                 transaction.as_mut().and_then(|(_, record)| detail(line.trim_start(), record, &headers))
             }
@@ -423,17 +417,10 @@ fn outside_quotes(line: &str, text: &str) -> Option<usize> {
     })
 }
 
-/// Adds the fields of an operation; those of `.` belong to the headers.
+/// Adds an operation.
 fn add(message: &mut Message, name: &str, text: &str) {
-    let mut entries = fields(text, "");
-    if name == "." {
-        if let Some(section) = message.sections.first_mut() {
-            section.entries.append(&mut entries);
-        }
-    } else {
-        let named = if name == UNKNOWN { UNKNOWN.replace('_', " ").into() } else { name.into() };
-        message.sections.push(Section { name: named, entries });
-    }
+    let name = if name == UNKNOWN { UNKNOWN.replace('_', " ").into() } else { name.into() };
+    message.sections.push(Section { name, entries: fields(text) });
 }
 
 fn message(text: &str, headers: &BTreeMap<String, Vec<Entry>>) -> Option<Message> {
@@ -482,7 +469,7 @@ fn chunk(text: &str) -> Option<Chunk> {
 }
 
 /// Fields of a line: `offset=0 name="a b"`.
-fn fields(text: &str, field: &'static str) -> Vec<Entry> {
+fn fields(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -498,7 +485,7 @@ fn fields(text: &str, field: &'static str) -> Vec<Entry> {
             Some((identity, number)) => (Role::Identity(identity), Datum::Name(identity, number)),
             None => (Role::Equal(Kind::Argument), Datum::Written(value.into())),
         };
-        entries.push(Entry { path: Rc::new(Path { text: path.into(), field, role }), datum });
+        entries.push(Entry { path: Rc::new(Path { text: path.into(), field: "", role }), datum });
     }
     entries
 }
@@ -506,6 +493,6 @@ fn fields(text: &str, field: &'static str) -> Vec<Entry> {
 fn finished(baseline: &mut Baseline, transaction: Option<(Client, Record)>) {
     if let Some((client, mut record)) = transaction {
         record.arguments = record.call.as_ref().map_or(0, arguments);
-        baseline.records.push((client, Rc::new(record)));
+        baseline.records.push((client, record));
     }
 }

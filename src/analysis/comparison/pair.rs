@@ -14,7 +14,7 @@ use super::selection::Selection;
 const AHEAD: usize = 64;
 
 /// The field that says how many operations a COMPOUND has: the operations themselves are compared.
-const OPERATIONS: &str = "nfs.ops.count";
+pub(crate) const OPERATIONS: &str = "nfs.ops.count";
 
 /// What comparing pairs gave, besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,7 +298,9 @@ impl Comparer<'_> {
             }
             Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
             Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !is_exact => return,
-            Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => return,
+            Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => {
+                return;
+            }
             Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
         };
         if self.leaves_out(kind) {
@@ -408,35 +410,37 @@ impl Comparer<'_> {
                 found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
-            let last = one.segments.len().saturating_sub(1);
+            // A whole message in a chunk is as long as its names are, and fills the segments in their order.
+            let net = |chunk: &Chunk, sum: u64| {
+                let varying = if self.selection.strict { 0 } else { chunk.varying };
+                sum.saturating_sub(varying)
+            };
+            let offered = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned = |chunk: &Chunk| -> Option<u64> {
+                chunk.segments.iter().map(|segment| segment.returned).sum()
+            };
+            let is_same_call = matches!(one.kind, ChunkKind::Read(0, _))
+                && net(one, offered(one)) == net(other, offered(other));
+            let sums = returned(one).zip(returned(other));
+            let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
+            let is_explained = is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
             for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
                 let path = format!("{path} segment {index}");
-                // A whole message in a chunk is as long as its names are.
-                let net = |length: u64, chunk: &Chunk| {
-                    let varying = if index == last && !self.selection.strict { chunk.varying } else { 0 };
-                    length.saturating_sub(varying)
-                };
-                let is_whole_call = matches!(one.kind, ChunkKind::Read(0, _));
-                let offered = if is_whole_call {
-                    (net(segment.length, one), net(opposite.length, other))
-                } else {
-                    (segment.length, opposite.length)
-                };
-                if offered.0 != offered.1
-                    && !self.selection.tolerates_length(Kind::ChunkLength, offered.0, offered.1)
+                let (length, against) = (segment.length, opposite.length);
+                if length != against
+                    && !is_same_call
+                    && !self.selection.tolerates_length(Kind::ChunkLength, length, against)
                 {
-                    found.length(Kind::ChunkLength, true, path.clone(), segment.length, opposite.length);
+                    found.length(Kind::ChunkLength, true, path.clone(), length, against);
                 }
-                let (Some(returned), Some(answer)) = (segment.returned, opposite.returned) else { continue };
-                let bytes = (net(returned, one), net(answer, other));
-                let is_explained =
-                    is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
+                let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
                 if has_replies
+                    && bytes != answer
                     && !is_explained
-                    && bytes.0 != bytes.1
-                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes.0, bytes.1)
+                    && !is_same_reply
+                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes, answer)
                 {
-                    found.length(Kind::ChunkBytes, false, path, returned, answer);
+                    found.length(Kind::ChunkBytes, false, path, bytes, answer);
                 }
             }
         }

@@ -190,11 +190,19 @@ fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
         (compared.unknown, "field", "not compared: not in one of the captures"),
         (compared.left_out, "field", "not compared: arguments and results follow from the minor version"),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
-        (comparison.set_up(), "Call of NULL or PORTMAP", "not compared: one capture has RDMA, the other has not"),
+        (
+            comparison.set_up(),
+            "Call of NULL or PORTMAP",
+            "not compared: one capture has RDMA, the other has not",
+        ),
     ];
     for (number, what, why) in notes {
         if number > 0 {
-            writeln!(to, "{} {why}.", of(number, what).replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP"))?;
+            writeln!(
+                to,
+                "{} {why}.",
+                of(number, what).replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
+            )?;
         }
     }
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
