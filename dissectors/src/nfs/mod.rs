@@ -9,5 +9,5 @@ mod procedure;
 pub mod v3;
 pub mod v4;
 
-pub use outcome::{Outcome, Status};
+pub use outcome::{Outcome, ProcedureStatus, Status};
 pub use procedure::{Procedure, TextItems, procedure_name, text_items};
