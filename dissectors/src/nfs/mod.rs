@@ -1,11 +1,13 @@
-//! NFS: what a Call asks for and a Reply answers.
+//! NFS and its companions: what a Call asks for and a Reply answers.
 //!
-//! [`Procedure`] finds the description of a procedure's arguments and results; [`v3`] and [`v4`] hold the
-//! descriptions. NFSv2 and the companion programs (MOUNT, NLM, NSM, NFSACL, RQUOTA, PORTMAP) get rooms beside them.
+//! [`Procedure`] finds the description of a procedure's arguments and results.
 
+#[cfg(test)]
+mod laid_out;
 pub mod operations;
 mod outcome;
 mod procedure;
+pub mod v2;
 pub mod v3;
 pub mod v4;
 

@@ -5,7 +5,7 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{ProcedureStatus, v3, v4};
+use super::{ProcedureStatus, v2, v3, v4};
 
 /// Describes which programs and versions have tables of procedures, and in which room each stands.
 macro_rules! programs {
@@ -143,6 +143,8 @@ macro_rules! programs {
 }
 
 programs! {
+    /// A procedure of NFSv2.
+    V2 = NFS 2: v2;
     /// A procedure of NFSv3.
     V3 = NFS 3: v3;
 }
@@ -213,6 +215,9 @@ pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'s
 /// arguments.
 pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
     match procedure {
+        Procedure::V2(procedure) => {
+            TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
+        }
         Procedure::V3(procedure) => {
             TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
         }
