@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod laid_out;
+pub mod mount;
 pub mod operations;
 mod outcome;
 mod procedure;

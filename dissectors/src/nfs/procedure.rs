@@ -5,7 +5,7 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{ProcedureStatus, v2, v3, v4};
+use super::{ProcedureStatus, mount, v2, v3, v4};
 
 /// Describes which programs and versions have tables of procedures, and in which room each stands.
 macro_rules! programs {
@@ -147,6 +147,12 @@ programs! {
     V2 = NFS 2: v2;
     /// A procedure of NFSv3.
     V3 = NFS 3: v3;
+    /// A procedure of MOUNT version 1.
+    Mount1 = MOUNT 1: mount::v1;
+    /// A procedure of MOUNT version 2.
+    Mount2 = MOUNT 2: mount::v2;
+    /// A procedure of MOUNT version 3.
+    Mount3 = MOUNT 3: mount::v3;
 }
 
 impl Procedure {
