@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod laid_out;
 pub mod mount;
+pub mod nlm;
+pub mod nsm;
 pub mod operations;
 mod outcome;
 mod procedure;

@@ -5,7 +5,7 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{ProcedureStatus, mount, v2, v3, v4};
+use super::{ProcedureStatus, mount, nlm, nsm, v2, v3, v4};
 
 /// Describes which programs and versions have tables of procedures, and in which room each stands.
 macro_rules! programs {
@@ -153,6 +153,14 @@ programs! {
     Mount2 = MOUNT 2: mount::v2;
     /// A procedure of MOUNT version 3.
     Mount3 = MOUNT 3: mount::v3;
+    /// A procedure of NLM version 1.
+    Nlm1 = NLM 1: nlm::v1;
+    /// A procedure of NLM version 3.
+    Nlm3 = NLM 3: nlm::v3;
+    /// A procedure of NLM version 4.
+    Nlm4 = NLM 4: nlm::v4;
+    /// A procedure of NSM.
+    Nsm = NSM 1: nsm;
 }
 
 impl Procedure {
