@@ -144,9 +144,9 @@ macro_rules! gives_its_own_bytes {
     };
 }
 gives_its_own_bytes! {
-    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Those of `rxe-v3` that are not held are of
-    // NFSACL, which is not described; those of `rxe-v42-snap128` were cut.
-    rxe_v3, "rxe-v3": 366, 346, 3, 14, 9;
+    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Those of `rxe-v42-snap128` that are not held
+    // were cut.
+    rxe_v3, "rxe-v3": 366, 366, 10, 14, 9;
     rxe_v40, "rxe-v40": 454, 454, 37, 14, 9;
     rxe_v40_deleg, "rxe-v40-deleg": 60, 60, 5, 1, 3;
     rxe_v41, "rxe-v41": 454, 454, 39, 14, 9;

@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod laid_out;
 pub mod mount;
+pub mod nfsacl;
 pub mod nlm;
 pub mod nsm;
 pub mod operations;

@@ -5,7 +5,7 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{ProcedureStatus, mount, nlm, nsm, v2, v3, v4};
+use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, v2, v3, v4};
 
 /// Describes which programs and versions have tables of procedures, and in which room each stands.
 macro_rules! programs {
@@ -161,6 +161,10 @@ programs! {
     Nlm4 = NLM 4: nlm::v4;
     /// A procedure of NSM.
     Nsm = NSM 1: nsm;
+    /// A procedure of NFSACL version 2.
+    Nfsacl2 = NFSACL 2: nfsacl::v2;
+    /// A procedure of NFSACL version 3.
+    Nfsacl3 = NFSACL 3: nfsacl::v3;
 }
 
 impl Procedure {
