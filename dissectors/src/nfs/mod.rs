@@ -11,6 +11,7 @@ pub mod nsm;
 pub mod operations;
 mod outcome;
 mod procedure;
+pub mod rpcbind;
 pub mod v2;
 pub mod v3;
 pub mod v4;
