@@ -12,6 +12,7 @@ pub mod operations;
 mod outcome;
 mod procedure;
 pub mod rpcbind;
+pub mod rquota;
 pub mod v2;
 pub mod v3;
 pub mod v4;

@@ -5,7 +5,7 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, v2, v3, v4};
+use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
 /// Describes which programs and versions have tables of procedures, and in which room each stands.
 macro_rules! programs {
@@ -165,6 +165,10 @@ programs! {
     Nfsacl2 = NFSACL 2: nfsacl::v2;
     /// A procedure of NFSACL version 3.
     Nfsacl3 = NFSACL 3: nfsacl::v3;
+    /// A procedure of RQUOTA version 1.
+    Rquota1 = RQUOTA 1: rquota::v1;
+    /// A procedure of RQUOTA version 2.
+    Rquota2 = RQUOTA 2: rquota::v2;
     /// A procedure of the port mapper.
     Portmap2 = PORTMAP 2: rpcbind::v2;
     /// A procedure of RPCBIND version 3.
