@@ -1,6 +1,8 @@
 //! NFS and its companions: what a Call asks for and a Reply answers.
 //!
-//! [`Procedure`] finds the description of a procedure's arguments and results.
+//! [`Procedure`] finds the description of a procedure's arguments and results. [`v2`], [`v3`] and [`v4`] hold those of
+//! NFS; the rooms beside them hold those of the programs that NFSv2 and NFSv3 need: who mounts ([`mount`]), who locks
+//! ([`nlm`], [`nsm`]), who may do what ([`nfsacl`]), how much ([`rquota`]), and who listens where ([`rpcbind`]).
 
 #[cfg(test)]
 mod laid_out;
@@ -13,6 +15,8 @@ mod outcome;
 mod procedure;
 pub mod rpcbind;
 pub mod rquota;
+#[cfg(test)]
+mod tests;
 pub mod v2;
 pub mod v3;
 pub mod v4;
