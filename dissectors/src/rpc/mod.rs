@@ -4,6 +4,7 @@ pub mod auth;
 pub mod gss;
 mod header;
 mod program;
+mod uaddr;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -11,3 +12,4 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
+pub use uaddr::UniversalAddress;
