@@ -28,6 +28,7 @@ mod rfc_names;
 mod schema;
 mod second_count;
 mod server_counters;
+mod single_changes;
 mod snap;
 mod tcp_counters;
 mod transport_line;

@@ -22,7 +22,6 @@ pub struct Canon {
 impl Canon {
     /// Brings a record into the form that baselines have. Times and the like are left out.
     pub fn record(&mut self, record: &mut Record) {
-        record.arguments = 0;
         let scope = record.scope();
         for message in record.call.iter_mut().chain(&mut record.reply) {
             for section in &mut message.sections {
@@ -41,6 +40,7 @@ impl Canon {
             }
         }
         record.arguments = record.call.as_ref().map_or(0, arguments);
+        record.about = 0;
     }
 
     fn number(&mut self, identity: Identity, name: Name) -> u64 {

@@ -357,6 +357,7 @@ fn begin(line: &str) -> Option<(Client, Record)> {
         signature: signature(&class),
         class: class.into(),
         arguments: 0,
+        about: 0,
         is_null: title.ends_with(" NULL"),
         is_set_up: title.ends_with(" NULL") || title.starts_with("PORTMAP "),
         call: None,

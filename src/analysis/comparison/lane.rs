@@ -83,16 +83,29 @@ pub(super) struct Lane {
     pub(super) rows: [Row; 2],
 }
 
-/// What a Call is about: its operation, names, offsets and counts, and its filehandles as far as both sides are known to
-/// call them so.
-pub(super) fn key(record: &Record, side: usize, renaming: &mut Renaming) -> (u64, u64, u64) {
-    let mut filehandles = 0_u64;
-    for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
-        if entry.path.role == Role::Identity(Identity::Filehandle)
-            && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
-        {
-            filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+/// What a Call is, as far as both sides can be expected to have it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// The operation.
+    pub(super) signature: u64,
+    /// Its names, offsets and counts.
+    pub(super) about: u64,
+    /// Everything in it that must be equal.
+    arguments: u64,
+    /// Its filehandles, as far as both sides are known to call them so.
+    filehandles: u64,
+}
+
+impl Key {
+    pub(super) fn of(record: &Record, side: usize, renaming: &mut Renaming) -> Self {
+        let mut filehandles = 0_u64;
+        for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
+            if entry.path.role == Role::Identity(Identity::Filehandle)
+                && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
+            {
+                filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+            }
         }
+        Self { signature: record.signature, about: record.about, arguments: record.arguments, filehandles }
     }
-    (record.signature, record.arguments, filehandles)
 }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
-use lane::{LEFT, Lane, Row, WINDOW, frame, key};
+use lane::{Key, LEFT, Lane, Row, WINDOW, frame};
 use pair::{Compared, Comparer, half};
 use record::Record;
 use renaming::Renaming;
@@ -301,7 +301,7 @@ impl Comparison {
             }
             let heads = a.waiting.front().zip(b.waiting.front());
             let together = heads.is_some_and(|(one, other)| {
-                key(one, 0, &mut self.renaming) == key(other, 1, &mut self.renaming)
+                Key::of(one, 0, &mut self.renaming) == Key::of(other, 1, &mut self.renaming)
             });
             if together {
                 let (of_a, of_b) = (a.take(1), b.take(1));
@@ -321,13 +321,22 @@ impl Comparison {
     fn apart(&mut self, lane: &mut Lane, is_all: bool) {
         let [a, b] = &mut lane.rows;
         let keys = |row: &Row, side: usize, renaming: &mut Renaming| -> Vec<_> {
-            row.waiting.iter().take(WINDOW).map(|record| key(record, side, renaming)).collect()
+            row.waiting.iter().take(WINDOW).map(|record| Key::of(record, side, renaming)).collect()
         };
         let (keys_a, keys_b) = (keys(a, 0, &mut self.renaming), keys(b, 1, &mut self.renaming));
         let is_end = is_all && keys_a.len() == a.waiting.len() && keys_b.len() == b.waiting.len();
         let same = |i: usize, j: usize| keys_a.get(i) == keys_b.get(j);
-        let alike = |i: usize, j: usize| keys_a.get(i).map(|key| key.0) == keys_b.get(j).map(|key| key.0);
-        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, alike);
+        // The same filehandle and offset first, then the same operation.
+        let about = |i: usize, j: usize| {
+            keys_a
+                .get(i)
+                .zip(keys_b.get(j))
+                .is_some_and(|(one, other)| (one.signature, one.about) == (other.signature, other.about))
+        };
+        let alike = |i: usize, j: usize| {
+            keys_a.get(i).zip(keys_b.get(j)).is_some_and(|(one, other)| one.signature == other.signature)
+        };
+        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, &[&about, &alike]);
         let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
         self.took(0, &of_a);
         self.took(1, &of_b);
@@ -394,13 +403,13 @@ impl Comparison {
         let across = is_across(lane);
         for side in 0..2 {
             for late in std::mem::take(&mut lane.rows[side].late) {
-                let wanted = key(&late, side, &mut self.renaming);
+                let wanted = Key::of(&late, side, &mut self.renaming);
                 self.waiting[side] -= 1;
                 let renaming = &mut self.renaming;
                 let found = lane.rows[1 - side]
                     .left
                     .iter()
-                    .position(|other| key(other, 1 - side, renaming) == wanted);
+                    .position(|other| Key::of(other, 1 - side, renaming) == wanted);
                 match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
                     Some(other) if side == 0 => self.compare(&late, &other, across),
                     Some(other) => self.compare(&other, &late, across),

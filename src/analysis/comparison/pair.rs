@@ -383,10 +383,12 @@ impl Comparer<'_> {
             return;
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();
-        let is_reply_explained = found
-            .differences
-            .iter()
-            .any(|known| known.b.frame == frame(b, false) && known.b.frame != frame(b, true));
+        // Fields that differ bring their lengths with them; what could not be decoded brings nothing.
+        let is_reply_explained = found.differences.iter().any(|known| {
+            known.b.frame == frame(b, false)
+                && known.b.frame != frame(b, true)
+                && known.kind != Kind::Undecoded
+        });
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
             let position = |chunk: &Chunk| match chunk.kind {

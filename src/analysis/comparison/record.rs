@@ -273,6 +273,8 @@ pub struct Record {
     pub signature: u64,
     /// Everything in the Call that must be equal, hashed.
     pub arguments: u64,
+    /// The names, offsets and counts of the Call, hashed.
+    pub about: u64,
     /// Whether it is a NULL.
     pub is_null: bool,
     /// Whether it only finds the way to a program: a NULL, or a Call of PORTMAP.

@@ -99,7 +99,8 @@ impl Recorder {
                 minor_version: facts.minor_version,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, arguments),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, true)),
+                about: call.as_ref().map_or(0, |call| arguments(call, false)),
                 is_null: facts.procedure == Some(0),
                 is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -185,11 +186,16 @@ pub(crate) fn signature(class: &str) -> u64 {
     hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// The names, offsets and counts of a Call, hashed.
-pub(crate) fn arguments(call: &Message) -> u64 {
+/// What of a Call must be equal, hashed: all of it, or its names, offsets and counts.
+fn arguments(call: &Message, is_all: bool) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
-        if let Role::Equal(Kind::Name | Kind::Offset | Kind::Count) = entry.path.role {
+        let counts = match entry.path.role {
+            Role::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
+            Role::Equal(_) | Role::Racing(_) | Role::OfTransport(_) => is_all,
+            Role::Identity(_) | Role::Varies(_) => false,
+        };
+        if counts {
             let _ = write!(text, "{} ", entry.datum);
         }
     }
