@@ -4,6 +4,7 @@ pub mod auth;
 pub mod gss;
 mod header;
 mod program;
+pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
