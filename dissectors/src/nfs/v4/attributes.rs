@@ -3,11 +3,12 @@
 use crate::xdr::{List, Text};
 
 use super::attribute_types::{
-    Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, FsLocations4, FsLocationsInfo4,
-    Layouthint4, Mdsthreshold4, ModeMasked4, ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4,
-    RetentionSet4, SecLabel4,
+    Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4,
+    ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
 };
 use super::bitmap::Bitmap4;
+use super::layout::Layouthint4;
+use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::masked::{Masked, items};
 use super::status::Nfsstat4;
 use super::types::{
@@ -111,12 +112,15 @@ items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals"
 
 #[cfg(test)]
 mod tests {
+    use super::super::address::ServerName;
     use super::super::attribute_types::*;
+    use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4};
+    use super::super::locations::*;
     use super::super::masked::mask_and_values;
     use super::super::types::*;
     use super::*;
     use crate::field::{Field, Unobserved, Value};
-    use crate::xdr::{Cursor, Encoder, Error, Opaque, Xdr};
+    use crate::xdr::{Cursor, Enclosed, Encoder, Error, Opaque, Xdr};
 
     static FIELD: Field = Field::group("nfs.obj_attributes", "obj_attributes", "");
 
@@ -131,12 +135,12 @@ mod tests {
     /// One of each, in the order of their numbers.
     fn every_attribute(test: impl FnOnce(&[Attribute<'_>])) {
         let names = [Text(b"export"), Text(b"home")];
-        let servers = [Text(b"one.example"), Text(b"two.example")];
+        let servers = [ServerName(Text(b"one.example")), ServerName(Text(b"192.0.2.2.78.81"))];
         let locations = [FsLocation4 { server: List::from(&servers[..]), rootpath: List::from(&names[..]) }];
         let entries = [FsLocationsServer4 {
             fls_currency: -1,
-            fls_info: Opaque(&[2, 1]),
-            fls_server: Text(b"three.example"),
+            fls_info: FlsInfo(Opaque(&[2, 1])),
+            fls_server: ServerName(Text(b"three.example")),
         }];
         let items = [FsLocationsItem4 {
             fli_entries: List::from(&entries[..]),
@@ -227,7 +231,11 @@ mod tests {
                 fss_version: TIME,
             }),
             Attribute::FS_LAYOUT_TYPES(List::from(&layouts[..])),
-            Attribute::LAYOUT_HINT(Layouthint4 { loh_type: layouts[0], loh_body: Opaque(&[0; 12]) }),
+            Attribute::LAYOUT_HINT(Layouthint4::Files(Enclosed::Known(Nfsv41FileLayouthint4 {
+                nflh_care: FilelayoutHintCare4::NFLH4_CARE_STRIPE_COUNT,
+                nflh_util: NflUtil4(0),
+                nflh_stripe_count: 4,
+            }))),
             Attribute::LAYOUT_TYPES(List::from(&layouts[..])),
             Attribute::LAYOUT_BLKSIZE(4096),
             Attribute::LAYOUT_ALIGNMENT(512),

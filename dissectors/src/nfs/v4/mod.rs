@@ -3,6 +3,7 @@
 //! The structures have the RFCs' names without the suffix `4`, where it stands inside (`READ4args` is `ReadArgs`), and
 //! with it where it ends them (`stateid4` is `Stateid4`).
 
+mod address;
 mod attribute_types;
 mod attributes;
 mod bitmap;
@@ -13,6 +14,7 @@ mod file;
 mod inside;
 mod io;
 mod layout;
+mod locations;
 mod locking;
 mod masked;
 mod open;
@@ -25,6 +27,7 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
+pub use address::*;
 pub use attribute_types::*;
 pub use attributes::*;
 pub use bitmap::{Bitmap4, MAX_WORDS, Names, words_of};
@@ -34,6 +37,7 @@ pub use copy::*;
 pub use file::*;
 pub use io::*;
 pub use layout::*;
+pub use locations::*;
 pub use locking::*;
 pub use masked::{Item, Masked, Walk, mask_and_values};
 pub use open::*;

@@ -2,11 +2,12 @@
 
 use crate::xdr::{List, Opaque, Text};
 
+use super::address::Netaddr4;
 use super::bitmap::Bitmap4;
 use super::operations::Operations4;
 use super::status::results;
 use super::types::{
-    Clientid4, Count4, Flavor, Netaddr4, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
+    Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
 };
 
 crate::xdr! { "nfs";
