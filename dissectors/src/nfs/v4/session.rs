@@ -35,7 +35,7 @@ crate::xdr! { "nfs";
 
     /// gss_cb_handles4. RFC 8881 section 18.33.1.
     struct GssCbHandles4<'a> {
-        gcbp_service: RpcGssSvcT,
+        gcbp_service: RpcGssSvcT => "nfs.service4",
         gcbp_handle_from_server: Opaque<'a> => "nfs.gsshandle4",
         gcbp_handle_from_client: Opaque<'a> => "nfs.gsshandle4",
     }
@@ -94,7 +94,7 @@ crate::xdr! { "nfs";
     }
 
     /// client_owner4. RFC 8881 section 18.35.1.
-    struct ClientOwner4<'a> { co_verifier: Verifier4 => "nfs.verifier4", co_ownerid: Opaque<'a, 1024> }
+    struct ClientOwner4<'a> { co_verifier: Verifier4 => "nfs.verifier4", co_ownerid: Opaque<'a, 1024> => "nfs.data" }
 
     /// server_owner4. RFC 8881 section 18.35.2.
     struct ServerOwner4<'a> { so_minor_id: u64 => "nfs.minorid4", so_major_id: Opaque<'a, 1024> => "nfs.majorid4" }
