@@ -10,6 +10,7 @@
 mod captures;
 mod command_line;
 mod encode;
+mod field_names;
 mod generated;
 mod kernel_counters;
 mod linux_names;
@@ -28,5 +29,7 @@ mod schema;
 mod second_count;
 mod server_counters;
 mod snap;
+mod tcp_counters;
 mod transport_line;
+mod tunnels;
 mod wireshark;

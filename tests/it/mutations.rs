@@ -22,9 +22,9 @@ use crate::captures;
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) time: Timestamp,
-    link: LinkType,
+    pub(crate) link: LinkType,
     pub(crate) bytes: Vec<u8>,
-    length: u32,
+    pub(crate) length: u32,
 }
 
 impl Kept {
@@ -231,6 +231,10 @@ fn narrow() -> Limits {
         connections: 2,
         open_transactions: 3,
         lingering_transactions: 2,
+        message_bytes: 4000,
+        streams: 2,
+        hole_bytes: 1000,
+        stream_bytes: 2000,
         set_ups: 1,
         part_bytes: 2000,
         fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },

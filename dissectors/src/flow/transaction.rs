@@ -20,6 +20,24 @@ pub enum Transport {
     RoceV1,
     /// RDMA over InfiniBand.
     InfiniBand,
+    /// RDMA over TCP.
+    Iwarp,
+    /// RPC in records over TCP, without RDMA.
+    Tcp,
+    /// RPC in datagrams of UDP, without RDMA.
+    Udp,
+}
+
+impl Transport {
+    /// Whether it is RDMA.
+    pub fn is_rdma(self) -> bool {
+        !matches!(self, Self::Tcp | Self::Udp)
+    }
+
+    /// Whether its connections are between ports, and not between queue pairs.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Iwarp | Self::Tcp | Self::Udp)
+    }
 }
 
 impl fmt::Display for Transport {
@@ -28,6 +46,9 @@ impl fmt::Display for Transport {
             Self::RoceV2 => "rocev2",
             Self::RoceV1 => "rocev1",
             Self::InfiniBand => "infiniband",
+            Self::Iwarp => "iwarp",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
         })
     }
 }
@@ -84,6 +105,10 @@ pub struct HeaderWords {
     pub credits: u32,
 }
 
+/// As many bytes of two messages must be equal for one to be a copy of the other, if not all of both was captured: a Call up
+/// to its procedure (RFC 5531 section 9).
+const COMMON: usize = 24;
+
 /// A Call or a Reply as it was seen.
 #[derive(Clone, Debug)]
 pub struct MessageRecord {
@@ -103,24 +128,57 @@ pub struct MessageRecord {
     pub length: usize,
     /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
     pub gaps: Vec<Range<u64>>,
-    /// Where in `bytes` the RPC message begins.
-    pub rpc_at: usize,
+    /// Where in `bytes` the RPC message begins; `None` where the capture ends within the RPC-over-RDMA header.
+    pub rpc_at: Option<usize>,
 }
 
 impl MessageRecord {
     /// The captured bytes of the RPC message that went inline.
     pub fn inline(&self) -> &[u8] {
-        self.bytes.get(self.rpc_at..).unwrap_or_default()
+        self.rpc_at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
-    /// Length of the RPC message that went inline, by the headers.
-    pub fn inline_length(&self) -> usize {
-        self.length.saturating_sub(self.rpc_at)
+    /// Length of the RPC message that went inline, by the headers; `None` where it is not known where it begins.
+    pub fn inline_length(&self) -> Option<usize> {
+        self.rpc_at.map(|at| self.length.saturating_sub(at))
     }
 
     /// Whether the header says that the whole RPC message went in a chunk.
     pub fn is_nomsg(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)
+    }
+
+    /// Whether `copy` is the same message again, as far as both were captured.
+    pub(super) fn is_same(&self, copy: &Self) -> bool {
+        let (one, other) = (self.inline(), copy.inline());
+        let common = one.len().min(other.len());
+        let is_cut = self.is_cut() || copy.is_cut();
+        one == other
+            || (is_cut
+                && common >= COMMON
+                && self.inline_length() == copy.inline_length()
+                && one.get(..common) == other.get(..common))
+    }
+
+    /// Whether bytes of it were not captured.
+    fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length
+    }
+
+    /// Takes over the bytes of a copy of which more was captured; tells whether it did.
+    pub(super) fn complete(&mut self, copy: &Self) -> bool {
+        let is_better = self.is_cut() && copy.bytes.len() > self.bytes.len();
+        if is_better {
+            self.bytes.clone_from(&copy.bytes);
+            self.gaps.clone_from(&copy.gaps);
+            (self.length, self.rpc_at, self.end_time) = (copy.length, copy.rpc_at, copy.end_time);
+        }
+        is_better
+    }
+
+    /// How much memory it takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.bytes.capacity() + self.frames.capacity() * size_of::<FrameNumber>()
     }
 
     /// Whether this is an RDMA_ERROR.
@@ -143,13 +201,15 @@ pub enum Which {
 pub enum Missing {
     /// The whole message.
     Message(Which),
+    /// The end of its RPC-over-RDMA header, which tells chunks and where the RPC message begins, and what follows.
+    Header(Which),
     /// Bytes of the message that went inline.
     Bytes(Which, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
 }
 
-/// The code: `call`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
+/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |which| match which {
@@ -159,6 +219,7 @@ impl fmt::Display for Missing {
         let bytes = |range: &Range<u64>| format!("{}-{}", range.start, range.end.saturating_sub(1));
         match self {
             Self::Message(which) => f.write_str(message(*which)),
+            Self::Header(which) => write!(f, "{}:header", message(*which)),
             Self::Bytes(which, range) => write!(f, "{}:{}", message(*which), bytes(range)),
             Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
@@ -269,9 +330,13 @@ impl Transaction {
             missing.push(Missing::Message(Which::Call));
         }
         let mut inline = |which, message: &MessageRecord| {
+            let Some(rpc_at) = message.rpc_at else {
+                missing.push(Missing::Header(which));
+                return;
+            };
             let rest = message.bytes.len() as u64..message.length as u64;
             let rest = (message.gaps.is_empty() && !rest.is_empty()).then_some(rest);
-            let rpc = |at: u64| at.saturating_sub(message.rpc_at as u64);
+            let rpc = |at: u64| at.saturating_sub(rpc_at as u64);
             let gaps = message.gaps.iter().cloned().chain(rest);
             missing.extend(gaps.map(|gap| Missing::Bytes(which, rpc(gap.start)..rpc(gap.end))));
         };

@@ -1,5 +1,6 @@
 //! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Enclosed, Encoder, Error, List, Opaque, Text, Xdr};
 
@@ -54,7 +55,7 @@ crate::xdr! { "rpc.auth";
         default => Other(AuthBody<'a>),
     }
 
-    /// The body of a flavor that this program does not look into.
+    /// The body of a flavor that this program does not look into. RFC 5531 section 8.2.
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: mostly a checksum over the header or the sequence number. RFC 2203 section 5.3.

@@ -18,6 +18,7 @@ mod control;
 
 pub use control::*;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::xdr::{Cursor, Error, Opaque, Xdr};
 
@@ -111,6 +112,15 @@ static INTEG_DATA: Field =
     Field::group("rpc.authgss.integ", "rpc_gss_integ_data", "Protected data. RFC 2203 section 5.3.2.2");
 static PRIV_DATA: Field =
     Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
+/// Adds the fields of RPCSEC_GSS that no credential has to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    registry.field(&DATABODY_INTEG);
+    registry.field(&SEQ_NUM);
+    registry.xdr::<Checksum<'_>>(&INTEG_DATA, "");
+    registry.xdr::<PrivData<'_>>(&PRIV_DATA, "");
+    control::describe(registry);
+}
+
 /// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Protected<'a> {

@@ -1,9 +1,14 @@
 //! ONC RPC version 2, RFC 5531: what every Call and Reply begins with, whatever carries it.
 
+use crate::field::registry::Registry;
+
 pub mod auth;
 pub mod gss;
 mod header;
 mod program;
+mod recognize;
+pub mod record;
+pub mod tls;
 pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
@@ -12,3 +17,10 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
+pub use recognize::{Recognized, recognize, recognize_record};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    registry.xdr::<Message<'_>>(Message::FIELD, "");
+    gss::describe(registry);
+}

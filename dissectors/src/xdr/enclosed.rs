@@ -1,5 +1,6 @@
 //! Opaque data that a number before it gives a structure: bodies of credentials, of layouts, of device addresses.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 
 use super::{Cursor, Encoder, Error, Opaque, Xdr};
@@ -27,6 +28,10 @@ impl<T, const BOUND: u32> Enclosed<'_, T, BOUND> {
 
 impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for Enclosed<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

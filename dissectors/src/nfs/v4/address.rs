@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::rpc::universal_address;
 use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
@@ -67,6 +68,10 @@ macro_rules! address_text {
 
         impl<'a> Xdr<'a> for $name<'a> {
             const KIND: Kind = Kind::Text;
+
+            fn describe(registry: &mut Registry) {
+                [&IPV4, &IPV6, &PORT].into_iter().for_each(|field| registry.field(field));
+            }
 
             #[inline]
             fn decode<O: Observer<'a>>(

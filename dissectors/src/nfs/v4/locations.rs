@@ -1,5 +1,6 @@
 //! Where file systems are: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Xdr};
 
@@ -94,6 +95,11 @@ impl FlsInfo<'_> {
 
 impl<'a> Xdr<'a> for FlsInfo<'a> {
     const KIND: Kind = Kind::Group;
+
+    fn describe(registry: &mut Registry) {
+        FACTS.iter().for_each(|(field, _)| registry.field(field));
+        registry.field(&LATER);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

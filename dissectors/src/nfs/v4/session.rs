@@ -94,7 +94,7 @@ crate::xdr! { "nfs";
     }
 
     /// client_owner4. RFC 8881 section 18.35.1.
-    struct ClientOwner4<'a> { co_verifier: Verifier4 => "nfs.verifier4", co_ownerid: Opaque<'a, 1024> => "nfs.data" }
+    struct ClientOwner4<'a> { co_verifier: Verifier4 => "nfs.verifier4", co_ownerid: Opaque<'a, 1024> }
 
     /// server_owner4. RFC 8881 section 18.35.2.
     struct ServerOwner4<'a> { so_minor_id: u64 => "nfs.minorid4", so_major_id: Opaque<'a, 1024> => "nfs.majorid4" }

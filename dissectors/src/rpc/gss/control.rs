@@ -1,6 +1,7 @@
 //! The control messages of RPCSEC_GSS: creation of a context (RFC 2203 section 5.2), binding to a channel (RFC 5403
 //! section 3.3), assertions and their list (RFC 7861 section 2.7). They stand in a Call of NULL and its Reply.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
 
@@ -111,6 +112,18 @@ static CREATE: Field =
     Field::group("rpc.authgss.create", "rgss3_create", "Assertions of a context. RFC 7861 section 2.7.1");
 static LIST: Field =
     Field::group("rpc.authgss.list", "rgss3_list", "Assertions that there are. RFC 7861 section 2.7.2");
+
+/// Adds the fields of the control messages to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    registry.xdr::<InitArg<'_>>(&INIT, "");
+    registry.xdr::<InitRes<'_>>(&INIT, "");
+    registry.xdr::<CreateArgs<'_>>(&CREATE, "");
+    registry.xdr::<CreateRes<'_>>(&CREATE, "");
+    registry.xdr::<ListArgs<'_>>(&LIST, "");
+    registry.xdr::<ListRes<'_>>(&LIST, "");
+    registry.xdr::<BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
+    registry.xdr::<BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
+}
 
 impl Control {
     /// Reads the arguments, telling the observer.

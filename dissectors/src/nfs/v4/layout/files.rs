@@ -1,5 +1,6 @@
 //! The layout type of NFSv4.1 files, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, FlagName, Kind, Observer, Value};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
@@ -73,6 +74,12 @@ impl NflUtil4 {
 
 impl<'a> Xdr<'a> for NflUtil4 {
     const KIND: Kind = Kind::Flags;
+
+    const NAMES: &'static [FlagName] = Self::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        registry.field(&STRIPE_UNIT);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(
