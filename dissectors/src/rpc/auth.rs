@@ -1,6 +1,5 @@
 //! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Enclosed, Encoder, Error, List, Opaque, Text, Xdr};
 

@@ -34,7 +34,7 @@ crate::xdr! { "nfs";
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
-        default => Other(Opaque<'a>) as loc_body,
+        default => Other(Opaque<'a>) as loc_body => "nfs.layout",
     }
 
     /// layout4. RFC 8881 section 3.3.17.
@@ -54,7 +54,7 @@ crate::xdr! { "nfs";
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfDeviceAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.scsi",
-        default => Other(Opaque<'a>) as da_addr_body,
+        default => Other(Opaque<'a>) as da_addr_body => "nfs.devinfo",
     }
 
     /// layoutupdate4. Files have none, and flexible files only in LAYOUTSTATS: their body is empty else. RFC 8881
@@ -63,7 +63,7 @@ crate::xdr! { "nfs";
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
-        default => Other(Opaque<'a>) as lou_body,
+        default => Other(Opaque<'a>) as lou_body => "nfs.layoutupdate",
     }
 
     /// layouthint4. RFC 8881 section 3.3.19.
@@ -79,7 +79,7 @@ crate::xdr! { "nfs";
     struct GetdeviceinfoArgs<'a> {
         gdia_device_id: Deviceid4 => "nfs.deviceid",
         gdia_layout_type: Layouttype4 => "nfs.layouttype",
-        gdia_maxcount: Count4 => "nfs.count4",
+        gdia_maxcount: Count4 => "nfs.maxcount",
         gdia_notify_types: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
     }
 
@@ -95,7 +95,7 @@ crate::xdr! { "nfs";
     /// GETDEVICELIST4args. RFC 8881 section 18.41.1.
     struct GetdevicelistArgs {
         gdla_layout_type: Layouttype4 => "nfs.layouttype",
-        gdla_maxdevices: Count4 => "nfs.count4",
+        gdla_maxdevices: Count4 => "nfs.maxcount",
         gdla_cookie: NfsCookie4 => "nfs.cookie4",
         gdla_cookieverf: Verifier4 => "nfs.cookie_verf4",
     }
@@ -146,14 +146,14 @@ crate::xdr! { "nfs";
         loga_length: Length4 => "nfs.length4",
         loga_minlength: Length4 => "nfs.minlength4",
         loga_stateid: Stateid4 => "nfs.stateid",
-        loga_maxcount: Count4 => "nfs.count4",
+        loga_maxcount: Count4 => "nfs.maxcount",
     }
 
     /// LAYOUTGET4resok. RFC 8881 section 18.43.2.
     struct LayoutgetResok<'a> {
         logr_return_on_close: bool => "nfs.retclose4",
         logr_stateid: Stateid4 => "nfs.stateid",
-        logr_layout: List<'a, Layout4<'a>> => "nfs.layout",
+        logr_layout: List<'a, Layout4<'a>>,
     }
 
     /// LAYOUTGET4res of NFS4ERR_LAYOUTTRYLATER. RFC 8881 section 18.43.2.
@@ -228,7 +228,7 @@ crate::xdr! { "nfs";
     struct DeviceError4 {
         de_deviceid: Deviceid4 => "nfs.deviceid",
         de_status: Nfsstat4 => "nfs.nfsstat4",
-        de_opnum: Operation,
+        de_opnum: Operation => "nfs.ff_ioerrs_op",
     }
 
     /// LAYOUTERROR4args. RFC 7862 section 15.6.1.

@@ -2,6 +2,10 @@
 //!
 //! The structures have the RFCs' names without the suffix `4`, where it stands inside (`READ4args` is `ReadArgs`), and
 //! with it where it ends them (`stateid4` is `Stateid4`).
+//!
+//! What stays bytes has no form that the RFCs give it: filehandles, verifiers, owners, the handles and digests of
+//! SSV and RPCSEC_GSS, object identifiers, patterns, values of extended attributes, file data, and the bodies of
+//! layouts of OSD2 and of types that are not known.
 
 mod address;
 mod attribute_types;

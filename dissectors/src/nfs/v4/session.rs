@@ -35,7 +35,7 @@ crate::xdr! { "nfs";
 
     /// gss_cb_handles4. RFC 8881 section 18.33.1.
     struct GssCbHandles4<'a> {
-        gcbp_service: RpcGssSvcT,
+        gcbp_service: RpcGssSvcT => "nfs.service4",
         gcbp_handle_from_server: Opaque<'a> => "nfs.gsshandle4",
         gcbp_handle_from_client: Opaque<'a> => "nfs.gsshandle4",
     }

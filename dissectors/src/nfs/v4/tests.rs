@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use self::examples::{every_call, every_callback, every_callback_reply, every_reply, laid, slice};
+pub(super) use self::examples::laid;
+use self::examples::{every_call, every_callback, every_callback_reply, every_reply, slice};
 use super::*;
 use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::{Outcome, Status};

@@ -146,7 +146,7 @@ const PIECES: [(&str, &str); 24] = [
 ];
 
 /// The bytes that were laid out by hand.
-pub(super) fn laid(text: &str) -> Vec<u8> {
+pub(in crate::nfs::v4) fn laid(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.trim_start());
     while let Some(first) = rest.chars().next() {
         let token;
