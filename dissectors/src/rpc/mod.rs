@@ -9,7 +9,7 @@ mod program;
 mod recognize;
 pub mod record;
 pub mod tls;
-mod uaddr;
+pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -18,7 +18,6 @@ pub use header::{
 };
 pub use program::Program;
 pub use recognize::{Recognized, recognize, recognize_record};
-pub use uaddr::UniversalAddress;
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {

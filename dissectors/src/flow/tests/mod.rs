@@ -3,6 +3,7 @@
 mod bounds;
 mod chunks;
 mod connections;
+mod control_messages;
 mod loss;
 mod message;
 mod messages;
