@@ -29,7 +29,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
   nfsrdma-inspect check -T json *.pcap | jq 'select(.kind == \"difference\")'
 ";
 
-/// Checks captures against their baselines, for CI
+/// Check captures against their baselines, for CI
 ///
 /// With --bless it writes what a capture is into a baseline beside it, FILE.baseline: a text with its operations, their
 /// statuses, names, offsets and counts, chunks, and hashes of file data. Without, it reads captures again and says what

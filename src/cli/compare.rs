@@ -33,7 +33,7 @@ fn kinds() -> String {
     Kind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
 }
 
-/// Compares two captures, and shows what differs
+/// Compare two captures, and show what differs
 ///
 /// Transactions of both captures are put together, client by client, and everything in them is compared: operations,
 /// statuses, names, offsets, counts, file data by its hash, chunks and inline lengths. Filehandles, stateids and the like

@@ -33,6 +33,8 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
+  nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
@@ -62,6 +64,7 @@ A narrow terminal shows fewer columns.
 
 /// What the exit codes mean, for the help and the manual.
 pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
+  1  compare, check: something differs
   2  usage, or input that could not be read; what was understood before is printed
 ";
 

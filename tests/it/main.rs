@@ -8,7 +8,9 @@
 )]
 
 mod captures;
+mod checks;
 mod command_line;
+mod comparison;
 mod encode;
 mod field_names;
 mod generated;
