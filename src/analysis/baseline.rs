@@ -5,6 +5,8 @@
 //! comparing with a baseline is comparing two captures of which one was written down.
 
 mod canon;
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 use std::collections::BTreeMap;

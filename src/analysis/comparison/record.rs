@@ -255,7 +255,7 @@ pub struct Chunk {
 }
 
 /// A Transaction, reduced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// Where it is in its capture.
     pub place: Place,
