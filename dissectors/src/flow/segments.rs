@@ -33,6 +33,9 @@ struct Carried<'a> {
     over: &'a mut Vec<ConnectionKey>,
 }
 
+/// So far apart are two segments of one stream that both are far from all that was seen of it before.
+const FOLLOWS: u32 = 1 << 20;
+
 fn transport(protocol: &Protocol) -> Transport {
     match protocol {
         Protocol::Mpa => Transport::Iwarp,
@@ -223,7 +226,7 @@ impl Flow {
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
-                    return self.stray(at, sight, segment);
+                    return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
                 self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
@@ -269,18 +272,17 @@ impl Flow {
     }
 
     /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
-    fn stray(&mut self, at: usize, sight: Sight<'_>, segment: &TcpSegment<'_>) {
+    fn stray(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
         let before = stream.stray.replace(segment.sequence);
-        let meaning = self.account.undecoded(Undecoded::Stray);
-        self.meanings.push(meaning);
-        let follows =
-            |before: crate::net::TcpSequence| before.distance(segment.sequence).unsigned_abs() < 1 << 20;
-        if before.is_some_and(follows) {
+        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < FOLLOWS) {
             self.end_stream(at, sight.time);
             self.streams.renew(at, ports);
+            return self.bytes(at, sender, sight, segment, data);
         }
+        let meaning = self.account.undecoded(Undecoded::Stray);
+        self.meanings.push(meaning);
     }
 
     /// What a segment tells besides its bytes: the end of the stream, and what was received.
