@@ -29,5 +29,6 @@ mod second_count;
 mod server_counters;
 mod snap;
 mod tcp_counters;
+mod tcp_loss;
 mod transport_line;
 mod wireshark;

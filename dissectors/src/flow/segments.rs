@@ -223,6 +223,7 @@ impl Flow {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
+        let mut is_kept = false;
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
@@ -234,15 +235,24 @@ impl Flow {
             }
             Protocol::Opening => {
                 let (own, _) = stream.halves(sender);
-                own.keep(first, data, sight);
-                let mut bytes = [0; protocol::ENOUGH];
-                let there = bytes.iter_mut().zip(own.first_bytes());
-                let count = there.map(|(place, byte)| *place = byte).count();
-                let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
-                    return self.give_up_holes(at, sight.time);
+                let at_once = match own.is_next(first) {
+                    true => protocol::first_bytes(data.bytes, ports),
+                    false => Verdict::Undecided,
+                };
+                if at_once == Verdict::Undecided {
+                    is_kept = true;
+                    own.keep(first, data, sight);
+                    let mut bytes = [0; protocol::ENOUGH];
+                    let there = bytes.iter_mut().zip(own.first_bytes());
+                    let count = there.map(|(place, byte)| *place = byte).count();
+                    let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                    if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
+                        return self.give_up_holes(at, sight.time);
+                    }
+                    verdict
+                } else {
+                    at_once
                 }
-                verdict
             }
             Protocol::Middle { looked_at } => {
                 let verdict = protocol::segment(data.bytes, ports, *looked_at < protocol::SEARCHED);
@@ -251,7 +261,6 @@ impl Flow {
             }
             Protocol::Other => Verdict::Other,
         };
-        let was_opening = matches!(stream.protocol, Protocol::Opening);
         match verdict {
             Verdict::Undecided => {}
             Verdict::Other => {
@@ -261,12 +270,12 @@ impl Flow {
             }
             Verdict::Records | Verdict::Mpa | Verdict::Tls => {
                 stream.carry(verdict);
-                if was_opening {
+                if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
-                    self.read(at, sender.peer(), |half, carried| half.release(carried));
                 } else {
                     self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
                 }
+                self.read(at, sender.peer(), |half, carried| half.release(carried));
             }
         }
     }
@@ -436,7 +445,7 @@ impl Flow {
     fn forget_streams(&mut self, newest: usize, now: Timestamp) {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
-            if !stream.is_idle() && !stream.is_ending {
+            if !stream.is_idle() {
                 self.account.gave_up(GivenUp::Stream);
             }
             self.end_stream(at, now);
