@@ -31,4 +31,5 @@ mod snap;
 mod tcp_counters;
 mod tcp_loss;
 mod transport_line;
+mod transports;
 mod wireshark;

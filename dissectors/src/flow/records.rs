@@ -30,7 +30,7 @@ pub(super) enum Next {
 }
 
 /// Messages that are remembered for their copies.
-const SENT: usize = 512;
+const SENT: usize = 128;
 
 /// Frames of one message that are listed.
 const FRAMES: usize = 1 << 16;

@@ -130,7 +130,7 @@ fn of_bytes_that_come_twice_the_first_count_and_a_difference_is_told() {
 
 #[test]
 fn a_difference_behind_a_hole_is_told_too() {
-    let (mut s, mut frames) = opened();
+    let (s, mut frames) = opened();
     let (start, bytes) = (s.next[0], call(7));
     let mut other = bytes[20..].to_vec();
     other[3] ^= 0xff;
