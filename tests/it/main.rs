@@ -30,6 +30,8 @@ mod second_count;
 mod server_counters;
 mod snap;
 mod tcp_counters;
+mod tcp_loss;
 mod transport_line;
+mod transports;
 mod tunnels;
 mod wireshark;

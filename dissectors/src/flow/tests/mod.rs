@@ -7,6 +7,9 @@ mod control_messages;
 mod loss;
 mod message;
 mod messages;
+mod streams;
+mod tcp;
+mod udp;
 mod wire;
 
 use std::ops::Range;
