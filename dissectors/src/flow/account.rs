@@ -42,7 +42,11 @@ counted! {
         LateCopy = "late_copy",
         /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
         Management = "management",
-        /// A transport service of InfiniBand that NFS does not use.
+        /// Bytes of an iWARP stream in which no FPDU of MPA was found.
+        Framing = "mpa_framing",
+        /// An FPDU of MPA whose CRC is wrong.
+        BadCrc = "mpa_crc",
+        /// A service or an operation of the transport that NFS does not use.
         OtherService = "other_rdma_service",
     }
 }

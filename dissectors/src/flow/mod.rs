@@ -20,6 +20,8 @@ mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
+#[allow(dead_code, reason = "the table of streams comes next")]
+mod iwarp;
 mod ledger;
 mod meaning;
 mod memory;
@@ -39,6 +41,7 @@ use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
+pub use iwarp::MpaCounts;
 pub use ledger::Key;
 pub use meaning::Meaning;
 pub use setup::Terms;
