@@ -155,11 +155,15 @@ impl FrameList {
         self.line.piece(Style::new());
         match &datagram.carried {
             Carried::Infiniband(packet) => self.packet(packet, meaning, flow),
-            Carried::Tcp(segment) => tcp(segment, glyphs.to, &mut self.line.text),
+            Carried::Tcp(segment) => {
+                self.behind(flow, |text| tcp(segment, glyphs.to, text));
+            }
             Carried::Udp(datagram) => {
-                let (source, destination) = (datagram.source_port, datagram.destination_port);
-                let length = datagram.payload.length;
-                let _ = write!(self.line.text, "{source} {} {destination} Len={length}", glyphs.to);
+                self.behind(flow, |text| {
+                    let (source, destination) = (datagram.source_port, datagram.destination_port);
+                    let length = datagram.payload.length;
+                    let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
+                });
             }
             Carried::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
             Carried::Other(Reason::EtherType(_) | Reason::IpProtocol(_)) => {}
@@ -170,6 +174,59 @@ impl FrameList {
         }
         self.line.text.truncate(self.line.text.trim_end().len());
         self.line.end(out, &self.screen)
+    }
+
+    /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.
+    fn behind(&mut self, flow: &Flow, wire: impl FnOnce(&mut String)) {
+        let styles = self.screen.styles;
+        let means = |meaning: &&Meaning| !matches!(meaning, Meaning::Nothing | Meaning::Control);
+        let meanings: Vec<Meaning> = flow.meanings().iter().filter(means).copied().collect();
+        for (count, meaning) in meanings.iter().take(SHOWN).enumerate() {
+            if count > 0 {
+                self.line.text.truncate(self.line.text.trim_end().len());
+                self.line.text.push_str("; ");
+            }
+            self.rpc(*meaning, flow);
+        }
+        if meanings.len() > SHOWN {
+            let _ = write!(self.line.text, "; and {} more ", meanings.len() - SHOWN);
+        }
+        if meanings.is_empty() {
+            return wire(&mut self.line.text);
+        }
+        self.line.piece(Style::new());
+        self.line.text.push('(');
+        wire(&mut self.line.text);
+        self.line.text.push(')');
+        self.line.piece(styles.dim);
+    }
+
+    /// One of the things that bytes without RDMA mean.
+    fn rpc(&mut self, meaning: Meaning, flow: &Flow) {
+        let styles = self.screen.styles;
+        match meaning {
+            Meaning::Message { key, which } => self.message(key, which, flow),
+            Meaning::MessageAgain { key, which } => {
+                self.line.text.push_str("again ");
+                self.line.piece(styles.mark);
+                self.message(key, which, flow);
+            }
+            Meaning::Part => self.line.text.push_str("part of a message "),
+            Meaning::Skipped { bytes } => {
+                let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
+                self.line.piece(styles.mark);
+            }
+            Meaning::Undecoded(reason) => {
+                self.line.text.push_str(why(reason));
+                self.line.text.push(' ');
+                self.line.piece(styles.mark);
+            }
+            Meaning::Data { .. }
+            | Meaning::ReadRequest { .. }
+            | Meaning::Management
+            | Meaning::Control
+            | Meaning::Nothing => {}
+        }
     }
 
     /// What a packet means, and behind it what it is on the wire.
@@ -206,7 +263,7 @@ impl FrameList {
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            Meaning::Nothing => {}
+            Meaning::Nothing | Meaning::Skipped { .. } => {}
         }
         if !matches!(meaning, Meaning::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
@@ -317,12 +374,16 @@ impl FrameList {
     }
 }
 
+/// Of a segment of TCP as many messages are shown.
+const SHOWN: usize = 8;
+
 /// The protocol that a frame is about: the highest that was found in it.
 fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> String {
-    let message = match meaning {
-        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } => flow.transaction(key),
+    let mut messages = flow.meanings().iter().filter_map(|meaning| match meaning {
+        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } => flow.transaction(*key),
         _ => None,
-    };
+    });
+    let message = messages.next();
     match &datagram.carried {
         Carried::Infiniband(packet) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
@@ -333,8 +394,13 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
                 Wire::InfiniBand => "IB".to_owned(),
             },
         },
-        Carried::Tcp(_) => "TCP".to_owned(),
-        Carried::Udp(_) => "UDP".to_owned(),
+        Carried::Tcp(_) => match (message, meaning) {
+            (Some(transaction), _) => program_name(transaction),
+            (None, Meaning::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
+            (None, Meaning::Part | Meaning::Skipped { .. } | Meaning::Undecoded(_)) => "RPC".to_owned(),
+            _ => "TCP".to_owned(),
+        },
+        Carried::Udp(_) => message.map_or("UDP".to_owned(), program_name),
         Carried::Fragment(_) => "IP".to_owned(),
         Carried::Other(Reason::EtherType(ether_type)) => ether_type.to_string(),
         Carried::Other(Reason::IpProtocol(protocol)) => protocol.to_string(),
@@ -408,6 +474,12 @@ fn why(reason: Undecoded) -> &'static str {
         Undecoded::ReadOfUnknownMemory => "RDMA Read of unknown memory",
         Undecoded::ReadWithoutRequest => "RDMA Read response without request",
         Undecoded::LateCopy => "late copy of a message",
+        Undecoded::NoRecordMark => "bytes of a record whose mark is missing",
+        Undecoded::NotRpc => "no RPC message",
+        Undecoded::Contradiction => "other bytes than were sent first",
+        Undecoded::Stray => "far from all other bytes of its stream",
+        Undecoded::Tls => "TLS",
+        Undecoded::Mpa => "MPA",
         Undecoded::Management => "unknown management datagram",
         Undecoded::OtherService => "transport service without use for NFS",
     }

@@ -109,7 +109,7 @@ impl<W: Write> Output<W> {
             Lines::FrameTrees(list, tree) => {
                 let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
                 list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
-                tree.frame(&mut self.to, frame, meaning, flow)?;
+                tree.frame(&mut self.to, frame, flow)?;
                 self.to.write_all(b"\n")
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` says what each holds.
-pub(crate) const ALL: [&str; 12] = [
+pub(crate) const ALL: [&str; 14] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
@@ -20,6 +20,8 @@ pub(crate) const ALL: [&str; 12] = [
     "rxe-v42-loss",
     "rxe-v42-mid",
     "rxe-v42-snap128",
+    "tcp-v3",
+    "tcp-v42",
 ];
 
 fn folder() -> PathBuf {

@@ -144,18 +144,20 @@ macro_rules! gives_its_own_bytes {
     };
 }
 gives_its_own_bytes! {
-    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Those of `rxe-v3` that are not held are of
-    // NFSACL, which is not described; those of `rxe-v42-snap128` were cut.
-    rxe_v3, "rxe-v3": 366, 346, 3, 14, 9;
-    rxe_v40, "rxe-v40": 454, 454, 37, 14, 9;
-    rxe_v40_deleg, "rxe-v40-deleg": 60, 60, 5, 1, 3;
+    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Those of `rxe-v3` and `tcp-v3` that
+    // are not held are of programs that are not described; those of `rxe-v42-snap128` were cut.
+    rxe_v3, "rxe-v3": 394, 346, 3, 14, 9;
+    rxe_v40, "rxe-v40": 458, 458, 37, 14, 9;
+    rxe_v40_deleg, "rxe-v40-deleg": 68, 68, 5, 1, 3;
     rxe_v41, "rxe-v41": 454, 454, 39, 14, 9;
     rxe_v42, "rxe-v42": 474, 474, 42, 13, 8;
     rxe_v42_conc_head, "rxe-v42-conc-head": 85, 85, 7, 13, 0;
     rxe_v42_deleg, "rxe-v42-deleg": 74, 74, 10, 1, 3;
     rxe_v42_ip6, "rxe-v42-ip6": 474, 474, 42, 13, 8;
-    rxe_v42_krb5, "rxe-v42-krb5": 1328, 1328, 320, 2, 3;
+    rxe_v42_krb5, "rxe-v42-krb5": 1332, 1332, 320, 2, 3;
     rxe_v42_loss, "rxe-v42-loss": 474, 474, 42, 13, 8;
     rxe_v42_mid, "rxe-v42-mid": 440, 440, 39, 13, 8;
     rxe_v42_snap128, "rxe-v42-snap128": 474, 2, 0, 0, 0;
+    tcp_v3, "tcp-v3": 402, 348, 0, 0, 0;
+    tcp_v42, "tcp-v42": 474, 474, 0, 0, 0;
 }

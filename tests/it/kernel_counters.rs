@@ -14,17 +14,20 @@ use crate::transport_line::{Kind, Segment, Totals};
 /// mountstats was read before the unmount, so what these do at the very end is in the capture alone.
 const AFTER_THE_COUNTERS: [&str; 4] = ["CLOSE", "DELEGRETURN", "DESTROY_SESSION", "DESTROY_CLIENTID"];
 
-/// The forward Transactions over RDMA whose Call was seen, by the time of the Call.
-fn forward_calls(transactions: &[Transaction]) -> Vec<&Transaction> {
-    let mut calls: Vec<_> =
-        transactions.iter().filter(|t| t.is_rdma() && t.is_forward() && t.call_time().is_some()).collect();
+/// The forward Transactions whose Call was seen, by the time of the Call.
+fn forward_calls<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Vec<&'a Transaction> {
+    let calls = transactions.into_iter().filter(|t| t.is_forward() && t.call_time().is_some());
+    let mut calls: Vec<_> = calls.collect();
     calls.sort_by_key(|t| t.call_time());
     calls
 }
 
 /// The Calls that the client had made when its counters were read: all but those at the very end that only an
 /// unmount makes and that the counters do not have.
-fn counted_calls<'a>(transactions: &'a [Transaction], kernel: &Mountstats) -> Vec<&'a Transaction> {
+pub(crate) fn counted_calls<'a>(
+    transactions: impl IntoIterator<Item = &'a Transaction>,
+    kernel: &Mountstats,
+) -> Vec<&'a Transaction> {
     let mut calls = forward_calls(transactions);
     let mut seen = operations(&calls);
     while let Some(name) = calls.last().filter(|t| t.is_nfs()).map(|t| linux_name(t)) {
@@ -40,7 +43,7 @@ fn counted_calls<'a>(transactions: &'a [Transaction], kernel: &Mountstats) -> Ve
 }
 
 /// The program's Transactions, counted as the Linux client counts.
-fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
+pub(crate) fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
     let mut operations: BTreeMap<String, Counters> = BTreeMap::new();
     for transaction in calls.iter().filter(|t| t.is_nfs()) {
         let counters = operations.entry(linux_name(transaction)).or_default();
@@ -86,7 +89,7 @@ pub(crate) fn totals<'a>(transactions: impl IntoIterator<Item = &'a Transaction>
 fn equals_the_kernels_counters(name: &str) {
     let lines = program::json(&captures::path(name));
     let kernel = Mountstats::read(name);
-    let calls = counted_calls(&lines.transactions, &kernel);
+    let calls = counted_calls(lines.transactions.iter().filter(|t| t.is_rdma()), &kernel);
 
     let operations = operations(&calls);
     let names = kernel.operations.keys().chain(operations.keys());

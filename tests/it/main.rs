@@ -28,5 +28,6 @@ mod schema;
 mod second_count;
 mod server_counters;
 mod snap;
+mod tcp_counters;
 mod transport_line;
 mod wireshark;

@@ -16,12 +16,14 @@ fn line(text: &str, key: &str) -> Vec<u64> {
         .collect()
 }
 
-fn nfs(transactions: &[Transaction], version: u64) -> impl Iterator<Item = &Transaction> {
-    transactions.iter().filter(move |t| t.is_rdma() && t.is_nfs() && t.0["version"] == version)
+/// The Calls to NFS over the transport that the capture is of.
+fn nfs(transactions: &[Transaction], version: u64, is_rdma: bool) -> impl Iterator<Item = &Transaction> {
+    transactions.iter().filter(move |t| t.is_rdma() == is_rdma && t.is_nfs() && t.0["version"] == version)
 }
 
 fn equals_the_servers_counters(name: &str) {
     let text = captures::companion(name, "nfsd-stats");
+    let is_rdma = !name.starts_with("tcp");
     let transactions = program::json(&captures::path(name)).transactions;
 
     let mut server = BTreeMap::new();
@@ -38,7 +40,7 @@ fn equals_the_servers_counters(name: &str) {
 
     let mut program: BTreeMap<String, u64> = server.keys().map(|key| (key.clone(), 0)).collect();
     for version in [3, 4] {
-        for transaction in nfs(&transactions, version) {
+        for transaction in nfs(&transactions, version, is_rdma) {
             let procedure = transaction.text("procedure").unwrap_or("?");
             *program.entry(format!("NFSv{version} {procedure}")).or_default() += 1;
             for (operation, entry) in transaction.operations() {
@@ -91,4 +93,14 @@ fn rxe_v42_over_ipv6_equals_the_servers_counters() {
 #[test]
 fn rxe_v42_with_lost_packets_equals_the_servers_counters() {
     equals_the_servers_counters("rxe-v42-loss");
+}
+
+#[test]
+fn tcp_v3_equals_the_servers_counters() {
+    equals_the_servers_counters("tcp-v3");
+}
+
+#[test]
+fn tcp_v42_equals_the_servers_counters() {
+    equals_the_servers_counters("tcp-v42");
 }

@@ -97,10 +97,14 @@ pub(crate) struct TransportLine {
 }
 
 impl TransportLine {
-    /// Adds the numbers that stand after `xprt: rdma` (Linux, `xprt_rdma_print_stats`).
+    /// Adds the numbers that stand after `xprt: rdma` (Linux, `xprt_rdma_print_stats`) or `xprt: tcp`, which has no more
+    /// than the messages.
     pub(crate) fn add(&mut self, numbers: &[u64]) {
         self.sends += numbers[5];
         self.receives += numbers[6];
+        if numbers.len() <= 18 {
+            return;
+        }
         self.counts = self.counts.plus(&Counts {
             read_segments: numbers[10],
             write_segments: numbers[11],

@@ -40,6 +40,18 @@ counted! {
         ReadWithoutRequest = "read_response_without_request",
         /// A copy of a message whose Transaction was given out already.
         LateCopy = "late_copy",
+        /// On a stream of records: a part of a record whose mark was not captured, so that nothing tells what it is.
+        NoRecordMark = "no_record_mark",
+        /// On a stream of records: something that is no RPC message.
+        NotRpc = "not_rpc",
+        /// Bytes that were sent again, but not the same; the first copy counts.
+        Contradiction = "contradicting_copy",
+        /// A segment whose number is far from all others of its stream.
+        Stray = "stray_segment",
+        /// RPC-over-TLS, which hides its content.
+        Tls = "tls",
+        /// MPA that gave no operation.
+        Mpa = "mpa",
         /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
         Management = "management",
         /// Bytes of an iWARP stream in which no FPDU of MPA was found.
@@ -65,16 +77,20 @@ counted! {
         KeptChunk = "kept_chunks",
         /// A set-up of a connection that was never answered.
         SetUp = "connection_requests",
+        /// A stream of TCP, the one that was silent longest.
+        Stream = "tcp_streams",
+        /// The segments that waited behind a hole in a stream: the hole was given up.
+        Hole = "tcp_holes",
         /// An IP datagram in fragments.
         Fragments = "ip_fragments",
     }
 }
 counted! {
-    /// What a frame carried that concerns no RDMA.
+    /// What a frame carried that concerns neither RDMA nor RPC.
     Passed {
-        /// A segment of TCP.
+        /// A segment of a TCP stream that carries something else.
         Tcp = "TCP segments",
-        /// A datagram of UDP, but for RoCEv2.
+        /// A datagram of UDP that holds something else.
         Udp = "UDP datagrams",
         /// A fragment of an IP datagram; it may be one of RoCEv2.
         Fragment = "IP fragments",
@@ -93,6 +109,8 @@ pub struct Account {
     pub(super) kept_bytes: u64,
     /// Bytes of packets that wait for what tells their place.
     pub(super) early_bytes: u64,
+    /// Bytes of records whose marks were not captured.
+    pub(super) skipped_bytes: u64,
 }
 
 impl Account {
@@ -112,7 +130,7 @@ impl Account {
         self.undecoded[reason as usize] += frames;
     }
 
-    /// Counts a frame that concerns no RDMA.
+    /// Counts a frame that concerns neither RDMA nor RPC.
     pub(super) fn passed(&mut self, what: Passed) -> Meaning {
         self.passed[what as usize] += 1;
         Meaning::Nothing
@@ -128,9 +146,14 @@ impl Account {
         Undecoded::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
     }
 
-    /// The frames that are no packets of RDMA, by kind; those that are malformed are among the undecoded.
+    /// The frames that concern neither RDMA nor RPC, by kind; those that are malformed are among the undecoded.
     pub fn passed_counts(&self) -> impl Iterator<Item = (Passed, u64)> + '_ {
         Passed::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
+    }
+
+    /// Bytes of TCP streams that were skipped, because the record mark that would tell what they are was not captured.
+    pub fn skipped_bytes(&self) -> u64 {
+        self.skipped_bytes
     }
 
     /// What was dropped, by kind.

@@ -1,4 +1,7 @@
-//! Connections: which two queue pairs belong together.
+//! Connections: between two queue pairs, or between two ports.
+//!
+//! A segment of TCP and a datagram of UDP name both ports, so there is nothing to find out: streams know their connection
+//! themselves, and those of UDP are found by addresses and ports.
 //!
 //! A BTH names only the queue pair that receives. The two directions of a connection are paired from the exchange of
 //! the connection manager where that is in the capture, and otherwise by evidence in the traffic: an acknowledgement or
@@ -7,7 +10,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::address::Address;
+use crate::address::{Address, Port};
 use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
@@ -27,30 +30,81 @@ pub(super) struct Path {
     pub(super) qpn: Qpn,
 }
 
+/// What a connection ends at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mouth {
+    /// A queue pair; unknown until something was sent to it.
+    Queue(Option<Qpn>),
+    /// A port of TCP or UDP.
+    Port(Port),
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) address: Address,
-    /// Its queue pair; unknown until something was sent to it.
-    pub(super) qpn: Option<Qpn>,
-    /// What it sends in its own sequence.
+    mouth: Mouth,
+    /// What a queue pair sends in its own sequence.
     pub(super) requests: Requests,
 }
 
 impl End {
-    fn new(address: Address, qpn: Option<Qpn>) -> Self {
-        Self { address, qpn, requests: Requests::default() }
+    fn new(address: Address, mouth: Mouth) -> Self {
+        Self { address, mouth, requests: Requests::default() }
+    }
+
+    fn queue(address: Address, qpn: Option<Qpn>) -> Self {
+        Self::new(address, Mouth::Queue(qpn))
+    }
+
+    /// Its queue pair, if it has one and that is known.
+    fn qpn(&self) -> Option<Qpn> {
+        match self.mouth {
+            Mouth::Queue(qpn) => qpn,
+            Mouth::Port(_) => None,
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.mouth != Mouth::Queue(None)
     }
 
     fn endpoint(&self) -> Endpoint {
-        Endpoint { address: self.address, port: self.qpn.map(|qpn| qpn.0) }
+        let port = match self.mouth {
+            Mouth::Queue(qpn) => qpn.map(|qpn| qpn.0),
+            Mouth::Port(port) => Some(port.0.into()),
+        };
+        Endpoint { address: self.address, port }
     }
 }
 
-/// A connection between two queue pairs, of which one may still be unknown.
+/// The two ends of what goes between ports, from who sent the packet that was seen first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ports {
+    pub(super) a: (Address, Port),
+    pub(super) b: (Address, Port),
+}
+
+impl Ports {
+    /// The same for either direction, and whether `a` and `b` changed places for it.
+    pub(super) fn in_order(self) -> (Self, bool) {
+        let is_swapped = self.a > self.b;
+        (if is_swapped { Self { a: self.b, b: self.a } } else { self }, is_swapped)
+    }
+}
+
+/// Names a connection, and never another one after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConnectionKey {
+    pub(super) at: usize,
+    serial: u64,
+}
+
+/// A connection between two queue pairs, of which one may still be unknown, or between two ports.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) transport: Transport,
+    serial: u64,
     pub(super) a: End,
     pub(super) b: End,
     pub(super) path_mtu: PathMtu,
@@ -94,7 +148,7 @@ impl Connection {
     }
 
     pub(super) fn is_paired(&self) -> bool {
-        self.a.qpn.is_some() && self.b.qpn.is_some()
+        self.a.is_known() && self.b.is_known()
     }
 
     fn end(&self, side: Side) -> &End {
@@ -115,7 +169,7 @@ impl Connection {
     fn paths(&self) -> impl Iterator<Item = (Path, Side)> {
         let path = |from: &End, to: &End| {
             let (source, destination) = (from.address, to.address);
-            to.qpn.map(|qpn| Path { source, destination, qpn })
+            to.qpn().map(|qpn| Path { source, destination, qpn })
         };
         let from_a = path(&self.a, &self.b).map(|path| (path, Side::A));
         let from_b = path(&self.b, &self.a).map(|path| (path, Side::B));
@@ -132,6 +186,10 @@ const CANDIDATES: usize = 256;
 pub(super) struct Connections {
     slots: slab::Slab<Connection>,
     paths: FxHashMap<Path, (usize, Side)>,
+    /// Connections of UDP.
+    datagrams: FxHashMap<Ports, usize>,
+    /// Counts connections.
+    serial: u64,
     /// Connections of which one queue pair is unknown, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
     last: Option<(Path, usize, Side)>,
@@ -156,6 +214,8 @@ impl Connections {
         Self {
             slots: slab::Slab::new(),
             paths: FxHashMap::default(),
+            datagrams: FxHashMap::default(),
+            serial: 0,
             unpaired: FxHashMap::default(),
             last: None,
             bound: bound.max(1),
@@ -231,7 +291,7 @@ impl Connections {
             .filter_map(|at| {
                 // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
                 let connection = self.slots.get(at)?;
-                let sender = if connection.a.qpn.is_some() { Side::A } else { Side::B };
+                let sender = if connection.a.is_known() { Side::A } else { Side::B };
                 let fits = connection.end(sender).address == path.source
                     && connection.end(sender.peer()).address == path.destination
                     && connection.transport == transport
@@ -249,7 +309,7 @@ impl Connections {
             }
             (None, Some((at, side))) => (at, side, Found::Known),
             (None, None) => {
-                let (a, b) = (End::new(path.source, None), End::new(path.destination, Some(path.qpn)));
+                let (a, b) = (End::queue(path.source, None), End::queue(path.destination, Some(path.qpn)));
                 let at = self.add(a, b, transport);
                 (at, Side::A, Found::New)
             }
@@ -258,8 +318,10 @@ impl Connections {
 
     fn add(&mut self, a: End, b: End, transport: Transport) -> usize {
         let addresses = between(a.address, b.address);
+        self.serial += 1;
         let connection = Connection {
             transport,
+            serial: self.serial,
             a,
             b,
             path_mtu: PathMtu::default(),
@@ -281,6 +343,29 @@ impl Connections {
         at
     }
 
+    /// A connection between ports; side A is who sent what was seen first.
+    pub(super) fn connect(&mut self, ports: Ports, transport: Transport) -> ConnectionKey {
+        let [a, b] = [ports.a, ports.b].map(|(address, port)| End::new(address, Mouth::Port(port)));
+        let at = self.add(a, b, transport);
+        if transport == Transport::Udp {
+            self.datagrams.insert(ports.in_order().0, at);
+        }
+        ConnectionKey { at, serial: self.serial }
+    }
+
+    /// Whether the connection is still there.
+    pub(super) fn has(&self, key: ConnectionKey) -> bool {
+        self.slots.get(key.at).is_some_and(|connection| connection.serial == key.serial)
+    }
+
+    /// The connection of UDP between these ports, and the side of the end that stands first.
+    pub(super) fn of_datagrams(&self, ports: Ports) -> Option<(usize, Side)> {
+        let at = *self.datagrams.get(&ports.in_order().0)?;
+        let a = &self.slots.get(at)?.a;
+        let is_a = (a.address, a.mouth) == (ports.a.0, Mouth::Port(ports.a.1));
+        Some((at, if is_a { Side::A } else { Side::B }))
+    }
+
     /// Makes `path`, on which `sender` sends, the missing direction of a connection. What a connection of its own, if
     /// it had one, learnt from it moves along.
     fn pair(&mut self, at: usize, sender: Side, path: Path, joined: Option<usize>) {
@@ -289,12 +374,12 @@ impl Connections {
         self.no_longer_unpaired(between(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
-        connection.end_mut(sender.peer()).qpn = Some(path.qpn);
+        connection.end_mut(sender.peer()).mouth = Mouth::Queue(Some(path.qpn));
         if let Some(taken) = taken {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
             // In a connection with one direction only, the sender is the end whose queue pair is unknown.
-            let taken_sender = if taken.a.qpn.is_none() { Side::A } else { Side::B };
+            let taken_sender = if !taken.a.is_known() { Side::A } else { Side::B };
             connection.exchange.join(taken.exchange, taken_sender != sender);
             connection.early.join(taken.early, taken_sender != sender);
             let taken = if taken_sender == Side::A { taken.a } else { taken.b };
@@ -318,7 +403,7 @@ impl Connections {
         if known.any(|known| known.communication == Some(*communication)) {
             return Vec::new();
         }
-        let end = |peer: &Peer| End::new(peer.address, Some(peer.qpn));
+        let end = |peer: &Peer| End::queue(peer.address, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
         self.last = None;
         if let Some(connection) = self.slots.get_mut(at) {
@@ -340,6 +425,12 @@ impl Connections {
             }
         }
         self.no_longer_unpaired(between(connection.a.address, connection.b.address), at);
+        if let (Transport::Udp, Mouth::Port(a), Mouth::Port(b)) =
+            (connection.transport, connection.a.mouth, connection.b.mouth)
+        {
+            let ports = Ports { a: (connection.a.address, a), b: (connection.b.address, b) };
+            self.datagrams.remove(&ports.in_order().0);
+        }
         Some(connection)
     }
 

@@ -1,5 +1,7 @@
-//! RPC-over-RDMA on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that
-//! the Calls advertised. RFC 8166.
+//! RPC on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that the Calls
+//! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
+
+mod bare;
 
 use rustc_hash::FxHashMap;
 
@@ -27,6 +29,16 @@ pub(super) struct Desk<'a> {
     pub(super) account: &'a mut Account,
     pub(super) limits: &'a Limits,
     pub(super) sight: Sight<'a>,
+}
+
+/// What is known of the XID of a Call that came.
+enum Before {
+    /// It is a copy.
+    Copy(Key),
+    /// Its Reply was captured first.
+    Reply(Key),
+    /// Nothing.
+    Nothing,
 }
 
 /// What is known of the RPCs of one connection.
@@ -168,10 +180,14 @@ impl Exchange {
                 Err(_) => Some(answers(self)),
             },
         };
+        let xid = envelope.xid;
         let found = match which {
             Some(Which::Call) => Some((self.call(desk, sender, message, envelope, rpc), Which::Call)),
-            Some(Which::Reply) => Some((self.reply(desk, sender, message, envelope), Which::Reply)),
-            None => self.done(desk, sender, envelope.xid).map(|key| (key, Which::Call)),
+            Some(Which::Reply) => {
+                let reply = record(message, &envelope);
+                Some((self.reply(desk, sender, xid, reply, Some(envelope)), Which::Reply))
+            }
+            None => self.done(desk, sender, xid).map(|key| (key, Which::Call)),
         };
         match found {
             Some((key, which)) => {
@@ -195,54 +211,77 @@ impl Exchange {
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
-        let mut answered = None;
-        if let Some(key) = self.calls.get(&(sender, xid)).copied()
-            && let Some(entry) = desk.ledger.get_mut(key)
-        {
-            // Captured after its Reply: a capture of several queues may change the order.
-            answered = entry.transaction.call.is_none().then_some(key);
-            if let Some(call) = &mut entry.transaction.call
-                && call.inline() == cursor.rest()
-            {
-                call.copies += 1;
-                list(&mut call.frames, message.frames, desk.account);
-                let is_moved = offers_otherwise(&entry.transaction, &envelope);
-                if is_moved && entry.is_open() {
+        let call = record(message, &envelope);
+        let answered = match self.before(desk, sender, xid, &call) {
+            Before::Copy(key) => {
+                let moved =
+                    |entry: &Entry| entry.is_open() && offers_otherwise(&entry.transaction, &envelope);
+                if desk.ledger.get(key).is_some_and(moved) {
                     self.offer_anew(desk, key, envelope, cursor);
                 }
                 return key;
             }
-            // The XID is used for another Call: nothing more comes to the one before.
-            if entry.state == State::Open {
-                desk.ledger.close(key, desk.sight);
-            }
+            Before::Reply(key) => Some(key),
+            Before::Nothing => None,
+        };
+        let mut transaction = blank(xid);
+        transaction.call = Some(call);
+        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        self.open(desk, sender, transaction, program, answered)
+    }
+
+    /// What is known of the XID of a Call; a copy of one that was seen is noted.
+    fn before(&mut self, desk: &mut Desk<'_>, sender: Side, xid: Xid, copy: &MessageRecord) -> Before {
+        let Some(key) = self.calls.get(&(sender, xid)).copied() else { return Before::Nothing };
+        let Some(entry) = desk.ledger.get_mut(key) else { return Before::Nothing };
+        // Captured after its Reply: a capture of several queues may change the order.
+        let Some(call) = &mut entry.transaction.call else { return Before::Reply(key) };
+        if call.is_same(copy) {
+            call.copies += 1;
+            list(&mut call.frames, &copy.frames, desk.account);
+            call.complete(copy);
+            return Before::Copy(key);
         }
+        // The XID is used for another Call: nothing more comes to the one before.
+        if entry.state == State::Open {
+            desk.ledger.close(key, desk.sight);
+        }
+        Before::Nothing
+    }
+
+    /// A Call that was not seen before waits for its Reply, if that is not there already.
+    fn open(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sender: Side,
+        transaction: Transaction,
+        program: Option<Program>,
+        answered: Option<Key>,
+    ) -> Key {
         if answered.is_none()
-            && desk.ledger.open() >= desk.limits.open_transactions
+            && (desk.ledger.open() >= desk.limits.open_transactions || desk.ledger.is_full())
             && let Some(oldest) = desk.ledger.oldest_open()
         {
             desk.ledger.close(oldest, desk.sight);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
-        let mut transaction = blank(xid);
-        transaction.call = Some(record(message, &envelope));
-        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
         if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
             self.calls_nfs.get_or_insert(sender);
         }
-        let entry = Entry {
-            transaction,
-            connection: desk.connection,
-            requester: sender,
-            state: State::Open,
-            repeated_by: None,
-        };
+        let xid = transaction.xid;
         let key = match answered {
             Some(key) => {
-                desk.ledger.complete(key, entry.transaction);
+                desk.ledger.complete(key, transaction);
                 key
             }
-            None => desk.ledger.add(entry),
+            None => desk.ledger.add(Entry {
+                transaction,
+                connection: desk.connection,
+                requester: sender,
+                state: State::Open,
+                repeated_by: None,
+                weight: 0,
+            }),
         };
         self.calls.insert((sender, xid), key);
         self.advertise(desk.ledger, key, |at| !at.is_of_reply());
@@ -279,9 +318,15 @@ impl Exchange {
         }
     }
 
-    fn reply(&mut self, desk: &mut Desk<'_>, sender: Side, message: &Message<'_>, envelope: Envelope) -> Key {
-        let (requester, xid) = (sender.peer(), envelope.xid);
-        let reply = record(message, &envelope);
+    fn reply(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sender: Side,
+        xid: Xid,
+        reply: MessageRecord,
+        envelope: Option<Envelope>,
+    ) -> Key {
+        let requester = sender.peer();
         let known = self.calls.get(&(requester, xid)).copied();
         let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
             let mut transaction = blank(xid);
@@ -292,6 +337,7 @@ impl Exchange {
                 requester,
                 state: State::Open,
                 repeated_by: None,
+                weight: 0,
             };
             let key = desk.ledger.add(entry);
             self.calls.insert((requester, xid), key);
@@ -301,16 +347,16 @@ impl Exchange {
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
             before.copies += 1;
-            list(&mut before.frames, message.frames, desk.account);
-            if before.bytes.len() < before.length && reply.bytes.len() > before.bytes.len() {
-                (before.bytes, before.length, before.rpc_at) = (reply.bytes, reply.length, reply.rpc_at);
-                before.gaps = reply.gaps;
-                before.end_time = reply.end_time;
+            list(&mut before.frames, &reply.frames, desk.account);
+            if before.complete(&reply) {
                 desk.ledger.close(key, desk.sight);
             }
             return key;
         }
-        envelope.answer(transaction, reply);
+        match envelope {
+            Some(envelope) => envelope.answer(transaction, reply),
+            None => transaction.reply = Some(reply),
+        }
         desk.ledger.close(key, desk.sight);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
@@ -481,7 +527,7 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
 }
 
 /// A packet of a message was seen again.
-fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
+pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
     let (which, message) = match at {

@@ -9,7 +9,7 @@ use crate::rdma::{Owner, Side};
 use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
-use super::transaction::Transaction;
+use super::transaction::{MessageRecord, Transaction};
 
 /// Names an open or lingering Transaction; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +95,8 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// The entry that repeats this one on another connection.
     pub(super) repeated_by: Option<Key>,
+    /// What its messages were found to take, in bytes.
+    pub(super) weight: usize,
 }
 
 impl Entry {
@@ -194,14 +196,18 @@ pub(super) struct Ledger {
     closed: usize,
     /// How many of the closed entries are on each connection.
     closed_on: Vec<usize>,
+    /// What the messages of all entries take, in bytes.
+    weight: usize,
+    heaviest: usize,
 }
 
 /// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
 const CLUTTER: usize = 1024;
 
 impl Ledger {
-    /// `lingering` closed Transactions at most wait for copies; the first to close leave first.
-    pub(super) fn new(lingering: usize) -> Self {
+    /// `lingering` closed Transactions at most wait for copies, and none once the messages take more than `heaviest` bytes;
+    /// the first to close leave first.
+    pub(super) fn new(lingering: usize, heaviest: usize) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -212,7 +218,23 @@ impl Ledger {
             open: 0,
             closed: 0,
             closed_on: Vec::new(),
+            weight: 0,
+            heaviest,
         }
+    }
+
+    /// Whether the messages of open Transactions alone take more than they may.
+    pub(super) fn is_full(&self) -> bool {
+        self.weight > self.heaviest && self.closed == 0
+    }
+
+    /// Finds again what the messages of an entry take.
+    fn weigh(&mut self, key: Key) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let messages = entry.transaction.call.iter().chain(&entry.transaction.reply);
+        let now = messages.map(MessageRecord::weight).sum();
+        let before = std::mem::replace(&mut entry.weight, now);
+        self.weight = (self.weight + now).saturating_sub(before);
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Entry> {
@@ -243,6 +265,7 @@ impl Ledger {
         let key = Key(u64::from(place.generation) << 32 | u64::from(slot));
         self.opened.push_back(key);
         self.open += 1;
+        self.weigh(key);
         key
     }
 
@@ -250,6 +273,7 @@ impl Ledger {
     pub(super) fn close(&mut self, key: Key, sight: Sight<'_>) {
         self.closing += 1;
         let number = self.closing;
+        self.weigh(key);
         let Some(entry) = self.get_mut(key) else { return };
         let connection = entry.connection;
         if std::mem::replace(&mut entry.state, State::Closed(number)) == State::Open {
@@ -292,11 +316,14 @@ impl Ledger {
     pub(super) fn complete(&mut self, key: Key, with_call: Transaction) {
         let Some(entry) = self.get_mut(key) else { return };
         let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
-        if let Some(reply) = reply
-            && let Some(envelope) = Envelope::open(&reply.bytes, reply.length)
-        {
-            envelope.answer(&mut entry.transaction, reply);
+        if let Some(reply) = reply {
+            let envelope = reply.rpcrdma.and_then(|_| Envelope::open(&reply.bytes, reply.length));
+            match envelope {
+                Some(envelope) => envelope.answer(&mut entry.transaction, reply),
+                None => entry.transaction.reply = Some(reply),
+            }
         }
+        self.weigh(key);
     }
 
     /// Makes one of an entry that has only a Call and one that has only its Reply, closed when that was.
@@ -362,7 +389,7 @@ impl Ledger {
     pub(super) fn is_due(&mut self, now: Timestamp) -> Option<Key> {
         while let Some(closing) = self.closings.front() {
             let waited = now.since(closing.time).is_some_and(|waited| waited > LINGER);
-            if !waited && self.closed <= self.lingering {
+            if !waited && self.closed <= self.lingering && self.weight <= self.heaviest {
                 return None;
             }
             if self.counts(closing) {
@@ -415,6 +442,7 @@ impl Ledger {
             return None;
         }
         let entry = slot.entry.take()?;
+        self.weight = self.weight.saturating_sub(entry.weight);
         match entry.state {
             State::Open => self.open -= 1,
             State::Closed(_) => self.discount_closed(entry.connection),

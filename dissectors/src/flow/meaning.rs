@@ -5,7 +5,7 @@ use super::chunk::ChunkKind;
 use super::ledger::Key;
 use super::transaction::Which;
 
-/// What a frame was.
+/// What a frame was, or one of the things that it was: a segment of TCP may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Nothing that concerns RDMA or RPC.
@@ -41,6 +41,11 @@ pub enum Meaning {
         key: Key,
         /// Which Read chunk.
         chunk: usize,
+    },
+    /// It holds bytes of a stream that belong to a record whose mark was not captured.
+    Skipped {
+        /// How many.
+        bytes: u32,
     },
     /// It acknowledges, or refuses.
     Control,

@@ -6,6 +6,8 @@
 //! - [`packets`]: each packet finds its connection, and what it does there;
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
 //! - [`early`]: packets that were captured before what tells their place;
+//! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
+//! - [`datagrams`]: messages in datagrams of UDP;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
@@ -16,6 +18,7 @@ mod account;
 pub mod chunk;
 mod connection;
 mod coverage;
+mod datagrams;
 mod early;
 mod envelope;
 mod exchange;
@@ -27,11 +30,11 @@ mod meaning;
 mod memory;
 mod packets;
 pub mod reading;
-
+mod records;
 mod reliable;
 mod retries;
+mod segments;
 mod setup;
-#[allow(dead_code, reason = "the readers of streams come next")]
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -59,6 +62,7 @@ use fragments::Fragments;
 use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
+use stream::table::Streams;
 use transaction::{Direction, Which};
 
 /// Bounds of the state that a flow keeps, and what it keeps beyond need.
@@ -70,6 +74,15 @@ pub struct Limits {
     pub open_transactions: usize,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
+    /// Bytes of the messages of Transactions, open or closed; then those that wait for late copies are given out, and then
+    /// the oldest that are open.
+    pub message_bytes: usize,
+    /// Streams of TCP that are remembered; then those that were silent longest are forgotten.
+    pub streams: usize,
+    /// Bytes of one stream that wait behind a hole.
+    pub hole_bytes: usize,
+    /// Bytes that all streams hold: behind holes, and in messages that are not whole yet.
+    pub stream_bytes: usize,
     /// Set-ups of connections that wait for their answer.
     pub set_ups: usize,
     /// Bytes of messages that are not whole yet.
@@ -92,6 +105,10 @@ impl Default for Limits {
             connections: 16_384,
             open_transactions: 16_384,
             lingering_transactions: 4_096,
+            message_bytes: 64 << 20,
+            streams: 32_768,
+            hole_bytes: 8 << 20,
+            stream_bytes: 64 << 20,
             set_ups: 4_096,
             part_bytes: 64 << 20,
             fragments: fragments::Bounds::default(),
@@ -141,6 +158,13 @@ pub struct Flow {
     icrc: IcrcCounts,
     /// Bytes of messages that are not whole yet.
     held: usize,
+    streams: Streams,
+    /// Bytes that all streams hold.
+    stream_bytes: usize,
+    /// What the last frame meant.
+    meanings: Vec<Meaning>,
+    /// When the last frame was seen.
+    now: Timestamp,
     ready: VecDeque<Transaction>,
     transactions: u64,
     numbered: u64,
@@ -151,13 +175,17 @@ impl Flow {
     pub fn new(limits: Limits) -> Self {
         Self {
             connections: Connections::new(limits.connections),
-            ledger: Ledger::new(limits.lingering_transactions),
+            ledger: Ledger::new(limits.lingering_transactions, limits.message_bytes),
             set_ups: SetUps::new(limits.set_ups),
             fragments: Fragments::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
             account: Account::default(),
             icrc: IcrcCounts::default(),
             held: 0,
+            streams: Streams::new(limits.streams),
+            stream_bytes: 0,
+            meanings: Vec::new(),
+            now: Timestamp::default(),
             ready: VecDeque::new(),
             transactions: 0,
             numbered: 0,
@@ -165,7 +193,7 @@ impl Flow {
         }
     }
 
-    /// Takes the next frame.
+    /// Takes the next frame, and tells what it means; [`Flow::meanings`] tells what else it means.
     pub fn frame(&mut self, frame: &Frame<'_>) -> Meaning {
         self.observed_frame(frame, &mut Unobserved).1
     }
@@ -178,6 +206,9 @@ impl Flow {
     ) -> (Datagram<'a>, Meaning) {
         let datagram = net::decode(frame, observer);
         let sight = Sight { frames: std::slice::from_ref(&frame.number), time: frame.time };
+        self.now = frame.time;
+        self.give_up_old_holes(frame.time);
+        self.meanings.clear();
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -192,14 +223,23 @@ impl Flow {
             Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
                 self.account.undecoded(Undecoded::Malformed)
             }
-            Carried::Tcp(_) => self.account.passed(Passed::Tcp),
-            Carried::Udp(_) => self.account.passed(Passed::Udp),
+            Carried::Tcp(segment) => self.segment(sight, &datagram, segment),
+            Carried::Udp(udp) => self.datagram(sight, &datagram, udp),
             Carried::Other(_) => self.account.passed(Passed::Other),
         };
         while let Some(key) = self.ledger.is_due(frame.time) {
             self.release(key);
         }
+        if self.meanings.is_empty() {
+            self.meanings.push(meaning);
+        }
         (datagram, meaning)
+    }
+
+    /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its
+    /// own and those that waited for it.
+    pub fn meanings(&self) -> &[Meaning] {
+        &self.meanings
     }
 
     /// The next Transaction that is done with.
@@ -213,6 +253,7 @@ impl Flow {
             self.release(key);
         }
         // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
+        self.finish_streams(self.now);
         let sight = Sight { frames: &[], time: Timestamp::default() };
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
@@ -252,6 +293,12 @@ impl Flow {
         match &datagram.carried {
             Carried::Infiniband(packet) => {
                 self.packet(Sight { frames: &whole.frames, time: frame.time }, &datagram, packet)
+            }
+            Carried::Tcp(segment) => {
+                self.segment(Sight { frames: &whole.frames, time: frame.time }, &datagram, segment)
+            }
+            Carried::Udp(udp) => {
+                self.datagram(Sight { frames: &whole.frames, time: frame.time }, &datagram, udp)
             }
             _ => Meaning::Nothing,
         }
@@ -361,9 +408,13 @@ impl Flow {
         {
             connection.opened_by = Some(Side::B);
         }
-        if !self.connections.is_over_bound() {
-            return;
+        if self.connections.is_over_bound() {
+            self.forget_connections(newest, sight);
         }
+    }
+
+    /// There are too many connections: those that were silent longest are forgotten.
+    fn forget_connections(&mut self, newest: usize, sight: Sight<'_>) {
         for at in self.connections.most_silent() {
             if at != newest {
                 self.close_connection(at, sight);

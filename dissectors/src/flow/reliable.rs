@@ -493,7 +493,7 @@ impl Requests {
 }
 
 /// Notes that bytes are missing.
-fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
+pub(super) fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
     match gaps.last_mut() {
         _ if bytes.is_empty() => {}
         Some(last) if last.end == bytes.start => last.end = bytes.end,

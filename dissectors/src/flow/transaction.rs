@@ -20,6 +20,24 @@ pub enum Transport {
     RoceV1,
     /// RDMA over InfiniBand.
     InfiniBand,
+    /// RDMA over TCP.
+    Iwarp,
+    /// RPC in records over TCP, without RDMA.
+    Tcp,
+    /// RPC in datagrams of UDP, without RDMA.
+    Udp,
+}
+
+impl Transport {
+    /// Whether it is RDMA.
+    pub fn is_rdma(self) -> bool {
+        !matches!(self, Self::Tcp | Self::Udp)
+    }
+
+    /// Whether its connections are between ports, and not between queue pairs.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Iwarp | Self::Tcp | Self::Udp)
+    }
 }
 
 impl fmt::Display for Transport {
@@ -28,6 +46,9 @@ impl fmt::Display for Transport {
             Self::RoceV2 => "rocev2",
             Self::RoceV1 => "rocev1",
             Self::InfiniBand => "infiniband",
+            Self::Iwarp => "iwarp",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
         })
     }
 }
@@ -84,6 +105,10 @@ pub struct HeaderWords {
     pub credits: u32,
 }
 
+/// As many bytes of two messages must be equal for one to be a copy of the other, if not all of both was captured: a Call up
+/// to its procedure (RFC 5531 section 9).
+const COMMON: usize = 24;
+
 /// A Call or a Reply as it was seen.
 #[derive(Clone, Debug)]
 pub struct MessageRecord {
@@ -121,6 +146,39 @@ impl MessageRecord {
     /// Whether the header says that the whole RPC message went in a chunk.
     pub fn is_nomsg(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)
+    }
+
+    /// Whether `copy` is the same message again, as far as both were captured.
+    pub(super) fn is_same(&self, copy: &Self) -> bool {
+        let (one, other) = (self.inline(), copy.inline());
+        let common = one.len().min(other.len());
+        let is_cut = self.is_cut() || copy.is_cut();
+        one == other
+            || (is_cut
+                && common >= COMMON
+                && self.inline_length() == copy.inline_length()
+                && one.get(..common) == other.get(..common))
+    }
+
+    /// Whether bytes of it were not captured.
+    fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length
+    }
+
+    /// Takes over the bytes of a copy of which more was captured; tells whether it did.
+    pub(super) fn complete(&mut self, copy: &Self) -> bool {
+        let is_better = self.is_cut() && copy.bytes.len() > self.bytes.len();
+        if is_better {
+            self.bytes.clone_from(&copy.bytes);
+            self.gaps.clone_from(&copy.gaps);
+            (self.length, self.rpc_at, self.end_time) = (copy.length, copy.rpc_at, copy.end_time);
+        }
+        is_better
+    }
+
+    /// How much memory it takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.bytes.capacity() + self.frames.capacity() * size_of::<FrameNumber>()
     }
 
     /// Whether this is an RDMA_ERROR.

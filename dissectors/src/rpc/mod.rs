@@ -4,6 +4,9 @@ pub mod auth;
 pub mod gss;
 mod header;
 mod program;
+mod recognize;
+pub mod record;
+pub mod tls;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -11,3 +14,4 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
+pub use recognize::{Recognized, recognize, recognize_record};

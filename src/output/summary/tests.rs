@@ -158,8 +158,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     let mut text = Vec::new();
     Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }.text(&mut text, 200).unwrap();
     let text = String::from_utf8(text).unwrap();
-    let expected = "4 frames, 216 B. No RPC-over-RDMA in it: 2 TCP segments, 1 other frame, 1 malformed frame. \
-                    NFS over TCP and iWARP are not read yet.\n";
+    let expected = "4 frames, 216 B. No RPC in it: 2 TCP segments, 1 other frame, 1 malformed frame.\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.ends_with("  1  malformed\n"), "{text}");
 }

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use nfsrdma_dissectors::flow::Undecoded;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
-use nfsrdma_dissectors::flow::{Passed, Undecoded};
 
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
@@ -54,7 +54,7 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " in {}", Duration(duration));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let _ = write!(text, ". No RPC-over-RDMA in it: {}.", carried(summary));
+        let _ = write!(text, ". No RPC in it: {}.", carried(summary));
     } else {
         transactions(statistics, &mut text);
     }
@@ -90,11 +90,7 @@ fn carried(summary: &Summary<'_>) -> String {
             format!("{} {}", Count(count), of(count, what.strip_suffix('s').unwrap_or(what)))
         })
         .collect();
-    let mut text = parts.join(", ");
-    if passed.iter().any(|(what, _)| *what == Passed::Tcp) {
-        text.push_str(". NFS over TCP and iWARP are not read yet");
-    }
-    text
+    parts.join(", ")
 }
 
 /// How many Transactions there are, and what is missing of them.

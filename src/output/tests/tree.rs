@@ -83,9 +83,9 @@ fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
     let (mut view, mut out) = (TreeView::new(Screen::pipe()), Vec::new());
     while let Some(frame) = source.next().unwrap() {
-        let meaning = flow.frame(&frame);
+        flow.frame(&frame);
         if numbers.contains(&frame.number.0) {
-            view.frame(&mut out, &frame, meaning, &flow).unwrap();
+            view.frame(&mut out, &frame, &flow).unwrap();
         }
     }
     String::from_utf8(out).unwrap()
@@ -101,7 +101,10 @@ fn what_is_whole_is_shown_to_its_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
         for transaction in transactions(name) {
             let text = tree_of(&transaction, Screen::pipe(), &NoFrames);
-            let has_no_decoder = text.contains("program: NFSACL");
+            // Of MOUNT and its kin, and of NFSACL, only the header is read.
+            let has_no_decoder = ["NFSACL", "PORTMAP", "MOUNT", "NLM", "NSM"]
+                .iter()
+                .any(|program| text.contains(&format!("program: {program}")));
             assert!(has_no_decoder || !text.contains("undecoded"), "{text}");
             assert!(!text.contains("not decoded further"), "{text}");
         }

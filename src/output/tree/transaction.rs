@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Transaction, Which};
+use nfsrdma_dissectors::flow::transaction::{
+    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Which,
+};
 use nfsrdma_dissectors::flow::{Flow, Meaning};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
@@ -65,23 +67,19 @@ impl TreeView {
         writeln!(out)
     }
 
-    /// Writes the headers of a frame, and the message that it completed or repeated.
+    /// Writes the headers of a frame that the flow just took, and the messages that it completed or repeated.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn frame(
-        &mut self,
-        out: &mut impl Write,
-        frame: &Frame<'_>,
-        meaning: Meaning,
-        flow: &Flow,
-    ) -> io::Result<()> {
+    pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>, flow: &Flow) -> io::Result<()> {
         self.frame_at(out, frame, 0)?;
-        if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = meaning
-            && let Some(transaction) = flow.transaction(key)
-            && let Some(message) = transaction.message(which)
-        {
-            transaction.read(|reading| self.fields(out, transaction, reading, which, message, 1))?;
+        for meaning in flow.meanings() {
+            if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
+                && let Some(transaction) = flow.transaction(key)
+                && let Some(message) = transaction.message(which)
+            {
+                transaction.read(|reading| self.fields(out, transaction, reading, which, message, 1))?;
+            }
         }
         writeln!(out)
     }
@@ -107,7 +105,7 @@ impl TreeView {
             Direction::Forward => ("forward", glyphs.to),
             Direction::Reverse => ("reverse", glyphs.back),
         };
-        let (client, server) = (End(&name.client), End(&name.server));
+        let (client, server) = (End(name, &name.client), End(name, &name.server));
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
         fact(out, &screen, 1, "connection", connection)?;
@@ -311,13 +309,15 @@ impl TreeView {
     }
 }
 
-/// `10.9.0.2 QP 0x000011`.
-struct End<'a>(&'a Endpoint);
+/// `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
+struct End<'a>(&'a ConnectionName, &'a Endpoint);
 
 impl std::fmt::Display for End<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0.address)?;
-        match self.0.port {
+        let Self(name, end) = self;
+        write!(f, "{}", end.address)?;
+        match end.port {
+            Some(port) if name.transport.has_ports() => write!(f, " port {port}"),
             Some(port) => write!(f, " QP 0x{port:06x}"),
             None => Ok(()),
         }

@@ -1,0 +1,364 @@
+//! RPC messages out of one direction of a stream. RFC 5531 section 11.
+//!
+//! A record mark tells how long its fragment is, so bytes that are missing inside a fragment cost nothing but themselves.
+//! Where a mark itself is missing, the next record is searched for by its structure, and what lies between is counted.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::frame::Timestamp;
+use crate::rdma::Owner;
+use crate::rpc::record::{self, RecordMark};
+use crate::rpc::{self, MsgType, tls};
+
+use super::account::{Account, GivenUp, Undecoded};
+use super::exchange;
+use super::ledger::{Key, Ledger, SegmentAt};
+use super::reliable::gap;
+use super::stream::seat::Seat;
+use super::stream::{Piece, Position};
+use super::transaction::{MessageRecord, Which};
+use super::{Meaning, Sight};
+
+/// What follows the last record on the same connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// MPA, which begins with a Request or a Reply frame. RFC 5044 section 7.1.
+    Mpa,
+    /// TLS. RFC 9289 section 4.1.
+    Tls,
+}
+
+/// Messages that are remembered for their copies.
+const SENT: usize = 512;
+
+/// Frames of one message that are listed.
+const FRAMES: usize = 1 << 16;
+
+/// Where a direction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Before or in a record mark.
+    Mark,
+    /// In a fragment.
+    Fragment { left: u32, is_last: bool },
+    /// Somewhere: the next record is searched for.
+    #[default]
+    Lost,
+}
+
+/// The message that is not whole yet.
+#[derive(Debug)]
+struct Unfinished {
+    /// Where its first record mark begins.
+    start: Position,
+    /// Fragments up to now.
+    fragments: u32,
+    /// Whether no more of its bytes are kept.
+    is_full: bool,
+    record: MessageRecord,
+}
+
+/// A message that was given out.
+#[derive(Debug)]
+struct Sent {
+    range: Range<Position>,
+    /// Whether it was one fragment, so that its bytes follow each other in the stream.
+    is_whole: bool,
+    owner: Owner,
+}
+
+/// The records of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    state: State,
+    /// The bytes of a record mark that are there.
+    mark: Vec<u8>,
+    unfinished: Option<Unfinished>,
+    /// In order.
+    sent: VecDeque<Sent>,
+}
+
+impl Records {
+    /// A record begins with the next byte.
+    pub(super) fn begin(&mut self) {
+        self.state = State::Mark;
+    }
+
+    /// How much memory the message takes that is not whole yet, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.unfinished.as_ref().map_or(0, |unfinished| unfinished.record.weight())
+    }
+
+    /// Takes the next bytes. Gives those back that follow the last record, where something else begins.
+    pub(super) fn take<'p>(
+        &mut self,
+        mut piece: Piece<'p>,
+        seat: &mut Seat<'_>,
+    ) -> Option<(Next, Piece<'p>)> {
+        while piece.data.length > 0 {
+            if let Some(next) = self.follows(&piece) {
+                return Some((next, piece));
+            }
+            piece = match self.state {
+                State::Mark => self.mark(piece, seat),
+                State::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
+                State::Lost => self.search(piece, seat),
+            };
+        }
+        None
+    }
+
+    /// What begins here instead of a record.
+    fn follows(&self, piece: &Piece<'_>) -> Option<Next> {
+        if self.unfinished.is_some() {
+            return None;
+        }
+        let bytes = piece.data.bytes;
+        if begins_mpa(bytes) {
+            return Some(Next::Mpa);
+        }
+        // The signature of TLS is too short to be looked for anywhere.
+        (self.state == State::Mark && tls::begins_record(bytes)).then_some(Next::Tls)
+    }
+
+    fn mark<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+        let start = piece.at - self.mark.len() as u64;
+        let wanted = RecordMark::LENGTH - self.mark.len();
+        let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
+        self.mark.extend_from_slice(there);
+        let rest = piece.after(there.len() as u32);
+        let unfinished = self.unfinished.get_or_insert_with(|| Unfinished::new(start, piece.sight.time));
+        unfinished.see(&piece.sight);
+        if there.len() < wanted {
+            if rest.data.length > 0 {
+                self.lose(seat);
+            } else {
+                seat.meanings.push(Meaning::Part);
+            }
+            return rest;
+        }
+        let mark = RecordMark::of(&self.mark);
+        self.mark.clear();
+        let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
+        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::LONGEST)) else {
+            self.unfinished = None;
+            seat.undecoded(Undecoded::NotRpc, piece.sight);
+            self.lose(seat);
+            return rest;
+        };
+        unfinished.fragments += 1;
+        self.state = State::Fragment { left: mark.length, is_last: mark.is_last };
+        if mark.length == 0 {
+            self.end_fragment(rest.at, mark.is_last, seat);
+        } else if rest.data.length == 0 {
+            seat.meanings.push(Meaning::Part);
+        }
+        rest
+    }
+
+    fn fragment<'p>(&mut self, piece: Piece<'p>, left: u32, is_last: bool, seat: &mut Seat<'_>) -> Piece<'p> {
+        let part = piece.within(0..left);
+        let rest = piece.after(part.data.length);
+        let left = left - part.data.length;
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.add(&part);
+            if !unfinished.is_rpc() {
+                self.unfinished = None;
+                seat.undecoded(Undecoded::NotRpc, piece.sight);
+                self.lose(seat);
+                return rest;
+            }
+        }
+        self.state = State::Fragment { left, is_last };
+        if left == 0 {
+            self.end_fragment(rest.at, is_last, seat);
+        } else if !piece.sight.frames.is_empty() {
+            seat.meanings.push(Meaning::Part);
+        }
+        rest
+    }
+
+    fn end_fragment(&mut self, end: Position, is_last: bool, seat: &mut Seat<'_>) {
+        self.state = State::Mark;
+        if is_last {
+            self.deliver(end, seat);
+        } else {
+            seat.meanings.push(Meaning::Part);
+        }
+    }
+
+    /// Gives out the message as far as it is there.
+    fn deliver(&mut self, end: Position, seat: &mut Seat<'_>) {
+        let Some(unfinished) = self.unfinished.take() else { return };
+        let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
+        let mut record = unfinished.record;
+        record.frames.sort_unstable();
+        record.frames.dedup();
+        record.frames.shrink_to_fit();
+        let last = [record.frames.last().copied().unwrap_or_default()];
+        let sender = seat.sender;
+        let (exchange, mut desk) = seat.desk(Sight { frames: &last, time: record.end_time });
+        let (meaning, owner) = exchange.bare(&mut desk, sender, record);
+        seat.meanings.push(meaning);
+        if self.sent.len() >= SENT {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(Sent { range, is_whole, owner });
+    }
+
+    /// Where the next record begins is not known any more.
+    fn lose(&mut self, seat: &mut Seat<'_>) {
+        self.mark.clear();
+        let state = std::mem::take(&mut self.state);
+        if let Some(unfinished) = &mut self.unfinished {
+            let missing = match state {
+                State::Fragment { left, is_last: true } => u64::from(left),
+                // Of what follows, at least one byte; however many they were.
+                State::Fragment { left, is_last: false } => u64::from(left) + 1,
+                State::Mark | State::Lost => 1,
+            };
+            unfinished.skip(missing);
+            let end = unfinished.start + unfinished.record.length as u64;
+            self.deliver(end, seat);
+        }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn give_up(&mut self, seat: &mut Seat<'_>) {
+        self.lose(seat);
+    }
+
+    /// There is no room for more of the message that is not whole yet.
+    pub(super) fn keep_no_more(&mut self, account: &mut Account) {
+        if let Some(unfinished) = &mut self.unfinished
+            && !std::mem::replace(&mut unfinished.is_full, true)
+        {
+            account.gave_up(GivenUp::MessageParts);
+        }
+    }
+
+    /// Looks for the beginning of a record. In the middle of bytes that belong to something unknown, a Reply must answer a
+    /// Call that is known.
+    fn search<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+        let bytes = piece.data.bytes;
+        let begins = |at: &usize| {
+            bytes.get(*at..).and_then(rpc::recognize_record).is_some_and(|found| {
+                *at == 0
+                    || found.mtype == MsgType::CALL
+                    || seat.exchange.knows_call(seat.sender.peer(), found.xid)
+            })
+        };
+        let found = (0..bytes.len()).find(begins);
+        let skipped = found.map_or(piece.data.length, |at| at as u32);
+        if found.is_some() {
+            self.state = State::Mark;
+        }
+        if skipped > 0 {
+            seat.skipped(skipped, piece.sight, found.is_none());
+        }
+        piece.after(skipped)
+    }
+
+    /// Bytes that were taken before were sent again.
+    pub(super) fn again(&mut self, piece: &Piece<'_>, seat: &mut Seat<'_>) {
+        let range = piece.range();
+        let mut is_known = false;
+        if let Some(unfinished) = &mut self.unfinished
+            && range.end > unfinished.start
+        {
+            unfinished.see(&piece.sight);
+            seat.meanings.push(Meaning::Part);
+            is_known = true;
+        }
+        let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
+        for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
+            is_known = true;
+            if sent.contradicts(piece, seat.ledger) {
+                seat.account.undecoded_later(Undecoded::Contradiction, 1);
+            }
+            let ends = range.contains(&(sent.range.end - 1));
+            let (_, mut desk) = seat.desk(piece.sight);
+            let meaning = exchange::again(&mut desk, sent.owner, ends);
+            seat.meanings.push(meaning);
+        }
+        if !is_known {
+            seat.undecoded(Undecoded::LateCopy, piece.sight);
+        }
+    }
+}
+
+impl Sent {
+    /// Whether a copy of its bytes differs from those that came first.
+    fn contradicts(&self, copy: &Piece<'_>, ledger: &Ledger) -> bool {
+        let Some((key, at)) = Key::noted(self.owner).filter(|_| self.is_whole) else { return false };
+        let which = if at == SegmentAt::CALL { Which::Call } else { Which::Reply };
+        let message = ledger.get(key).and_then(|entry| entry.transaction.message(which));
+        let Some(message) = message else { return false };
+        let begin = self.range.start + RecordMark::LENGTH as u64;
+        let known = message.bytes.get(copy.at.saturating_sub(begin) as usize..).unwrap_or_default();
+        let again = copy.data.bytes.get(begin.saturating_sub(copy.at) as usize..).unwrap_or_default();
+        known.iter().zip(again).any(|(known, again)| known != again)
+    }
+}
+
+impl Unfinished {
+    fn new(start: Position, time: Timestamp) -> Self {
+        let record = MessageRecord {
+            frames: Vec::new(),
+            time,
+            end_time: time,
+            copies: 1,
+            rpcrdma: None,
+            bytes: Vec::new(),
+            length: 0,
+            gaps: Vec::new(),
+            rpc_at: 0,
+        };
+        Self { start, fragments: 0, is_full: false, record }
+    }
+
+    /// A frame carried some of it.
+    fn see(&mut self, sight: &Sight<'_>) {
+        let Self { record, .. } = self;
+        if sight.frames.is_empty() {
+            return;
+        }
+        (record.time, record.end_time) = (record.time.min(sight.time), record.end_time.max(sight.time));
+        if record.frames.len() < FRAMES && record.frames.last() != sight.frames.last() {
+            record.frames.extend_from_slice(sight.frames);
+        }
+    }
+
+    fn add(&mut self, part: &Piece<'_>) {
+        self.see(&part.sight);
+        let (bytes, length) = (part.data.bytes, part.data.length as usize);
+        if self.is_full {
+            self.skip(length as u64);
+            return;
+        }
+        // What follows a gap was captured, but nothing can read it.
+        if self.record.gaps.is_empty() {
+            self.record.bytes.extend_from_slice(bytes);
+        }
+        self.record.length += bytes.len();
+        self.skip((length - bytes.len()) as u64);
+    }
+
+    /// Bytes of it are missing.
+    fn skip(&mut self, bytes: u64) {
+        let from = self.record.length as u64;
+        gap(&mut self.record.gaps, from..from + bytes);
+        self.record.length += bytes as usize;
+    }
+
+    /// Whether it can be an RPC message: a Call or a Reply (RFC 5531 section 9).
+    fn is_rpc(&self) -> bool {
+        self.record.bytes.get(4..8).is_none_or(|mtype| matches!(mtype, [0, 0, 0, 0 | 1]))
+    }
+}
+
+/// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
+pub(super) fn begins_mpa(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"MPA ID Req Frame") || bytes.starts_with(b"MPA ID Rep Frame")
+}

@@ -1,0 +1,444 @@
+//! Segments of TCP: each finds its stream, and what it does there.
+
+use crate::frame::{FrameNumber, Timestamp};
+use crate::net::{Datagram, TcpSegment};
+use crate::rdma::{Data, Side};
+
+use super::account::{Account, GivenUp, Passed, Undecoded};
+use super::connection::{Connection, ConnectionKey, Connections, Ports};
+use super::ledger::Ledger;
+use super::records::{Next, Records};
+use super::stream::half::Half;
+use super::stream::protocol::{self, Protocol, Verdict};
+use super::stream::seat::Seat;
+use super::stream::table::Stream;
+use super::stream::{Piece, Reader};
+use super::transaction::Transport;
+use super::{Flow, Limits, Meaning, Sight};
+
+/// What reads the bytes of a stream, whatever they are: a stream may turn to something else between two bytes.
+struct Carried<'a> {
+    sender: Side,
+    protocol: &'a mut Protocol,
+    connection: &'a mut Option<ConnectionKey>,
+    ports: Ports,
+    opened_by: Option<Side>,
+    last_frame: FrameNumber,
+    connections: &'a mut Connections,
+    ledger: &'a mut Ledger,
+    account: &'a mut Account,
+    limits: &'a Limits,
+    meanings: &'a mut Vec<Meaning>,
+    /// Connections that are over, because the stream turned to something else.
+    over: &'a mut Vec<ConnectionKey>,
+}
+
+fn transport(protocol: &Protocol) -> Transport {
+    match protocol {
+        Protocol::Mpa => Transport::Iwarp,
+        _ => Transport::Tcp,
+    }
+}
+
+impl Carried<'_> {
+    /// Gives the reader of the direction to `read`, with what it works with.
+    fn seated<R>(&mut self, read: impl FnOnce(&mut Protocol, &mut Seat<'_>) -> R) -> Option<R> {
+        let key = match *self.connection {
+            Some(key) if self.connections.has(key) => key,
+            _ => self.connect(),
+        };
+        let Connection { exchange, last_frame, .. } = self.connections.get_mut(key.at)?;
+        *last_frame = self.last_frame;
+        let mut seat = Seat {
+            connection: key.at,
+            sender: self.sender,
+            exchange,
+            ledger: self.ledger,
+            account: self.account,
+            limits: self.limits,
+            meanings: self.meanings,
+        };
+        Some(read(self.protocol, &mut seat))
+    }
+
+    fn connect(&mut self) -> ConnectionKey {
+        let key = self.connections.connect(self.ports, transport(self.protocol));
+        if let Some(connection) = self.connections.get_mut(key.at) {
+            connection.opened_by = self.opened_by;
+        }
+        *self.connection = Some(key);
+        key
+    }
+
+    /// The stream turns to something else: what it carried is over, and what is to come is another connection.
+    fn turn(&mut self, next: Next) {
+        self.give_up();
+        self.over.extend(self.connection.take());
+        *self.protocol = match next {
+            Next::Mpa => Protocol::Mpa,
+            Next::Tls => Protocol::Tls,
+        };
+    }
+
+    /// Nothing more will come: what is not whole is given out as what it is.
+    fn give_up(&mut self) {
+        for side in [Side::A, Side::B] {
+            self.sender = side;
+            if let Protocol::Records(_) = self.protocol {
+                self.seated(|protocol, seat| {
+                    if let Some(records) = records(protocol, side) {
+                        records.give_up(seat);
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn records(protocol: &mut Protocol, sender: Side) -> Option<&mut Records> {
+    let Protocol::Records(records) = protocol else { return None };
+    let [a, b] = &mut **records;
+    Some(match sender {
+        Side::A => a,
+        Side::B => b,
+    })
+}
+
+impl Reader for Carried<'_> {
+    fn piece(&mut self, piece: Piece<'_>) {
+        let mut piece = piece;
+        let sender = self.sender;
+        loop {
+            match self.protocol {
+                Protocol::Records(_) => {
+                    let next = self.seated(|protocol, seat| records(protocol, sender)?.take(piece, seat));
+                    let Some(Some((next, rest))) = next else { return };
+                    self.turn(next);
+                    self.sender = sender;
+                    piece = rest;
+                }
+                Protocol::Mpa => return self.undecoded(Undecoded::Mpa, piece.sight),
+                Protocol::Tls => return self.undecoded(Undecoded::Tls, piece.sight),
+                Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
+            }
+        }
+    }
+
+    fn again(&mut self, piece: Piece<'_>) {
+        let sender = self.sender;
+        match self.protocol {
+            Protocol::Records(_) => {
+                self.seated(|protocol, seat| {
+                    records(protocol, sender).map(|records| records.again(&piece, seat))
+                });
+            }
+            Protocol::Mpa => self.undecoded(Undecoded::Mpa, piece.sight),
+            Protocol::Tls => self.undecoded(Undecoded::Tls, piece.sight),
+            Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
+        }
+    }
+}
+
+impl Carried<'_> {
+    fn undecoded(&mut self, reason: Undecoded, sight: Sight<'_>) {
+        if !sight.frames.is_empty() {
+            let meaning = self.account.undecoded(reason);
+            self.meanings.push(meaning);
+        }
+    }
+}
+
+impl Flow {
+    /// Takes a segment.
+    pub(super) fn segment(
+        &mut self,
+        sight: Sight<'_>,
+        datagram: &Datagram<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> Meaning {
+        let ports = Ports {
+            a: (datagram.source, segment.source_port),
+            b: (datagram.destination, segment.destination_port),
+        };
+        let (at, sender) = self.streams.find(ports);
+        self.meanings.clear();
+        let sender = self.flags(at, sender, ports, sight, segment);
+        let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        if data.length > 0 {
+            self.bytes(at, sender, sight, segment, data);
+        }
+        self.after(at, sender, sight, segment, data);
+        if self.streams.is_over_bound() {
+            self.forget_streams(at, sight.time);
+        }
+        match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
+            (Some(meaning), _) => *meaning,
+            // Captured too early: what it means is told when its turn comes.
+            (None, Some(Protocol::Records(_) | Protocol::Mpa)) if data.length > 1 => Meaning::Part,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa | Protocol::Tls)) => Meaning::Control,
+            (None, _) => self.account.passed(Passed::Tcp),
+        }
+    }
+
+    /// A SYN begins a stream, maybe another one than that which is known between the same ports.
+    fn flags(
+        &mut self,
+        at: usize,
+        sender: Side,
+        ports: Ports,
+        sight: Sight<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> Side {
+        let flags = segment.flags;
+        let Some(stream) = self.streams.get_mut(at) else { return sender };
+        stream.last_frame = sight.last();
+        if !flags.syn() || flags.rst() {
+            return sender;
+        }
+        let (own, _) = stream.halves(sender);
+        let is_other = own.is_other(segment.sequence);
+        let mut sender = sender;
+        let is_late = matches!(stream.protocol, Protocol::Middle { looked_at: 1.. });
+        if is_other || is_late || (stream.is_ending && stream.halves(sender).0.has_begun()) {
+            self.end_stream(at, sight.time);
+            self.streams.renew(at, ports);
+            sender = Side::A;
+        }
+        let Some(stream) = self.streams.get_mut(at) else { return sender };
+        stream.last_frame = sight.last();
+        stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
+        let (own, _) = stream.halves(sender);
+        own.begin(segment.sequence);
+        if let Protocol::Middle { looked_at: 0 } = stream.protocol {
+            stream.protocol = Protocol::Opening;
+        }
+        sender
+    }
+
+    /// Bytes of a stream: to its reader, or to whoever finds out what they are.
+    fn bytes(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
+        let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let ports = [segment.source_port, segment.destination_port];
+        let verdict = match &mut stream.protocol {
+            Protocol::Records(_) | Protocol::Mpa | Protocol::Tls => {
+                if !stream.halves(sender).0.is_near(first) {
+                    return self.stray(at, sight, segment);
+                }
+                stream.stray = None;
+                self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                return;
+            }
+            Protocol::Opening => {
+                let (own, _) = stream.halves(sender);
+                own.keep(first, data, sight);
+                let mut bytes = [0; protocol::ENOUGH];
+                let there = bytes.iter_mut().zip(own.first_bytes());
+                let count = there.map(|(place, byte)| *place = byte).count();
+                let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
+                    return self.give_up_holes(at, sight.time);
+                }
+                verdict
+            }
+            Protocol::Middle { looked_at } => {
+                let verdict = protocol::segment(data.bytes, ports, *looked_at < protocol::SEARCHED);
+                *looked_at = looked_at.saturating_add(data.length).max(1);
+                verdict
+            }
+            Protocol::Other => Verdict::Other,
+        };
+        let was_opening = matches!(stream.protocol, Protocol::Opening);
+        match verdict {
+            Verdict::Undecided => {}
+            Verdict::Other => {
+                stream.protocol = Protocol::Other;
+                stream.a.forget();
+                stream.b.forget();
+            }
+            Verdict::Records | Verdict::Mpa | Verdict::Tls => {
+                stream.carry(verdict);
+                if was_opening {
+                    self.read(at, sender, |half, carried| half.release(carried));
+                    self.read(at, sender.peer(), |half, carried| half.release(carried));
+                } else {
+                    self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                }
+            }
+        }
+    }
+
+    /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
+    fn stray(&mut self, at: usize, sight: Sight<'_>, segment: &TcpSegment<'_>) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let ports = stream.ports;
+        let before = stream.stray.replace(segment.sequence);
+        let meaning = self.account.undecoded(Undecoded::Stray);
+        self.meanings.push(meaning);
+        let follows =
+            |before: crate::net::TcpSequence| before.distance(segment.sequence).unsigned_abs() < 1 << 20;
+        if before.is_some_and(follows) {
+            self.end_stream(at, sight.time);
+            self.streams.renew(at, ports);
+        }
+    }
+
+    /// What a segment tells besides its bytes: the end of the stream, and what was received.
+    fn after(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
+        let flags = segment.flags;
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        stream.is_ending |= flags.fin() || flags.rst();
+        if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
+            return;
+        }
+        let (own, peer) = stream.halves(sender);
+        if flags.fin() {
+            own.finish_at(segment.sequence.add(data.length).add(u32::from(flags.syn())));
+        }
+        if flags.ack() && !flags.rst() {
+            peer.acknowledge(segment.acknowledgment, sight.time);
+        }
+        if flags.rst() {
+            self.give_up_holes(at, sight.time);
+        }
+        self.count_held(at, sight.time);
+        self.streams.note_deadline(at);
+    }
+
+    /// Everything that waits in a stream is given out, with the holes that are before it.
+    fn give_up_holes(&mut self, at: usize, now: Timestamp) {
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.settle();
+        }
+        for side in [Side::A, Side::B] {
+            self.read(at, side, |half, carried| half.finish(now, carried));
+        }
+    }
+
+    /// Keeps what all streams hold within its bound.
+    fn count_held(&mut self, at: usize, now: Timestamp) {
+        for _ in 0..2 {
+            let Some(stream) = self.streams.get_mut(at) else { return };
+            let held = stream.held_bytes();
+            let before = std::mem::replace(&mut stream.held, held);
+            self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
+            let waits = stream.a.held_bytes() + stream.b.held_bytes();
+            if waits > self.limits.hole_bytes || (waits > 0 && self.stream_bytes > self.limits.stream_bytes) {
+                self.account.gave_up(GivenUp::Hole);
+                self.give_up_holes(at, now);
+            } else if self.stream_bytes > self.limits.stream_bytes {
+                if let Protocol::Records(records) = &mut stream.protocol {
+                    records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                }
+                return;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Lets a direction of a stream give bytes to what reads them.
+    fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
+        let half = match sender {
+            Side::A => a,
+            Side::B => b,
+        };
+        let first = self.meanings.len();
+        let mut over = Vec::new();
+        let mut carried = Carried {
+            sender,
+            protocol,
+            connection,
+            ports: *ports,
+            opened_by: *opened_by,
+            last_frame: *last_frame,
+            connections: &mut self.connections,
+            ledger: &mut self.ledger,
+            account: &mut self.account,
+            limits: &self.limits,
+            meanings: &mut self.meanings,
+            over: &mut over,
+        };
+        give(half, &mut carried);
+        let contradictions = half.take_contradictions();
+        let key = *connection;
+        self.account.undecoded_later(Undecoded::Contradiction, contradictions);
+        let sight = Sight { frames: &[], time: self.now };
+        for index in first..self.meanings.len() {
+            if let (Some(key), Some(meaning)) = (key, self.meanings.get(index).copied()) {
+                self.follow_message(key.at, meaning, sight);
+            }
+        }
+        for key in over {
+            if self.connections.has(key) {
+                self.close_connection(key.at, sight);
+            }
+        }
+        if let Some(key) = key.filter(|_| self.connections.is_over_bound()) {
+            self.forget_connections(key.at, sight);
+        }
+    }
+
+    /// Holes that have waited long enough are given up.
+    #[inline]
+    pub(super) fn give_up_old_holes(&mut self, now: Timestamp) {
+        while let Some(at) = self.streams.is_due(now) {
+            self.give_up_hole(at, now);
+        }
+    }
+
+    #[cold]
+    fn give_up_hole(&mut self, at: usize, now: Timestamp) {
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.settle();
+        }
+        for side in [Side::A, Side::B] {
+            let is_due = self.streams.get_mut(at).is_some_and(|stream| {
+                stream.halves(side).0.deadline().is_some_and(|deadline| deadline <= now)
+            });
+            if is_due {
+                self.read(at, side, |half, carried| half.give_up(now, carried));
+            }
+        }
+        self.streams.note_deadline(at);
+        self.count_held(at, now);
+    }
+
+    /// A stream is over: what waits in it is given out, and its connection is closed.
+    fn end_stream(&mut self, at: usize, now: Timestamp) {
+        self.give_up_stream(at, now);
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.held));
+        let key = stream.connection.take();
+        if let Some(key) = key.filter(|key| self.connections.has(*key)) {
+            self.close_connection(key.at, Sight { frames: &[], time: now });
+        }
+    }
+
+    /// Everything in a stream that is not whole is given out as what it is.
+    fn give_up_stream(&mut self, at: usize, now: Timestamp) {
+        self.give_up_holes(at, now);
+        self.read(at, Side::A, |_, carried| carried.give_up());
+    }
+
+    /// The input ends: what waits in streams is given out.
+    pub(super) fn finish_streams(&mut self, now: Timestamp) {
+        for at in self.streams.all() {
+            self.give_up_stream(at, now);
+        }
+    }
+
+    /// There are too many streams: those that were silent longest are forgotten.
+    fn forget_streams(&mut self, newest: usize, now: Timestamp) {
+        for at in self.streams.most_silent() {
+            let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
+            if !stream.is_idle() && !stream.is_ending {
+                self.account.gave_up(GivenUp::Stream);
+            }
+            self.end_stream(at, now);
+            self.streams.remove(at);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! One direction of a stream put in order. RFC 9293 sections 3.4 and 3.10.7.4.
+//!
+//! Segments that come in order pass through without being copied. Those behind a hole are held until it is filled, or
+//! given up: at once when too many bytes wait, soon when the receiver has acknowledged what is missing (it was on the wire
+//! and not captured, unless it was only captured late), and else when no retransmission is to be expected any more.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::flow::Sight;
+use crate::frame::{FrameNumber, Timestamp};
+use crate::net::TcpSequence;
+use crate::rdma::Data;
+
+use super::{Piece, Position, Reader};
+
+/// How long, in nanoseconds of the capture's clock, a segment may be captured late that was acknowledged already: mirror
+/// ports whose clocks differ, and several queues, change the order of frames.
+const LATE: u64 = 50_000_000;
+
+/// How long a hole waits that was not acknowledged: longer than the retransmission of a lost segment takes, which doubles
+/// its time-out with every loss (RFC 6298 section 5).
+const UNACKNOWLEDGED: u64 = 30_000_000_000;
+
+/// Farther from what is expected than this, a segment is none of this stream: the largest windows are smaller.
+const NEAR: u64 = 1 << 28;
+
+/// Frames of one held segment that are listed.
+const FRAMES: usize = 64;
+
+/// What a held segment takes besides its bytes, in bytes.
+const OVERHEAD: usize = 128;
+
+/// A segment, or what is new in it, that waits behind a hole.
+#[derive(Debug)]
+struct Held {
+    at: Position,
+    length: u32,
+    bytes: Vec<u8>,
+    frames: Vec<FrameNumber>,
+    time: Timestamp,
+}
+
+impl Held {
+    fn end(&self) -> Position {
+        self.at + u64::from(self.length)
+    }
+
+    fn cost(&self) -> usize {
+        OVERHEAD + self.bytes.len()
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        Piece {
+            at: self.at,
+            data: Data { bytes: &self.bytes, length: self.length },
+            sight: Sight { frames: &self.frames, time: self.time },
+        }
+    }
+}
+
+/// One direction of a stream.
+#[derive(Debug, Default)]
+pub(in crate::flow) struct Half {
+    /// Where the bytes that are expected next begin; unknown until something was seen.
+    next: Option<Position>,
+    /// Where the first bytes began that were seen.
+    from: Position,
+    /// The number of the first byte, by the SYN before it.
+    first: Option<TcpSequence>,
+    /// Up to where the receiver has acknowledged.
+    acknowledged: Position,
+    /// Since when it has acknowledged more than was captured.
+    ahead_since: Option<Timestamp>,
+    /// After the last byte, by the FIN behind it.
+    end: Option<Position>,
+    /// In order, without overlap, all beyond `next`.
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Segments that repeated bytes otherwise than they came first.
+    contradictions: u64,
+}
+
+impl Half {
+    /// Counts a sequence number on from those that were seen.
+    fn place(&self, sequence: TcpSequence) -> Position {
+        match self.next {
+            // Room below for segments older than the first one seen.
+            None => (1 << 32) + Position::from(sequence.0),
+            Some(next) => {
+                let distance = TcpSequence(next as u32).distance(sequence);
+                next.saturating_add_signed(i64::from(distance))
+            }
+        }
+    }
+
+    /// Whether a SYN with this number begins another stream than the one that is known.
+    pub(in crate::flow) fn is_other(&self, syn: TcpSequence) -> bool {
+        match (self.first, self.next) {
+            (Some(first), _) => first != syn.add(1),
+            // The SYN may have been captured late.
+            (None, Some(_)) => self.place(syn.add(1)) != self.from,
+            (None, None) => false,
+        }
+    }
+
+    /// Whether its SYN was seen.
+    pub(in crate::flow) fn has_begun(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Whether a segment with this number can be one of this stream.
+    pub(in crate::flow) fn is_near(&self, sequence: TcpSequence) -> bool {
+        self.next.is_none_or(|next| self.place(sequence).abs_diff(next) < NEAR)
+    }
+
+    /// A SYN: the next number is that of the first byte.
+    pub(in crate::flow) fn begin(&mut self, syn: TcpSequence) {
+        self.first.get_or_insert(syn.add(1));
+        self.start(self.place(syn.add(1)));
+    }
+
+    /// Where the bytes that are expected next begin, which are these if none were seen.
+    fn start(&mut self, at: Position) -> Position {
+        if self.next.is_none() {
+            self.from = at;
+        }
+        *self.next.get_or_insert(at)
+    }
+
+    /// A FIN stands behind the last byte.
+    pub(in crate::flow) fn finish_at(&mut self, sequence: TcpSequence) {
+        self.end = Some(self.place(sequence));
+    }
+
+    /// How much memory the held segments take.
+    pub(in crate::flow) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// How many segments repeated bytes otherwise than they came first, since this was asked last.
+    pub(in crate::flow) fn take_contradictions(&mut self) -> u64 {
+        std::mem::take(&mut self.contradictions)
+    }
+
+    /// Keeps a segment until it is known what the stream carries.
+    pub(in crate::flow) fn keep(&mut self, sequence: TcpSequence, data: Data<'_>, sight: Sight<'_>) {
+        let at = self.place(sequence);
+        let next = self.start(at);
+        self.hold(Piece { at, data, sight }.after(next.saturating_sub(at) as u32));
+    }
+
+    /// The first bytes, as many as are there.
+    pub(in crate::flow) fn first_bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        let mut follows = self.next;
+        let unbroken = move |held: &&Held| {
+            let is_next = Some(held.at) == follows;
+            follows = (held.bytes.len() == held.length as usize).then(|| held.end());
+            is_next
+        };
+        self.held.iter().take_while(unbroken).flat_map(|held| held.bytes.iter().copied())
+    }
+
+    /// The bytes of each segment that was kept.
+    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = &[u8]> {
+        self.held.iter().map(|held| held.bytes.as_slice())
+    }
+
+    /// Gives out what was kept.
+    pub(in crate::flow) fn release(&mut self, reader: &mut impl Reader) {
+        self.drain(reader);
+    }
+
+    /// Forgets what was kept, and where it was.
+    pub(in crate::flow) fn forget(&mut self) {
+        *self = Self { first: self.first, ..Self::default() };
+    }
+
+    /// Takes a segment with bytes.
+    pub(in crate::flow) fn take(
+        &mut self,
+        sequence: TcpSequence,
+        data: Data<'_>,
+        sight: Sight<'_>,
+        reader: &mut impl Reader,
+    ) {
+        if data.length == 0 {
+            return;
+        }
+        let at = self.place(sequence);
+        let next = self.start(at);
+        let piece = Piece { at, data, sight };
+        let end = piece.range().end;
+        if end <= next {
+            // A keep-alive repeats the last byte, which its receiver has long had (RFC 9293 section 3.8.4).
+            if data.length > 1 || end < next {
+                reader.again(piece);
+            }
+            return;
+        }
+        let new = piece.after(next.saturating_sub(at) as u32);
+        if at < next {
+            reader.again(piece.within(0..(next - at) as u32));
+        }
+        if new.at == next && self.held.front().is_none_or(|held| held.at >= end) {
+            self.next = Some(end);
+            reader.piece(new);
+        } else {
+            self.hold(new);
+        }
+        self.drain(reader);
+        if self.ahead_since.is_some() {
+            self.ahead_since = (self.next < Some(self.acknowledged)).then_some(sight.time);
+        }
+    }
+
+    /// Holds what of a segment is not held yet.
+    fn hold(&mut self, piece: Piece<'_>) {
+        let Range { start, end } = piece.range();
+        let part =
+            |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
+        let mut from = start;
+        let mut at = self.held.partition_point(|held| held.end() <= start);
+        while from < end {
+            let (hole, known) = match self.held.get(at) {
+                Some(held) => (from..held.at.min(end).max(from), held.at.max(from)..held.end().min(end)),
+                None => (from..end, end..end),
+            };
+            if !hole.is_empty() {
+                self.insert(at, part(hole));
+                at += 1;
+            }
+            if known.is_empty() {
+                break;
+            }
+            self.repeat(at, part(known.clone()));
+            from = known.end;
+            at += 1;
+        }
+    }
+
+    fn insert(&mut self, at: usize, piece: Piece<'_>) {
+        let held = Held {
+            at: piece.at,
+            length: piece.data.length,
+            bytes: piece.data.bytes.to_vec(),
+            frames: piece.sight.frames.to_vec(),
+            time: piece.sight.time,
+        };
+        self.held_bytes += held.cost();
+        self.held.insert(at, held);
+    }
+
+    /// Bytes of a held segment came again: the first copy counts, and the second adds only what a snap length may have
+    /// cut from the first.
+    fn repeat(&mut self, at: usize, piece: Piece<'_>) {
+        let Some(held) = self.held.get_mut(at) else { return };
+        let into = (piece.at - held.at) as usize;
+        let known = held.bytes.get(into..).unwrap_or_default();
+        if known.iter().zip(piece.data.bytes).any(|(known, again)| known != again) {
+            self.contradictions += 1;
+        } else if into <= held.bytes.len() && into + piece.data.bytes.len() > held.bytes.len() {
+            let more = piece.data.bytes.get(held.bytes.len() - into..).unwrap_or_default();
+            self.held_bytes += more.len();
+            held.bytes.extend_from_slice(more);
+        }
+        if held.frames.len() < FRAMES {
+            held.frames.extend_from_slice(piece.sight.frames);
+        }
+    }
+
+    /// Gives out what no longer waits.
+    fn drain(&mut self, reader: &mut impl Reader) {
+        while let Some(held) = self.held.front()
+            && Some(held.at) == self.next
+            && let Some(held) = self.held.pop_front()
+        {
+            self.held_bytes -= held.cost();
+            self.next = Some(held.end());
+            reader.piece(held.piece());
+        }
+    }
+
+    /// The receiver has acknowledged everything before this number.
+    pub(in crate::flow) fn acknowledge(&mut self, sequence: TcpSequence, now: Timestamp) {
+        let Some(next) = self.next else { return };
+        let position = self.place(sequence);
+        if position > next + NEAR || position <= self.acknowledged {
+            return;
+        }
+        self.acknowledged = position;
+        if position > next && self.ahead_since.is_none() {
+            self.ahead_since = Some(now);
+        }
+    }
+
+    /// The hole before the bytes that wait, or before what was acknowledged.
+    fn hole(&self) -> Option<Range<Position>> {
+        let next = self.next?;
+        // A FIN takes a number, too.
+        let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
+        match self.held.front() {
+            Some(held) => Some(next..held.at),
+            None if acknowledged > next => Some(next..acknowledged),
+            None => None,
+        }
+    }
+
+    /// When the hole is to be given up, if there is one.
+    pub(in crate::flow) fn deadline(&self) -> Option<Timestamp> {
+        let hole = self.hole()?;
+        let (since, wait) = match self.ahead_since {
+            Some(since) if self.acknowledged >= hole.end => (since, LATE),
+            _ => (self.held.front()?.time, UNACKNOWLEDGED),
+        };
+        Some(Timestamp(since.0.saturating_add_unsigned(wait)))
+    }
+
+    /// Gives up waiting for the first hole: it becomes a piece without bytes, and what waited behind it follows.
+    pub(in crate::flow) fn give_up(&mut self, now: Timestamp, reader: &mut impl Reader) {
+        let Some(hole) = self.hole() else { return };
+        let mut from = hole.start;
+        while from < hole.end {
+            let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
+            let sight = Sight { frames: &[], time: now };
+            self.next = Some(from + u64::from(length));
+            reader.piece(Piece { at: from, data: Data { bytes: &[], length }, sight });
+            from += u64::from(length);
+        }
+        self.drain(reader);
+        self.ahead_since = self.ahead_since.filter(|_| self.next < Some(self.acknowledged));
+    }
+
+    /// Nothing more will come: gives out everything that waits, with its holes.
+    pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl Reader) {
+        while !self.held.is_empty() {
+            self.give_up(now, reader);
+        }
+        self.give_up(now, reader);
+    }
+}

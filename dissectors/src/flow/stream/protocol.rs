@@ -1,0 +1,90 @@
+//! What a stream carries: told by its first bytes or, where those were not captured, by structure.
+
+use crate::address::Port;
+use crate::rpc::{self, tls};
+
+use crate::flow::records::{Records, begins_mpa};
+
+/// What a stream carries.
+#[derive(Debug)]
+pub(in crate::flow) enum Protocol {
+    /// Its beginning was captured, but not enough of it to tell.
+    Opening,
+    /// Its beginning was not captured: every segment may show what it is.
+    Middle {
+        /// Bytes that were looked at from end to end; of others only the first are.
+        looked_at: u32,
+    },
+    /// RPC messages in records: those of side A, and those of side B.
+    Records(Box<[Records; 2]>),
+    /// MPA, and RDMA over it. What reads it belongs here, in the place of this word.
+    Mpa,
+    /// TLS, below which RPC may be.
+    Tls,
+    /// Nothing that this program reads.
+    Other,
+}
+
+/// What bytes say about the stream that they are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::flow) enum Verdict {
+    /// Records of RPC.
+    Records,
+    /// MPA begins here.
+    Mpa,
+    /// TLS on a port where only RPC is expected.
+    Tls,
+    /// Too few bytes are there.
+    Undecided,
+    /// Something else.
+    Other,
+}
+
+/// Bytes of one direction that are kept until it is known what the stream carries.
+pub(in crate::flow) const KEPT: usize = 16 << 10;
+
+/// Bytes of a stream that are searched for the beginning of a record where its own beginning was not captured.
+pub(in crate::flow) const SEARCHED: u32 = 4 << 20;
+
+/// As many bytes of a record tell what it is: the mark, and a Call up to its procedure.
+pub(in crate::flow) const ENOUGH: usize = 28;
+
+/// The port of NFS. RFC 7530 section 3.1.
+const NFS: Port = Port(2049);
+
+/// What the first bytes of a direction say.
+pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> Verdict {
+    let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
+    if begins_mpa(bytes) {
+        return Verdict::Mpa;
+    }
+    if bytes.len() < 16 && (begins(b"MPA ID Req Frame") || begins(b"MPA ID Rep Frame")) {
+        return Verdict::Undecided;
+    }
+    if rpc::recognize_record(bytes).is_some() {
+        return Verdict::Records;
+    }
+    if ports.contains(&NFS) && tls::begins_record(bytes) {
+        return Verdict::Tls;
+    }
+    // The mark of a record: its highest bit is the only one of its first byte.
+    if bytes.len() < ENOUGH && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
+        return Verdict::Undecided;
+    }
+    Verdict::Other
+}
+
+/// What a segment says of a stream whose beginning was not captured; `everywhere` is whether more than its first bytes
+/// are looked at.
+pub(in crate::flow) fn segment(bytes: &[u8], ports: [Port; 2], everywhere: bool) -> Verdict {
+    if begins_mpa(bytes) {
+        return Verdict::Mpa;
+    }
+    let begins = |at: &usize| bytes.get(*at..).is_some_and(|bytes| rpc::recognize_record(bytes).is_some());
+    let end = if everywhere || ports.contains(&NFS) { bytes.len() } else { bytes.len().min(1) };
+    match (0..end).find(begins) {
+        Some(_) => Verdict::Records,
+        None if ports.contains(&NFS) && tls::begins_record(bytes) => Verdict::Tls,
+        None => Verdict::Undecided,
+    }
+}

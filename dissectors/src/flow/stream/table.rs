@@ -1,0 +1,227 @@
+//! All streams of TCP, by addresses and ports.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use crate::flow::connection::{ConnectionKey, Ports};
+use crate::flow::records::Records;
+use crate::frame::{FrameNumber, Timestamp};
+use crate::net::TcpSequence;
+use crate::rdma::Side;
+
+use super::half::Half;
+use super::protocol::{self, Protocol, Verdict};
+
+/// A stream: both directions of one connection of TCP.
+#[derive(Debug)]
+pub(in crate::flow) struct Stream {
+    /// Side A is who sent the segment that was seen first.
+    pub(in crate::flow) ports: Ports,
+    pub(in crate::flow) a: Half,
+    pub(in crate::flow) b: Half,
+    pub(in crate::flow) protocol: Protocol,
+    /// The side that sent the SYN, where that was seen.
+    pub(in crate::flow) opened_by: Option<Side>,
+    /// The connection of RPC or RDMA on it.
+    pub(in crate::flow) connection: Option<ConnectionKey>,
+    pub(in crate::flow) last_frame: FrameNumber,
+    /// Whether a FIN or a RST was seen.
+    pub(in crate::flow) is_ending: bool,
+    /// A segment that was far from all others, by its sequence number.
+    pub(in crate::flow) stray: Option<TcpSequence>,
+    /// What it holds, as it was counted last, in bytes.
+    pub(in crate::flow) held: usize,
+    /// When its first hole is to be given up, as it stands among the deadlines.
+    deadline: Option<Timestamp>,
+}
+
+impl Stream {
+    fn new(ports: Ports) -> Self {
+        Self {
+            ports,
+            a: Half::default(),
+            b: Half::default(),
+            protocol: Protocol::Middle { looked_at: 0 },
+            opened_by: None,
+            connection: None,
+            last_frame: FrameNumber::default(),
+            is_ending: false,
+            stray: None,
+            held: 0,
+            deadline: None,
+        }
+    }
+
+    /// What a side sends, and what it receives.
+    pub(in crate::flow) fn halves(&mut self, sender: Side) -> (&mut Half, &mut Half) {
+        match sender {
+            Side::A => (&mut self.a, &mut self.b),
+            Side::B => (&mut self.b, &mut self.a),
+        }
+    }
+
+    /// It is known what the stream carries.
+    pub(in crate::flow) fn carry(&mut self, verdict: Verdict) {
+        let begins = matches!(self.protocol, Protocol::Opening);
+        self.protocol = match verdict {
+            Verdict::Mpa => Protocol::Mpa,
+            Verdict::Tls => Protocol::Tls,
+            Verdict::Undecided => return,
+            Verdict::Other => Protocol::Other,
+            Verdict::Records => {
+                let mut records = Box::<[Records; 2]>::default();
+                for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
+                    if begins && half.has_begun() {
+                        records.begin();
+                    }
+                }
+                Protocol::Records(records)
+            }
+        };
+    }
+
+    /// If it is not known yet what the stream carries, then because its first bytes were not captured: any of those that
+    /// were kept may tell.
+    pub(in crate::flow) fn settle(&mut self) {
+        if !matches!(self.protocol, Protocol::Opening) {
+            return;
+        }
+        let ports = [self.ports.a.1, self.ports.b.1];
+        let verdicts = self.a.kept().chain(self.b.kept()).map(|bytes| protocol::segment(bytes, ports, true));
+        let verdict = { verdicts }.find(|verdict| *verdict != Verdict::Undecided);
+        match verdict {
+            Some(verdict) => self.carry(verdict),
+            None => {
+                self.protocol = Protocol::Middle { looked_at: 1 };
+                self.a.forget();
+                self.b.forget();
+            }
+        }
+    }
+
+    /// What it holds, in bytes.
+    pub(in crate::flow) fn held_bytes(&self) -> usize {
+        let unfinished = match &self.protocol {
+            Protocol::Records(records) => records.iter().map(|records| records.held_bytes()).sum(),
+            _ => 0,
+        };
+        self.a.held_bytes() + self.b.held_bytes() + unfinished
+    }
+
+    /// Whether nothing is lost by forgetting it.
+    pub(in crate::flow) fn is_idle(&self) -> bool {
+        matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
+    }
+}
+
+/// All streams.
+#[derive(Debug)]
+pub(in crate::flow) struct Streams {
+    slots: slab::Slab<Stream>,
+    by_ports: FxHashMap<Ports, usize>,
+    last: Option<(Ports, usize)>,
+    /// When the holes of streams are to be given up, in order.
+    deadlines: BTreeSet<(Timestamp, usize)>,
+    bound: usize,
+}
+
+impl Streams {
+    pub(in crate::flow) fn new(bound: usize) -> Self {
+        Self {
+            slots: slab::Slab::new(),
+            by_ports: FxHashMap::default(),
+            last: None,
+            deadlines: BTreeSet::new(),
+            bound: bound.max(1),
+        }
+    }
+
+    /// The stream of a segment that goes from `ports.a` to `ports.b`, and the side that sent it.
+    pub(in crate::flow) fn find(&mut self, ports: Ports) -> (usize, Side) {
+        let at = match self.last {
+            Some((last, at)) if last == ports => at,
+            _ => {
+                let slots = &mut self.slots;
+                *self.by_ports.entry(ports.in_order().0).or_insert_with(|| slots.insert(Stream::new(ports)))
+            }
+        };
+        self.last = Some((ports, at));
+        let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
+        (at, if is_a { Side::A } else { Side::B })
+    }
+
+    pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut Stream> {
+        self.slots.get_mut(at)
+    }
+
+    /// Every stream.
+    pub(in crate::flow) fn all(&self) -> Vec<usize> {
+        self.slots.iter().map(|(at, _)| at).collect()
+    }
+
+    /// How many streams there are, and marks of them; and what they hold in bytes.
+    #[cfg(test)]
+    pub(in crate::flow) fn size(&self) -> (usize, usize) {
+        let marks = self.by_ports.len().max(self.deadlines.len());
+        (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.held_bytes()).sum())
+    }
+
+    /// A stream between the same ports begins anew in its place.
+    pub(in crate::flow) fn renew(&mut self, at: usize, ports: Ports) {
+        if let Some(stream) = self.slots.get_mut(at) {
+            if let Some(deadline) = stream.deadline {
+                self.deadlines.remove(&(deadline, at));
+            }
+            *stream = Stream::new(ports);
+        }
+    }
+
+    /// Takes a stream out.
+    pub(in crate::flow) fn remove(&mut self, at: usize) {
+        self.last = None;
+        if let Some(stream) = self.slots.try_remove(at) {
+            self.by_ports.remove(&stream.ports.in_order().0);
+            if let Some(deadline) = stream.deadline {
+                self.deadlines.remove(&(deadline, at));
+            }
+        }
+    }
+
+    /// Notes when the first hole of a stream is to be given up.
+    pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
+        let Some(stream) = self.slots.get_mut(at) else { return };
+        let deadline = stream.a.deadline().into_iter().chain(stream.b.deadline()).min();
+        if deadline != stream.deadline {
+            if let Some(before) = stream.deadline {
+                self.deadlines.remove(&(before, at));
+            }
+            stream.deadline = deadline;
+            self.deadlines.extend(deadline.map(|deadline| (deadline, at)));
+        }
+    }
+
+    /// A stream with a hole that has waited long enough.
+    #[inline]
+    pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
+        let (deadline, at) = self.deadlines.first()?;
+        (*deadline <= now).then_some(*at)
+    }
+
+    pub(in crate::flow) fn is_over_bound(&self) -> bool {
+        self.slots.len() > self.bound
+    }
+
+    /// The eighth of the streams that have been silent longest; first those that nothing is lost with.
+    pub(in crate::flow) fn most_silent(&self) -> Vec<usize> {
+        let mut silent: Vec<_> =
+            self.slots.iter().map(|(at, stream)| (!stream.is_idle(), stream.last_frame, at)).collect();
+        let count = (silent.len() / 8).max(1).min(silent.len());
+        if count < silent.len() {
+            silent.select_nth_unstable(count - 1);
+            silent.truncate(count);
+        }
+        silent.sort_unstable();
+        silent.into_iter().map(|(_, _, at)| at).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether bytes are an RPC message, told by their structure: ports say little, and a capture may begin anywhere.
+
+use crate::field::Unobserved;
+use crate::xdr::Cursor;
+
+use super::header::{Body, Message, MsgType, VERSION, Xid};
+use super::program::Program;
+use super::record::{LONGEST, RecordMark, SHORTEST};
+
+/// Bytes of a Call up to its procedure, and of a Reply up to how it went. RFC 5531 section 9.
+const ENOUGH: usize = 24;
+
+/// What an RPC message was recognised as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recognized {
+    /// Its XID.
+    pub xid: Xid,
+    /// A Call or a Reply.
+    pub mtype: MsgType,
+}
+
+/// Recognises an RPC message that is `length` bytes long, of which `bytes` are there. Of a Call as much must be there as
+/// tells the procedure, of a Reply as tells how it went.
+pub fn recognize(bytes: &[u8], length: usize) -> Option<Recognized> {
+    let word = |at: usize| {
+        bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+    };
+    // Nearly everything else fails here.
+    let (mtype, next) = (MsgType(word(4)?), word(8)?);
+    match mtype {
+        MsgType::CALL if next == VERSION => {}
+        MsgType::REPLY if next <= 1 => {}
+        _ => return None,
+    }
+    if bytes.len() < ENOUGH.min(length) || length < SHORTEST as usize {
+        return None;
+    }
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let is_sane = match Message::decode(&mut cursor, &mut Unobserved) {
+        Ok(Message { body: Body::Call(call), .. }) => is_plausible(call.prog),
+        Ok(Message { body: Body::Reply(reply), .. }) => reply.status().name().is_some(),
+        // Nothing that is there speaks against it.
+        Err(error) => error.is_cut() && (mtype == MsgType::REPLY || is_plausible(Program(word(12)?))),
+    };
+    is_sane.then_some(Recognized { xid: Xid(word(0)?), mtype })
+}
+
+/// Recognises a record that begins here: a record mark and an RPC message behind it.
+pub fn recognize_record(bytes: &[u8]) -> Option<Recognized> {
+    // The longest record leaves seven bits of the length zero.
+    if bytes.first()? & 0x7e != 0 {
+        return None;
+    }
+    let mark = RecordMark::of(bytes)?;
+    if !(SHORTEST..=LONGEST).contains(&mark.length) {
+        return None;
+    }
+    let length = mark.length as usize;
+    let message = bytes.get(4..)?;
+    // A record of several fragments has more behind this one.
+    let more = if mark.is_last { 0 } else { ENOUGH };
+    recognize(message.get(..length).unwrap_or(message), length + more)
+}
+
+/// Whether a program could have this number: those below 100000 were never given out. RFC 5531 section 8.3.
+fn is_plausible(program: Program) -> bool {
+    matches!(program.0, 100_000..=0x5fff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn whole(bytes: &[u8]) -> Option<MsgType> {
+        recognize(bytes, bytes.len()).map(|recognized| recognized.mtype)
+    }
+
+    #[test]
+    fn rfc5531_section_9_calls_and_replies_are_recognized() {
+        assert_eq!(whole(&words(&[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0])), Some(MsgType::CALL));
+        assert_eq!(whole(&words(&[7, 1, 0, 0, 0, 0])), Some(MsgType::REPLY));
+        assert_eq!(whole(&words(&[7, 1, 1, 1, 5])), Some(MsgType::REPLY));
+    }
+
+    #[test]
+    fn rfc5531_section_9_what_no_message_has_is_refused() {
+        for wrong in [
+            &[7, 2, 2, 100_003, 3, 0, 0, 0, 0, 0][..],
+            &[7, 0, 3, 100_003, 3, 0, 0, 0, 0, 0],
+            &[7, 0, 2, 99_999, 3, 0, 0, 0, 0, 0],
+            &[7, 0, 2, 100_003, 3, 0, 0, 404, 0, 0],
+            &[7, 1, 2, 0, 0, 0],
+            &[7, 1, 0, 0, 0, 6],
+            &[7, 1, 0, 0],
+        ] {
+            assert_eq!(whole(&words(wrong)), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_cut_is_recognized_by_what_is_there() {
+        let call = words(&[7, 0, 2, 100_003, 3, 1, 1, 24, 0, 0]);
+        assert_eq!(recognize(&call[..24], 200).map(|found| found.mtype), Some(MsgType::CALL));
+        assert_eq!(recognize(&call[..20], 200), None);
+    }
+
+    #[test]
+    fn a_record_is_recognized_by_its_first_28_bytes() {
+        let call = words(&[0x8000_0028, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
+        assert!(recognize_record(&call[..28]).is_some());
+        assert_eq!(recognize_record(&call[..27]), None);
+    }
+
+    #[test]
+    fn rfc5531_section_11_a_record_begins_with_a_mark_of_its_length() {
+        let call = words(&[0x8000_0028, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
+        assert!(recognize_record(&call).is_some());
+        let too_long = words(&[0x8200_0028, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
+        assert_eq!(recognize_record(&too_long), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_are_not_recognized(bytes: Vec<u8>, length: u16) {
+            assert_eq!(recognize(&bytes, length.into()), None);
+            assert_eq!(recognize_record(&bytes), None);
+        }
+    }
+}
