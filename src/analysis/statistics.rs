@@ -172,7 +172,7 @@ impl MissingTally {
         let has = |what: fn(&Missing) -> bool| u64::from(missing.iter().any(what));
         self.call += has(|missing| matches!(missing, Missing::Message(Which::Call)));
         self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
-        self.message_bytes += has(|missing| matches!(missing, Missing::Bytes(..)));
+        self.message_bytes += has(|missing| matches!(missing, Missing::Header(_) | Missing::Bytes(..)));
         self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..)));
     }
 }
@@ -223,7 +223,9 @@ impl Statistics {
         let key = if has_room { key } else { OperationKey::default() };
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
-        let is_cut = |missing: &Missing| matches!(missing, Missing::Bytes(Which::Call, _));
+        let is_cut = |missing: &Missing| {
+            matches!(missing, Missing::Header(Which::Call) | Missing::Bytes(Which::Call, _))
+        };
         tally.cut += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
         tally.errors += u64::from(has_failed(facts));

@@ -10,6 +10,7 @@
 mod captures;
 mod command_line;
 mod encode;
+mod field_names;
 mod generated;
 mod kernel_counters;
 mod linux_names;
@@ -30,4 +31,5 @@ mod server_counters;
 mod snap;
 mod tcp_counters;
 mod transport_line;
+mod tunnels;
 mod wireshark;

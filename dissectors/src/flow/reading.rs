@@ -9,7 +9,7 @@ use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::{self, Procedure, v3, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
-use crate::rpcrdma::{ErrCode, Header, RdmaError};
+use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
 use crate::xdr::{ChunkItem, Cursor, Error, roundup};
 
 use super::chunk::{Chunk, Segment};
@@ -124,7 +124,9 @@ fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
 impl<'t> Material<'t> {
     fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
         let message = transaction.message(which)?;
-        let nothing = Self { whole: None, length: message.inline_length(), items: Vec::new() };
+        // Of what follows a header that is cut nothing is there.
+        let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
+        let nothing = Self { whole: None, length, items: Vec::new() };
         let material = match which {
             Which::Call => {
                 let (whole, items): (Vec<_>, Vec<_>) =
@@ -132,7 +134,10 @@ impl<'t> Material<'t> {
                 let whole = whole.first().filter(|_| message.is_nomsg());
                 Self {
                     whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
-                    length: whole.map_or(nothing.length, |chunk| chunk.offered() as usize),
+                    length: whole.map_or(nothing.length, |chunk| {
+                        // At least a byte more may follow.
+                        chunk.offered() as usize + usize::from(chunk.is_cut)
+                    }),
                     items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
                 }
             }
@@ -162,7 +167,7 @@ impl<'t> Material<'t> {
     fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
         let (bytes, base) = match &self.whole {
             Some(whole) => (&**whole, 0),
-            None => (message.inline(), message.rpc_at),
+            None => (message.inline(), message.rpc_at.unwrap_or(message.bytes.len())),
         };
         Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items)
     }
@@ -191,20 +196,27 @@ impl Transaction {
     }
 
     /// Length of the whole RPC message with the content of its chunks and their roundup in their places; `None` where
-    /// there is no RPC message.
+    /// there is no RPC message, and where the capture ends before the header has told all chunks.
     pub fn rpc_length(&self, which: Which) -> Option<u64> {
         let message = self.message(which)?;
         if message.is_rdma_error() {
             return None;
         }
         let filled = |length: u64| length + roundup(length as usize) as u64;
-        let inline = message.inline_length() as u64;
+        let inline = message.inline_length()? as u64;
         Some(match which {
             Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
-            Which::Reply => {
-                let chunks = self.write_chunks.iter().chain(&self.reply_chunk);
-                inline + chunks.map(|chunk| filled(chunk.returned().unwrap_or(0))).sum::<u64>()
+            // The Reply's own header tells, because the Call may not have been seen.
+            Which::Reply if message.rpcrdma.is_some() => {
+                let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
+                let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+                let lists = header.chunk_lists();
+                let writes = lists.map(|lists| lists.rdma_writes).unwrap_or_default();
+                let reply = lists.and_then(|lists| lists.rdma_reply.as_ref());
+                let chunks = writes.iter().map(|chunk| chunk.length()).chain(reply.map(WriteChunk::length));
+                inline + chunks.map(filled).sum::<u64>()
             }
+            Which::Reply => inline,
         })
     }
 }

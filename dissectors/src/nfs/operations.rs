@@ -28,6 +28,9 @@ macro_rules! operations {
             /// Every number of the table, in its order.
             pub const ALL: &'static [Self] = &[$(Self($code)),*];
 
+            /// The numbers of the table with their names.
+            pub const NAMES: &'static [$crate::field::FlagName] = &[$(($code, stringify!($name))),*];
+
             /// The RFC's name, if the number is in the table.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -98,6 +101,13 @@ macro_rules! operations {
                     $($number::$name => <$body as $crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$name),)*
                     _ => Err(unknown),
                 }
+            }
+
+            /// Adds every operation and the fields of its body to a registry.
+            pub fn describe(registry: &mut $crate::field::registry::Registry) {
+                $(if let Some(field) = $number::$name.field() {
+                    registry.xdr::<$body>(field, "");
+                })*
             }
 
             /// Appends the body, without the operation's number.

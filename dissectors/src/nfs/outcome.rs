@@ -1,5 +1,6 @@
 //! The union that nearly every NFS result is: a status, then the result if the status says OK.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer};
 use crate::xdr::{Cursor, Encoder, Error, Void, Xdr};
 
@@ -40,6 +41,12 @@ impl<S: Status, T, E> Outcome<S, T, E> {
 
 impl<'a, S: Status, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for Outcome<S, T, E> {
     const KIND: Kind = Kind::Group;
+
+    fn describe(registry: &mut Registry) {
+        registry.xdr::<S>(S::FIELD, "");
+        T::describe(registry);
+        E::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

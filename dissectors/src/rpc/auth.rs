@@ -1,5 +1,6 @@
 //! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
 
@@ -41,7 +42,7 @@ crate::xdr! { "rpc.auth";
         default => Other(AuthBody<'a>),
     }
 
-    /// The body of a flavor that this program does not look into.
+    /// The body of a flavor that this program does not look into. RFC 5531 section 8.2.
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: mostly a checksum over the header or the sequence number. RFC 2203 section 5.3.
@@ -82,6 +83,10 @@ pub enum Body<'a, T> {
 
 impl<'a, T: Xdr<'a>> Xdr<'a> for Body<'a, T> {
     const KIND: Kind = T::KIND;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

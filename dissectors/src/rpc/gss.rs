@@ -14,6 +14,7 @@
 //! assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic");
 //! ```
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::xdr::{Cursor, Error, Opaque, Xdr};
 
@@ -115,6 +116,16 @@ static PRIV_DATA: Field =
     Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
 static INIT: Field =
     Field::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
+
+/// Adds the fields of RPCSEC_GSS that no credential has to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    registry.field(&DATABODY_INTEG);
+    registry.field(&SEQ_NUM);
+    registry.xdr::<Checksum<'_>>(&INTEG_DATA, "");
+    registry.xdr::<PrivData<'_>>(&PRIV_DATA, "");
+    registry.xdr::<InitArg<'_>>(&INIT, "");
+    registry.xdr::<InitRes<'_>>(&INIT, "");
+}
 
 /// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! The types that XDR itself has (RFC 4506 section 4), and the data items that may travel in chunks.
 
-use crate::field::{Field, Kind, Observer, Value};
+use crate::field::registry::Registry;
+use crate::field::{Field, FlagName, Kind, Observer, Value};
 
 use super::{Cursor, Encoder, Error, Xdr};
 
@@ -257,6 +258,11 @@ impl<'a> Xdr<'a> for Rest<'a> {
 /// Optional data (RFC 4506 section 4.19): a bool, then the value if it is TRUE.
 impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     const KIND: Kind = T::KIND;
+    const NAMES: &'static [FlagName] = T::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

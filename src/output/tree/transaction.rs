@@ -173,6 +173,7 @@ impl TreeView {
     fn chunk(&self, out: &mut impl Write, name: &str, chunk: &Chunk) -> io::Result<()> {
         let returned = chunk.returned().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered(), chunk.moved());
+        let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
         let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
             Some(ns) if ns > 0 => format!(" in {}", Duration(ns, self.screen.glyphs)),
             _ => String::new(),
@@ -182,7 +183,7 @@ impl TreeView {
             &self.screen,
             1,
             name,
-            format_args!("offered {offered}{returned}, moved {moved} bytes{took}"),
+            format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}"),
         )?;
         for (index, segment) in chunk.segments.iter().enumerate() {
             let Segment { handle, offset, length, frames, .. } = segment;
@@ -278,7 +279,7 @@ impl TreeView {
         let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
             Some(content) => (&**content, 0),
-            None => (message.bytes.as_slice(), if in_rpc { message.rpc_at } else { 0 }),
+            None => (message.bytes.as_slice(), message.rpc_at.filter(|_| in_rpc).unwrap_or(0)),
         };
         let end = self.tree.end();
         self.tree.finish();

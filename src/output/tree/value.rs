@@ -13,12 +13,13 @@ const BYTES: usize = 32;
 const TEXT: usize = 256;
 
 /// Addresses and checksums, which people compare in hexadecimal whatever the kind of their field.
-const IN_HEX: [(&str, usize); 7] = [
+const IN_HEX: [(&str, usize); 8] = [
     ("rpcordma.rdma_offset", 16),
     ("infiniband.reth.va", 16),
     ("ip.checksum", 4),
     ("udp.checksum", 4),
     ("tcp.checksum", 4),
+    ("gre.checksum", 4),
     ("nfs.callback.ident", 8),
     ("infiniband.mad.status", 4),
 ];
@@ -68,7 +69,7 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
 
 /// Whether the numbers of an enumeration are known in hexadecimal: ether types.
 fn in_hex(field: &Field) -> bool {
-    matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype")
+    matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
 }
 
 fn number_in(field: &Field, number: u64, text: &mut String) {

@@ -66,7 +66,8 @@ impl<'a> Reading<'a> {
             return None;
         }
         // Nothing may follow the header of a message that travels in a chunk.
-        let end = if record.is_nomsg() { record.bytes.len() } else { record.rpc_at };
+        let end =
+            if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
         let header = record.bytes.get(..end).unwrap_or_default();
         Some(header_again(header).and_then(|header| {
             let mut encoder = Encoder::new();
