@@ -50,8 +50,6 @@ counted! {
         Stray = "stray_segment",
         /// RPC-over-TLS, which hides its content.
         Tls = "tls",
-        /// MPA that gave no operation.
-        Mpa = "mpa",
         /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
         Management = "management",
         /// Bytes of an iWARP stream in which no FPDU of MPA was found.
@@ -109,6 +107,8 @@ pub struct Account {
     pub(super) kept_bytes: u64,
     /// Bytes of packets that wait for what tells their place.
     pub(super) early_bytes: u64,
+    /// What the CRCs of MPA were.
+    pub(super) mpa: super::iwarp::MpaCounts,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
 }

@@ -23,7 +23,6 @@ mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
-#[allow(dead_code, reason = "the table of streams comes next")]
 mod iwarp;
 mod ledger;
 mod meaning;
@@ -47,7 +46,7 @@ pub use coverage::Coverage;
 pub use iwarp::MpaCounts;
 pub use ledger::Key;
 pub use meaning::Meaning;
-pub use setup::Terms;
+pub use setup::{Service, Terms};
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
@@ -282,6 +281,11 @@ impl Flow {
     /// What checking ICRCs found.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
+    }
+
+    /// What checking the CRCs of MPA found, and bytes that were left out.
+    pub fn mpa(&self) -> MpaCounts {
+        self.account.mpa
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.

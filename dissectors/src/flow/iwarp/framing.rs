@@ -10,7 +10,9 @@ use crate::frame::{FrameNumber, Part, Timestamp};
 use crate::iwarp::Segment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::DdpControl;
-use crate::iwarp::mpa::{FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Startup};
+use crate::iwarp::mpa::{
+    FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Role, Startup,
+};
 use crate::rdma::{Data, Handle};
 
 use super::markers::Markers;
@@ -249,6 +251,10 @@ impl Framing {
                     }
                 }
                 State::Fpdu(_) => self.fpdu(&mut run, shared, out),
+                // MPA may be started on a stream that carried something else before.
+                State::Lost if Role::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default()).is_some() => {
+                    self.state = State::Startup(Vec::new());
+                }
                 State::Lost => self.find(&mut run, shared, out),
                 State::Open if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
                 State::Open => self.state = State::Lost,

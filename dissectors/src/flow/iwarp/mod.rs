@@ -13,9 +13,13 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use crate::iwarp::mpa::Startup;
+use crate::field::Unobserved;
+use crate::frame::Part;
+use crate::iwarp::Segment;
+use crate::iwarp::mpa::{FpduHeader, Startup};
 use crate::iwarp::rdmap::Terminate;
-use crate::rdma::{Handle, Operation, Side};
+use crate::rdma::{Data, Handle, Operation, Side};
+use crate::rpcrdma;
 
 use super::Sight;
 use super::account::Undecoded;
@@ -23,12 +27,13 @@ use super::stream::{Piece, Position};
 
 use framing::{Framing, Payload};
 use messages::Messages;
+use search::Trust;
 
 /// What the bytes of a stream turned out to be.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     /// A frame that starts MPA.
-    Startup(Startup),
+    Startup,
     /// An RDMA operation.
     Operation(Operation<'a>),
     /// A part of a message that is not whole yet.
@@ -39,6 +44,27 @@ pub(super) enum Event<'a> {
     Terminate(Terminate),
     /// Bytes without meaning.
     Undecoded(Undecoded),
+}
+
+/// Whether a segment in the middle of a stream begins with FPDUs; on any port but that of NFS over RDMA only if the first of
+/// them holds a message of RPC-over-RDMA.
+pub(super) fn begins_fpdu(data: Data<'_>, is_expected: bool) -> bool {
+    let length = data.length as usize;
+    let bytes = search::Bytes { bytes: data.bytes, length, at: Position::default() };
+    let found = search::at_start(&bytes, |_| false);
+    if !found.is_some_and(|found| found.trust == Trust::Certain) {
+        return false;
+    }
+    let part = Part::new(data.bytes, length, 0);
+    let payload = FpduHeader::decode(data.bytes, 0, &mut Unobserved).and_then(|(header, _)| {
+        let ulpdu = part.after(FpduHeader::LENGTH).sized(usize::from(header.ulpdu_length));
+        Segment::decode(ulpdu, &mut Unobserved)
+    });
+    is_expected
+        || payload.is_some_and(|(segment, payload)| {
+            segment.opcode.is_send()
+                && rpcrdma::recognize(payload.bytes, payload.length) == rpcrdma::Evidence::Strong
+        })
 }
 
 /// What takes the events of a connection.
@@ -118,12 +144,14 @@ pub(super) struct Iwarp {
     a: Direction,
     b: Direction,
     shared: Shared,
+    /// Whether a frame that starts MPA came since this was asked last.
+    has_started: bool,
 }
 
 impl Default for Iwarp {
     fn default() -> Self {
         let shared = Shared { crc: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { a: Direction::default(), b: Direction::default(), shared }
+        Self { a: Direction::default(), b: Direction::default(), shared, has_started: false }
     }
 }
 
@@ -173,6 +201,11 @@ impl Iwarp {
         }
     }
 
+    /// Whether a frame that starts MPA came since this was asked last.
+    pub(super) fn take_started(&mut self) -> bool {
+        std::mem::take(&mut self.has_started)
+    }
+
     /// What was counted since this was asked last.
     pub(super) fn take_counts(&mut self) -> MpaCounts {
         std::mem::take(&mut self.shared.counts)
@@ -193,6 +226,7 @@ impl Iwarp {
 
     /// A side started MPA.
     fn start(&mut self, sender: Side, startup: Startup) {
+        self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames follows a refusal.
         own.startup = Some(startup);
@@ -226,7 +260,7 @@ impl<T: Taker> framing::Fpdus for Inner<'_, T> {
 
     fn startup(&mut self, startup: Startup, sight: Sight<'_>) {
         self.startup = Some(startup);
-        self.taker.event(sight, Event::Startup(startup));
+        self.taker.event(sight, Event::Startup);
     }
 
     fn undecoded(&mut self, why: Undecoded, sight: Sight<'_>) {

@@ -27,7 +27,7 @@ fn stream(has_markers: bool, has_crc: bool, count: u8) -> (Sender, Vec<usize>, V
 }
 
 fn operations(bench: &Bench) -> Vec<Seen> {
-    let is_operation = |seen: &&Seen| !matches!(seen, Seen::Undecoded(_) | Seen::Startup(_));
+    let is_operation = |seen: &&Seen| !matches!(seen, Seen::Undecoded(_) | Seen::Startup);
     bench.log.seen.iter().filter(is_operation).cloned().collect()
 }
 

@@ -28,7 +28,7 @@ pub(super) fn conversation(client_wants: (bool, bool), server_wants: (bool, bool
 /// What is to come of it.
 fn expected() -> (Vec<Seen>, Vec<Seen>) {
     let server = vec![
-        Seen::Startup(false),
+        Seen::Startup,
         write(0xaf3, 0x1000, payload(2000, 2)),
         send(payload(104, 3), &[]),
         Seen::ReadRequest { stag: 0x971, offset: 0x2000, length: 1300 },
@@ -37,7 +37,7 @@ fn expected() -> (Vec<Seen>, Vec<Seen>) {
         send(payload(77, 8), &[]),
     ];
     let client = vec![
-        Seen::Startup(false),
+        Seen::Startup,
         send(payload(176, 1), &[]),
         send(payload(1500, 4), &[]),
         response(0x2000, payload(1300, 5)),
@@ -139,7 +139,7 @@ fn a_crc_behind_the_end_of_a_segment_is_waited_for() {
     let end = server.bytes.len() - 4;
     bench.feed(Side::B, START, &server.bytes[..32]);
     bench.feed(Side::B, START + 32, &server.bytes[32..end]);
-    assert_eq!(bench.log.seen, [Seen::Startup(false)]);
+    assert_eq!(bench.log.seen, [Seen::Startup]);
     bench.feed(Side::B, START + end as u64, &server.bytes[end..]);
     assert_eq!(bench.log.seen[1..], [write(1, 0, payload(1428, 0))]);
     assert_eq!(bench.counts().good, 1);
@@ -173,8 +173,7 @@ fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_not_believed_and_the_next_is() {
             bench.pieces(Side::B, &server.bytes, &[length]);
             bench.log.seen.dedup();
             let bad = Seen::Undecoded("mpa_crc");
-            let expected =
-                [Seen::Startup(false), send(payload(100, 1), &[]), bad, send(payload(120, 3), &[])];
+            let expected = [Seen::Startup, send(payload(100, 1), &[]), bad, send(payload(120, 3), &[])];
             assert_eq!(bench.log.seen, expected, "{has_markers} {length}");
             let counts = bench.counts();
             assert_eq!((counts.good, counts.bad, counts.skipped_bytes), (2, 1, 0));
@@ -207,11 +206,12 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
     bench.feed(Side::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
     bench.feed(Side::B, START, &server.bytes);
     bench.feed(Side::A, START + 32, &payload(100, 0));
-    assert_eq!(bench.log.seen, [Seen::Startup(false), Seen::Startup(true)]);
+    assert_eq!(bench.log.seen, [Seen::Startup, Seen::Startup]);
+    assert!(bench.iwarp.startup(Side::B).unwrap().rejected);
     let mut again = Sender::starting(true, (false, false), (false, false));
     again.send(Opcode::SEND, &payload(10, 1));
     bench.feed(Side::A, START + 132, &again.bytes);
-    assert_eq!(bench.log.seen[2..], [Seen::Startup(false), send(payload(10, 1), &[4])]);
+    assert_eq!(bench.log.seen[2..], [Seen::Startup, send(payload(10, 1), &[4])]);
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl std::fmt::Debug for Content {
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    Startup(bool),
+    Startup,
     Send { bytes: Content, length: usize, gaps: Vec<std::ops::Range<u64>>, frames: Vec<u64> },
     Again { owner: u64, ends: bool },
     Write { stag: u32, offset: u64, bytes: Content, length: u32 },
@@ -221,7 +221,7 @@ impl Log {
 impl Taker for Log {
     fn event(&mut self, _: Sight<'_>, event: Event<'_>) {
         let seen = match event {
-            Event::Startup(startup) => Seen::Startup(startup.rejected),
+            Event::Startup => Seen::Startup,
             Event::Operation(Operation::Send { message, owner }) => {
                 self.note(owner);
                 Seen::Send {
