@@ -103,8 +103,17 @@ pub struct Said {
 }
 
 /// What begins a source.
-const SOURCES: [&str; 8] =
-    ["RFC ", "InfiniBand Architecture", "Section ", "Sections ", "Chapter ", "Annex ", "IEEE ", "<http"];
+const SOURCES: [&str; 9] = [
+    "RFC ",
+    "draft-",
+    "InfiniBand Architecture",
+    "Section ",
+    "Sections ",
+    "Chapter ",
+    "Annex ",
+    "IEEE ",
+    "<http",
+];
 
 impl Said {
     /// Takes what a documentation comment says apart.

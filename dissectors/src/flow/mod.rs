@@ -339,7 +339,7 @@ impl Flow {
         for (side, requests) in [(Side::A, &mut a.requests), (Side::B, &mut b.requests)] {
             self.held = self.held.saturating_sub(requests.held_bytes());
             requests.end();
-            while let Some(message) = requests.take_over() {
+            while let Some(message) = requests.take_over(sight.time) {
                 meanings.push(exchange.operation(&mut desk, side, message));
             }
             desk.account.undecoded_later(Undecoded::MessagePart, requests.take_dropped());

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::field::{Field, Observer, Unobserved, Value};
-use crate::nfs::{self, Procedure, v3, v4};
+use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
 use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
@@ -32,7 +32,7 @@ pub struct Facts {
     pub procedure_name: Option<&'static str>,
     /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
     pub operation: Option<Operation>,
-    /// How the procedure went: `nfsstat3`, `nfsstat4`.
+    /// How the procedure went: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// How RPC went.
     pub rpc_status: Option<RpcStatus>,
@@ -66,15 +66,6 @@ impl Operation {
     fn new((name, number): (Option<&'static str>, u32)) -> Self {
         name.map_or(Self::Number(number), Self::Named)
     }
-}
-
-/// A status of the procedure's protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProcedureStatus {
-    /// The number.
-    pub number: u32,
-    /// Its name, if the specification has one.
-    pub name: Option<&'static str>,
 }
 
 /// How RPC, and RPC-over-RDMA below it, went.
@@ -316,19 +307,7 @@ impl<'a> Reading<'a> {
     ) -> Result<(), Error> {
         let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
         let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
-        // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
-        let begins = cursor.clone().word();
-        match procedure {
-            Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
-            Procedure::V3(_) => {
-                let status = v3::Nfsstat3(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-            Procedure::Compound | Procedure::CbCompound => {
-                let status = v4::Nfsstat4(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-        }
+        facts.status = procedure.status(cursor)?;
         procedure.results(&mut cursor, &mut Unobserved)
     }
 

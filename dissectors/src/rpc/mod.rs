@@ -9,6 +9,7 @@ mod program;
 mod recognize;
 pub mod record;
 pub mod tls;
+mod uaddr;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -17,6 +18,7 @@ pub use header::{
 };
 pub use program::Program;
 pub use recognize::{Recognized, recognize, recognize_record};
+pub use uaddr::UniversalAddress;
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
