@@ -156,6 +156,11 @@ impl Streams {
         self.slots.get_mut(at)
     }
 
+    /// The stream of the last segment.
+    pub(in crate::flow) fn last(&self) -> Option<&Stream> {
+        self.last.and_then(|(_, at)| self.slots.get(at))
+    }
+
     /// Every stream.
     pub(in crate::flow) fn all(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
