@@ -31,6 +31,8 @@ mod second_count_iwarp;
 mod server_counters;
 mod snap;
 mod tcp_counters;
+mod tcp_loss;
 mod transport_line;
 mod tunnels;
+mod transports;
 mod wireshark;
