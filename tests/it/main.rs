@@ -33,6 +33,6 @@ mod snap;
 mod tcp_counters;
 mod tcp_loss;
 mod transport_line;
-mod tunnels;
 mod transports;
+mod tunnels;
 mod wireshark;

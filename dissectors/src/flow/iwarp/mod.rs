@@ -13,7 +13,7 @@ mod messages;
 mod search;
 mod shown;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use crate::field::Unobserved;
 use crate::frame::Part;

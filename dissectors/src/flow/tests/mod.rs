@@ -3,6 +3,7 @@
 mod bounds;
 mod chunks;
 mod connections;
+mod iwarp;
 mod loss;
 mod message;
 mod messages;
