@@ -27,6 +27,7 @@ mod repeat;
 mod rfc_names;
 mod schema;
 mod second_count;
+mod second_count_iwarp;
 mod server_counters;
 mod snap;
 mod tcp_counters;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::field::Observer;
+use crate::field::registry::{Registry, describe_headers};
 use crate::frame::Part;
 use crate::infiniband::ImmediateData;
 use crate::rdma::Handle;
@@ -225,6 +226,12 @@ terminate_control! {
     OtherTerminate {
         u8 => "iwarp_rdma.term_etype", u8 => "iwarp_rdma.term_errcode"
     }
+}
+
+/// Adds the fields of Terminate to a registry.
+pub(super) fn describe_terminate(registry: &mut Registry) {
+    describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
+    describe_headers!(registry; TerminatedLength);
 }
 
 impl Opcode {

@@ -4,6 +4,7 @@ mod bounds;
 mod chunks;
 mod connections;
 mod control_messages;
+mod iwarp;
 mod loss;
 mod message;
 mod messages;
