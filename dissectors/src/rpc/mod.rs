@@ -14,4 +14,4 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
-pub use recognize::{Recognized, recognize, recognize_record};
+pub use recognize::{Recognized, recognize, recognize_call_record, recognize_record};
