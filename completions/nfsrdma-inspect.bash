@@ -16,6 +16,18 @@ _nfsrdma__inspect() {
             ",$1")
                 cmd="nfsrdma__inspect"
                 ;;
+            nfsrdma__inspect,fields)
+                cmd="nfsrdma__inspect__subcmd__fields"
+                ;;
+            nfsrdma__inspect,help)
+                cmd="nfsrdma__inspect__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__help,fields)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__fields"
+                ;;
+            nfsrdma__inspect__subcmd__help,help)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__help"
+                ;;
             *)
                 ;;
         esac
@@ -23,7 +35,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -V -T -c -q -t -h --read --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --version --help"
+            opts="-r -V -T -c -q -t -h --read --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --version --help fields help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -119,6 +131,74 @@ _nfsrdma__inspect() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__fields)
+            opts="-T -h --format --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -T)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help)
+            opts="fields help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__fields)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod filter;
 pub mod output;
 pub mod source;
 

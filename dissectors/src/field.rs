@@ -4,6 +4,8 @@
 //! [`xdr!`](crate::xdr!) for XDR), and a decoder is generic over who watches. With [`Unobserved`] the watching
 //! compiles to nothing, so that the tree, filters and `-e` cost only those who ask for them.
 
+pub mod registry;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -35,6 +37,11 @@ pub const fn label(name: &'static str) -> &'static str {
     }
 }
 
+/// What is said of a field; of one of which nothing is said, what is said of its structure.
+pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
+    if own.is_empty() { structure } else { own }
+}
+
 /// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -64,7 +71,7 @@ pub enum Kind {
     Ethernet,
 }
 
-/// Name of one bit, or of a combination of bits, of a mask.
+/// Name of one bit, or of a combination of bits, of a mask; or of one value of an enumeration.
 pub type FlagName = (u64, &'static str);
 
 /// A value as it stands in the bytes.

@@ -17,12 +17,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::field::{Kind, Value};
+use crate::field::{FlagName, Kind, Value};
 
 /// A value that a fixed header can hold in its bits `START..END`.
 pub trait Fixed<'a>: Copy {
     /// How the value is shown.
     const KIND: Kind;
+    /// What the specification calls the values, or the bits of a mask, that have names.
+    const NAMES: &'static [FlagName] = &[];
 
     /// Reads the value from its place; the bounds are checked when the program is compiled.
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self;
@@ -246,6 +248,7 @@ macro_rules! named {
 
         impl<'a> $crate::header::Fixed<'a> for $name {
             const KIND: $crate::field::Kind = $crate::field::Kind::Enum;
+            const NAMES: &'static [$crate::field::FlagName] = &[$(($value, $text)),*];
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -294,6 +297,15 @@ macro_rules! header {
                 kind: <$type as $crate::header::Fixed>::KIND,
                 doc: concat!("", $($field_doc),*),
             }),*];
+
+            /// Adds the header and its fields to a registry.
+            pub fn describe(registry: &mut $crate::field::registry::Registry) {
+                registry.field(Self::GROUP);
+                let mut fields = Self::FIELDS.iter();
+                $(if let Some(field) = fields.next() {
+                    registry.fixed::<$type>(field, Self::GROUP.doc);
+                })*
+            }
         }
 
         $crate::header!(@decode $name $(<$lt>)? [$length] { $($start .. $end $field: $type,)* });

@@ -9,6 +9,7 @@ pub mod flow;
 pub mod frame;
 pub mod header;
 pub mod infiniband;
+pub mod iwarp;
 pub mod net;
 pub mod nfs;
 pub mod rdma;

@@ -1,4 +1,5 @@
 //! What many Transactions say together.
 
+pub mod comparison;
 pub mod connections;
 pub mod statistics;

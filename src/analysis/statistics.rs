@@ -172,7 +172,7 @@ impl MissingTally {
         let has = |what: fn(&Missing) -> bool| u64::from(missing.iter().any(what));
         self.call += has(|missing| matches!(missing, Missing::Message(Which::Call)));
         self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
-        self.message_bytes += has(|missing| matches!(missing, Missing::Bytes(..)));
+        self.message_bytes += has(|missing| matches!(missing, Missing::Header(_) | Missing::Bytes(..)));
         self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..)));
     }
 }
@@ -223,7 +223,9 @@ impl Statistics {
         let key = if has_room { key } else { OperationKey::default() };
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
-        let is_cut = |missing: &Missing| matches!(missing, Missing::Bytes(Which::Call, _));
+        let is_cut = |missing: &Missing| {
+            matches!(missing, Missing::Header(Which::Call) | Missing::Bytes(Which::Call, _))
+        };
         tally.cut += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
         tally.errors += u64::from(has_failed(facts));
@@ -299,12 +301,11 @@ impl Statistics {
 
 /// Whether a Reply says that it was not done.
 fn has_failed(facts: &Facts) -> bool {
-    // NFS3_OK, NFS4_OK, MNT3_OK and NLM4_GRANTED are 0, as what means success is in every program here.
     let by_rpc = facts.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,
     });
-    by_rpc || facts.status.is_some_and(|status| status.number != 0)
+    by_rpc || facts.status.is_some_and(|status| !status.is_ok)
 }
 
 /// The chunks that the Call offers.
@@ -318,6 +319,7 @@ fn chunks(transaction: &Transaction) -> impl Iterator<Item = (&Chunk, ChunkKind)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nfsrdma_dissectors::nfs::ProcedureStatus;
 
     #[test]
     fn extremes_and_mean_are_exact_and_percentiles_have_three_digits() {
@@ -342,6 +344,17 @@ mod tests {
         latencies.add(u64::MAX);
         assert_eq!(latencies.max(), u64::MAX);
         assert!(latencies.histogram.is_some_and(|histogram| histogram.distinct_values() < 1 << 17));
+    }
+
+    #[test]
+    fn a_reply_has_failed_when_its_own_program_says_so() {
+        let facts = |number, name, is_ok| Facts {
+            status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
+            ..Facts::default()
+        };
+        assert!(!has_failed(&facts(0, "NFS3_OK", true)) && has_failed(&facts(2, "NFS3ERR_NOENT", false)));
+        assert!(!has_failed(&facts(1, "Q_OK", true)) && has_failed(&facts(2, "Q_NOQUOTA", false)));
+        assert!(!has_failed(&Facts::default()));
     }
 
     #[test]

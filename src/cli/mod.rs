@@ -3,6 +3,7 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+mod fields;
 mod inspect;
 mod progress;
 mod style;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use fields::FieldsArgs;
 use inspect::InspectArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
@@ -26,6 +28,7 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
@@ -91,7 +94,9 @@ struct Cli {
 ///
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Fields(FieldsArgs),
+}
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +129,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
-        Some(command) => match command {},
+        Some(Command::Fields(args)) => fields::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

@@ -335,12 +335,14 @@ impl List {
                 Missing::Message(Which::Call) => mark(format_args!("no call")),
                 Missing::Message(Which::Reply) if transaction.done => mark(format_args!("done")),
                 Missing::Message(Which::Reply) => mark(format_args!("no reply")),
+                Missing::Header(Which::Call) => mark(format_args!("call cut")),
+                Missing::Header(Which::Reply) => mark(format_args!("reply cut")),
                 Missing::Bytes(..) | Missing::Chunk(..) => {}
             }
         }
         if bytes > 0 && has_room {
             mark(format_args!("missing"));
-            for missing in missing.iter().filter(|missing| !matches!(missing, Missing::Message(_))) {
+            for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
                 mark(format_args!("{missing}"));
             }
         } else if bytes > 0 {
@@ -431,10 +433,10 @@ pub(super) fn wire_bytes(transaction: &Transaction) -> u64 {
     message(Which::Call) + message(Which::Reply) + chunks.map(Chunk::moved).sum::<u64>()
 }
 
-/// How many bytes are missing where not a whole message is.
+/// How many bytes are missing, where that is known and not a whole message is.
 fn missing_bytes(missing: &Missing) -> u64 {
     match missing {
-        Missing::Message(_) => 0,
+        Missing::Message(_) | Missing::Header(_) => 0,
         Missing::Bytes(_, range) | Missing::Chunk(_, _, range) => range.end.saturating_sub(range.start),
     }
 }

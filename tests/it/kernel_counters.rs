@@ -48,10 +48,11 @@ pub(crate) fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
     for transaction in calls.iter().filter(|t| t.is_nfs()) {
         let counters = operations.entry(linux_name(transaction)).or_default();
         counters.calls += 1;
-        counters.bytes_sent += transaction.message("call").map_or(0, |call| number(call, "rpc_length"));
+        counters.bytes_sent +=
+            transaction.message("call").map_or(0, |call| call["rpc_length"].as_u64().unwrap_or(0));
         if let Some(reply) = transaction.message("reply") {
             counters.replies += 1;
-            counters.bytes_received += number(reply, "rpc_length");
+            counters.bytes_received += reply["rpc_length"].as_u64().unwrap_or(0);
         }
         counters.errors += u64::from(transaction.has_failed());
     }
@@ -187,4 +188,24 @@ fn four_connections_at_once_equal_the_second_count() {
         "rxe-v42-conc-head",
         &program::json(&captures::path("rxe-v42-conc-head")).transactions,
     );
+}
+
+#[test]
+fn siw_v3_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v3");
+}
+
+#[test]
+fn siw_v41_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v41");
+}
+
+#[test]
+fn siw_v42_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v42");
+}
+
+#[test]
+fn siw_v42_with_crcs_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v42-crc");
 }

@@ -22,9 +22,9 @@ use crate::captures;
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) time: Timestamp,
-    link: LinkType,
+    pub(crate) link: LinkType,
     pub(crate) bytes: Vec<u8>,
-    length: u32,
+    pub(crate) length: u32,
 }
 
 impl Kept {

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::captures;
+use serde_json::Value;
+
+use crate::captures::{self, Temporary};
 use crate::kernel_counters::{equals_the_second_count, totals};
 use crate::mountstats::Mountstats;
 use crate::program::{self, Transaction};
@@ -92,4 +94,92 @@ fn with_a_snap_length_operations_are_the_kernels_as_far_as_the_bytes_go() {
     let compounds = sends.values().filter(|send| send.is_call && send.rpc_captured >= 24).count() as u64 - 1;
     let expected = [("NULL", kernel.operations["NULL"].calls), ("COMPOUND", compounds)];
     assert_eq!(calls, expected.into_iter().map(|(name, calls)| (Some(name.to_owned()), calls)).collect());
+}
+
+/// A capture as it would have been with a snap length.
+fn cut(name: &str, snap: usize) -> Vec<u8> {
+    let whole = captures::bytes(name);
+    let mut file = whole[..24].to_vec();
+    for (at, packet) in second_count::records(&whole) {
+        let kept = packet.len().min(snap);
+        file.extend(&whole[at..at + 8]);
+        file.extend((kept as u32).to_le_bytes());
+        file.extend(&whole[at + 12..at + 16]);
+        file.extend(&packet[..kept]);
+    }
+    file
+}
+
+/// Holds that a value is the other's, or not known.
+#[track_caller]
+fn same_or_null(cut: &Value, whole: &Value, key: &str, said: &str) {
+    assert!(cut[key].is_null() || cut[key] == whole[key], "{said}: {key}: {} not {}", cut[key], whole[key]);
+}
+
+/// Holds the segments of a cut capture to those of the whole one: the same, or where it says so the first of them.
+fn same_chunks(cut: &Value, whole: &Value, may_lack: bool, said: &str) {
+    let chunks = |value: &Value| match value {
+        Value::Array(chunks) => chunks.clone(),
+        Value::Null => Vec::new(),
+        chunk => vec![chunk.clone()],
+    };
+    let (cut, whole) = (chunks(cut), chunks(whole));
+    assert!(cut.len() == whole.len() || (may_lack && cut.len() < whole.len()), "{said}: {cut:?}");
+    for (cut, whole) in cut.iter().zip(&whole) {
+        same_or_null(cut, whole, "position", said);
+        let segments = |chunk: &Value| chunk["segments"].as_array().cloned().unwrap_or_default();
+        let (some, all) = (segments(cut), segments(whole));
+        assert!(some.len() == all.len() || (cut["cut"] == true && some.len() < all.len()), "{said}: {cut}");
+        assert!(may_lack || cut["cut"].is_null(), "{said}: {cut}");
+        for (segment, whole) in some.iter().zip(&all) {
+            for key in ["handle", "offset", "length", "moved", "frames"] {
+                assert_eq!(segment[key], whole[key], "{said}: {key} of {segment}");
+            }
+            same_or_null(segment, whole, "returned", said);
+        }
+    }
+}
+
+#[test]
+fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell() {
+    for (name, snap) in [("rxe-v42", 96), ("rxe-v42", 128), ("rxe-v42", 256), ("rxe-v3", 96), ("rxe-v3", 128)]
+    {
+        let file = Temporary::new(&format!("{name}-{snap}.pcap"), &cut(name, snap));
+        let found = program::json(file.path()).transactions;
+        let whole = program::json(&captures::path(name)).transactions;
+        let whole: BTreeMap<_, _> = whole.iter().map(|t| ((t.is_forward(), t.xid()), t)).collect();
+        assert_eq!(found.len(), whole.len(), "{name} {snap}");
+        let mut cut_headers = 0;
+        for transaction in &found {
+            let cut = &transaction.0;
+            let said = format!("{name} with a snap length of {snap}, {}", cut["xid"]);
+            let whole = &whole[&(transaction.is_forward(), transaction.xid())].0;
+            for key in ["program", "version", "minor_version", "procedure", "status", "rpc_status"] {
+                same_or_null(cut, whole, key, &said);
+            }
+            // Where the arguments cannot be read, the operation is the procedure.
+            let is_procedure = cut["operation"] == cut["procedure"];
+            assert!(is_procedure || cut["operation"] == whole["operation"], "{said}: {}", cut["operation"]);
+            let entries = |value: &Value| value["operations"].as_array().cloned().unwrap_or_default();
+            for (entry, whole) in entries(cut).iter().zip(entries(whole)) {
+                assert_eq!(entry["op"], whole["op"], "{said}");
+                same_or_null(entry, &whole, "status", &said);
+            }
+            let codes = transaction.missing();
+            for side in ["call", "reply"] {
+                same_or_null(&cut[side], &whole[side], "length", &said);
+                same_or_null(&cut[side], &whole[side], "rpc_length", &said);
+                assert_eq!(cut[side]["frames"], whole[side]["frames"], "{said}");
+                let is_cut = codes.contains(&&*format!("{side}:header"));
+                cut_headers += u32::from(is_cut);
+                let knows_length = cut[side]["rpc_length"].is_u64();
+                assert!(cut[side].is_null() || is_cut != knows_length, "{said}: {}", cut[side]);
+            }
+            let may_lack = codes.contains(&"call:header");
+            for key in ["read_chunks", "write_chunks", "reply_chunk"] {
+                same_chunks(&cut[key], &whole[key], may_lack, &said);
+            }
+        }
+        assert_eq!(cut_headers > 0, snap < 256, "{name} {snap}: {cut_headers}");
+    }
 }

@@ -156,6 +156,8 @@ pub struct Chunk {
     pub position: Option<u32>,
     /// In the order of the header.
     pub segments: Vec<Segment>,
+    /// Whether the capture ends where another segment may stand.
+    pub is_cut: bool,
     /// When the first RDMA Read request or RDMA Write for this chunk was seen, and the last response or Write.
     pub times: Option<(Timestamp, Timestamp)>,
 }

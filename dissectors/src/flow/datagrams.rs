@@ -52,7 +52,7 @@ impl Flow {
             bytes: payload.bytes.to_vec(),
             length: payload.length,
             gaps: Vec::new(),
-            rpc_at: 0,
+            rpc_at: Some(0),
         };
         let (meaning, _) = connection.exchange.bare(&mut desk, sender, message);
         self.follow_message(at, meaning, sight);

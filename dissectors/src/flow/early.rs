@@ -16,7 +16,7 @@ const PACKETS: usize = 64;
 
 /// How long, in nanoseconds of the capture's clock, a packet may be early. Longer, and the handle that it names may
 /// belong to a later Call that uses it again.
-const AGE: u64 = 50_000_000;
+pub(super) const AGE: u64 = 50_000_000;
 
 /// A packet that waits.
 #[derive(Debug)]

@@ -20,8 +20,8 @@ pub(super) struct Envelope {
     pub(super) read_chunks: Vec<Chunk>,
     pub(super) write_chunks: Vec<Chunk>,
     pub(super) reply_chunk: Option<Chunk>,
-    /// Where the RPC message begins; where the header was cut, where the cut is.
-    pub(super) rpc_at: usize,
+    /// Where the RPC message begins; `None` where the capture ends within the header.
+    pub(super) rpc_at: Option<usize>,
     /// Whether the capture ends within the header.
     pub(super) is_cut: bool,
 }
@@ -48,6 +48,9 @@ struct Listener {
     list: List,
     position: u32,
     segment: Segment,
+    /// How deep the groups are nested, and how deep the Write or Reply chunk is that is not at its end.
+    depth: usize,
+    chunk_depth: Option<usize>,
 }
 
 impl Listener {
@@ -71,29 +74,53 @@ impl Listener {
                 _ => self.read_chunks.push(Chunk {
                     position: Some(self.position),
                     segments: vec![segment],
-                    times: None,
+                    ..Chunk::default()
                 }),
             },
         }
+    }
+
+    /// The capture ends here: the chunk that was read last may have more segments. One of which none was read is not told.
+    fn cut(&mut self) {
+        let is_inside = self.chunk_depth.is_some();
+        let last = match self.list {
+            List::Read => self.read_chunks.last_mut(),
+            List::Write => self.write_chunks.last_mut().filter(|_| is_inside),
+            List::Reply => self.reply_chunk.as_mut(),
+        };
+        if let Some(chunk) = last {
+            chunk.is_cut = true;
+        }
+        let is_told = |chunk: &Chunk| !chunk.is_cut || !chunk.segments.is_empty();
+        self.write_chunks.retain(is_told);
+        self.reply_chunk = self.reply_chunk.take().filter(is_told);
     }
 }
 
 impl<'a> Observer<'a> for Listener {
     fn enter(&mut self, field: &'static Field, _: usize) {
+        self.depth += 1;
         match field.name {
-            "rpcordma.writes" => {
-                self.list = List::Write;
-                self.write_chunks.push(Chunk::default());
-            }
+            "rpcordma.writes" => self.write_chunks.push(Chunk::default()),
             "rpcordma.reply" => {
                 self.list = List::Reply;
                 self.reply_chunk = Some(Chunk::default());
             }
-            _ => {}
+            _ => return,
         }
+        self.chunk_depth = Some(self.depth);
     }
 
-    fn leave(&mut self, _: usize) {}
+    fn leave(&mut self, _: usize) {
+        self.chunk_depth = self.chunk_depth.filter(|depth| *depth != self.depth);
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn list(&mut self, field: &'static Field, _: usize) {
+        if field.name == "rpcordma.writes" {
+            self.list = List::Write;
+        }
+    }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
         let (Value::Unsigned(number) | Value::Enum(number, _)) = value else { return };
@@ -127,11 +154,14 @@ impl Envelope {
             Err(_) => return None,
         };
         let words = HeaderWords { proc: heard.proc?, version: heard.version, credits: heard.credits };
+        if is_cut {
+            heard.cut();
+        }
         let rpc_at = match words.version {
-            rpcrdma::VERSION if is_cut => bytes.len(),
-            rpcrdma::VERSION => cursor.at(),
+            _ if is_cut => None,
+            rpcrdma::VERSION => Some(cursor.at()),
             // What a version that is not known puts after its fixed words is no RPC message.
-            _ => length,
+            _ => Some(length),
         };
         Some(Self {
             xid: heard.xid?,

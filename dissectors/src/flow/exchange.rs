@@ -461,8 +461,8 @@ fn blank(xid: Xid) -> Transaction {
 /// The RPC message that stands inline.
 fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-    // The header was read, so it is there.
-    let _ = cursor.take(envelope.rpc_at.min(message.bytes.len()));
+    // The header was read, so it is there; nothing is behind one that is cut.
+    let _ = cursor.take(envelope.rpc_at.unwrap_or(usize::MAX).min(message.bytes.len()));
     cursor
 }
 

@@ -23,6 +23,7 @@ mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
+mod iwarp;
 mod ledger;
 mod meaning;
 mod memory;
@@ -42,9 +43,10 @@ use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
+pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
 pub use meaning::Meaning;
-pub use setup::Terms;
+pub use setup::{Service, Terms};
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
@@ -59,6 +61,7 @@ use fragments::Fragments;
 use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
+use stream::protocol::Protocol;
 use stream::table::Streams;
 use transaction::{Direction, Which};
 
@@ -239,6 +242,11 @@ impl Flow {
         &self.meanings
     }
 
+    /// Whether the last frame was a segment of iWARP.
+    pub fn is_iwarp(&self) -> bool {
+        self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+    }
+
     /// The next Transaction that is done with.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
         self.ready.pop_front()
@@ -282,6 +290,11 @@ impl Flow {
     /// What checking ICRCs found.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
+    }
+
+    /// What checking the CRCs of MPA found, and bytes that were left out.
+    pub fn mpa(&self) -> MpaCounts {
+        self.account.mpa
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.
@@ -335,7 +348,7 @@ impl Flow {
         for (side, requests) in [(Side::A, &mut a.requests), (Side::B, &mut b.requests)] {
             self.held = self.held.saturating_sub(requests.held_bytes());
             requests.end();
-            while let Some(message) = requests.take_over() {
+            while let Some(message) = requests.take_over(sight.time) {
                 meanings.push(exchange.operation(&mut desk, side, message));
             }
             desk.account.undecoded_later(Undecoded::MessagePart, requests.take_dropped());

@@ -103,7 +103,7 @@ impl Flow {
             peer.response(packet, path_mtu)
         } else {
             while own.has_parts()
-                && let Some(message) = own.take_over()
+                && let Some(message) = own.take_over(sight.time)
             {
                 early.push(exchange.operation(&mut desk, sender, message));
             }

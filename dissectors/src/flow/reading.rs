@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::field::{Field, Observer, Unobserved, Value};
-use crate::nfs::{self, Procedure, v3, v4};
+use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
-use crate::rpcrdma::{ErrCode, Header, RdmaError};
+use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
 use crate::xdr::{ChunkItem, Cursor, Error, roundup};
 
 use super::chunk::{Chunk, Segment};
@@ -32,7 +32,7 @@ pub struct Facts {
     pub procedure_name: Option<&'static str>,
     /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
     pub operation: Option<Operation>,
-    /// How the procedure went: `nfsstat3`, `nfsstat4`.
+    /// How the procedure went: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// How RPC went.
     pub rpc_status: Option<RpcStatus>,
@@ -66,15 +66,6 @@ impl Operation {
     fn new((name, number): (Option<&'static str>, u32)) -> Self {
         name.map_or(Self::Number(number), Self::Named)
     }
-}
-
-/// A status of the procedure's protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProcedureStatus {
-    /// The number.
-    pub number: u32,
-    /// Its name, if the specification has one.
-    pub name: Option<&'static str>,
 }
 
 /// How RPC, and RPC-over-RDMA below it, went.
@@ -124,7 +115,9 @@ fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
 impl<'t> Material<'t> {
     fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
         let message = transaction.message(which)?;
-        let nothing = Self { whole: None, length: message.inline_length(), items: Vec::new() };
+        // Of what follows a header that is cut nothing is there.
+        let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
+        let nothing = Self { whole: None, length, items: Vec::new() };
         let material = match which {
             Which::Call => {
                 let (whole, items): (Vec<_>, Vec<_>) =
@@ -132,7 +125,10 @@ impl<'t> Material<'t> {
                 let whole = whole.first().filter(|_| message.is_nomsg());
                 Self {
                     whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
-                    length: whole.map_or(nothing.length, |chunk| chunk.offered() as usize),
+                    length: whole.map_or(nothing.length, |chunk| {
+                        // At least a byte more may follow.
+                        chunk.offered() as usize + usize::from(chunk.is_cut)
+                    }),
                     items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
                 }
             }
@@ -162,7 +158,7 @@ impl<'t> Material<'t> {
     fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
         let (bytes, base) = match &self.whole {
             Some(whole) => (&**whole, 0),
-            None => (message.inline(), message.rpc_at),
+            None => (message.inline(), message.rpc_at.unwrap_or(message.bytes.len())),
         };
         Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items)
     }
@@ -191,20 +187,27 @@ impl Transaction {
     }
 
     /// Length of the whole RPC message with the content of its chunks and their roundup in their places; `None` where
-    /// there is no RPC message.
+    /// there is no RPC message, and where the capture ends before the header has told all chunks.
     pub fn rpc_length(&self, which: Which) -> Option<u64> {
         let message = self.message(which)?;
         if message.is_rdma_error() {
             return None;
         }
         let filled = |length: u64| length + roundup(length as usize) as u64;
-        let inline = message.inline_length() as u64;
+        let inline = message.inline_length()? as u64;
         Some(match which {
             Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
-            Which::Reply => {
-                let chunks = self.write_chunks.iter().chain(&self.reply_chunk);
-                inline + chunks.map(|chunk| filled(chunk.returned().unwrap_or(0))).sum::<u64>()
+            // The Reply's own header tells, because the Call may not have been seen.
+            Which::Reply if message.rpcrdma.is_some() => {
+                let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
+                let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+                let lists = header.chunk_lists();
+                let writes = lists.map(|lists| lists.rdma_writes).unwrap_or_default();
+                let reply = lists.and_then(|lists| lists.rdma_reply.as_ref());
+                let chunks = writes.iter().map(|chunk| chunk.length()).chain(reply.map(WriteChunk::length));
+                inline + chunks.map(filled).sum::<u64>()
             }
+            Which::Reply => inline,
         })
     }
 }
@@ -304,19 +307,7 @@ impl<'a> Reading<'a> {
     ) -> Result<(), Error> {
         let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
         let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
-        // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
-        let begins = cursor.clone().word();
-        match procedure {
-            Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
-            Procedure::V3(_) => {
-                let status = v3::Nfsstat3(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-            Procedure::Compound | Procedure::CbCompound => {
-                let status = v4::Nfsstat4(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-        }
+        facts.status = procedure.status(cursor)?;
         procedure.results(&mut cursor, &mut Unobserved)
     }
 
@@ -353,14 +344,14 @@ impl<'a> Reading<'a> {
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
             return Ok(());
         }
-        match (call.cred.payload(), which) {
-            (Payload::Creation, Which::Call) => return gss::InitArg::read(&mut cursor, observer).map(|_| ()),
-            (Payload::Creation, Which::Reply) => {
-                return gss::InitRes::read(&mut cursor, observer).map(|_| ());
-            }
-            _ => {}
+        let payload = call.cred.payload();
+        if let Payload::Control(control) = payload {
+            return match which {
+                Which::Call => control.arguments(&mut cursor, observer),
+                Which::Reply => control.results(&mut cursor, observer),
+            };
         }
-        let Some(mut cursor) = opened(call.cred.payload(), &mut cursor, observer)? else { return Ok(()) };
+        let Some(mut cursor) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
         let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
         match which {
             Which::Call => procedure.arguments(&mut cursor, observer),
@@ -379,7 +370,7 @@ fn opened<'a, O: Observer<'a>>(
         Payload::Plain => Ok(Some(*cursor)),
         Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
         Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
-        Payload::Creation | Payload::Control => Ok(None),
+        Payload::Control(_) => Ok(None),
     }
 }
 

@@ -323,7 +323,7 @@ impl Unfinished {
             bytes: Vec::new(),
             length: 0,
             gaps: Vec::new(),
-            rpc_at: 0,
+            rpc_at: Some(0),
         };
         Self { start, fragments: 0, is_full: false, record }
     }

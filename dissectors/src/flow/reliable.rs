@@ -13,6 +13,7 @@ use crate::infiniband::{self, Aeth, Packet, Place, Psn, Syndrome};
 use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
+use super::early::AGE;
 
 /// Why a packet of a reliable connection gave no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +93,11 @@ pub(super) struct Requests {
     parts: Vec<Part>,
     /// Bytes of the parts.
     held: usize,
-    /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come.
+    /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come,
+    /// but for packets that were captured late.
     over: Sequence,
+    /// Nothing more will come.
+    is_ended: bool,
     /// Frames with parts that were dropped because nothing tells what they belong to.
     dropped: u64,
     message: Vec<u8>,
@@ -463,15 +467,24 @@ impl Requests {
     /// Nothing more will come: all messages are over.
     pub(super) fn end(&mut self) {
         self.over = Sequence::MAX;
+        self.is_ended = true;
     }
 
-    /// A message that is over and was not seen whole.
-    pub(super) fn take_over(&mut self) -> Option<Operation<'_>> {
+    /// A message that is over and was not seen whole, when what is not there of it had its time to come: the clock of who
+    /// captured the acknowledgement may be ahead.
+    pub(super) fn take_over(&mut self, now: Timestamp) -> Option<Operation<'_>> {
         while let Some(part) = self.parts.first()
             && part.sequence < self.over
         {
+            let run = match part.place {
+                Place::First => self.partial_run(0),
+                _ => self.run(0..1),
+            };
+            let is_old = |part: &Part| now.since(part.time).is_some_and(|age| age > AGE);
+            if !self.is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
+                return None;
+            }
             if part.place == Place::First {
-                let run = self.partial_run(0);
                 return Some(self.deliver(run));
             }
             self.drop_first_part();

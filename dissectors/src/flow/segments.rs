@@ -4,10 +4,14 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
 use crate::rdma::{Data, Side};
 
+use crate::iwarp::mpa::Role;
+
 use super::account::{Account, GivenUp, Passed, Undecoded};
 use super::connection::{Connection, ConnectionKey, Connections, Ports};
+use super::iwarp::Iwarp;
 use super::ledger::Ledger;
 use super::records::{Next, Records};
+use super::setup::{Service, Terms};
 use super::stream::half::Half;
 use super::stream::protocol::{self, Protocol, Verdict};
 use super::stream::seat::Seat;
@@ -38,7 +42,7 @@ const FOLLOWS: u32 = 1 << 20;
 
 fn transport(protocol: &Protocol) -> Transport {
     match protocol {
-        Protocol::Mpa => Transport::Iwarp,
+        Protocol::Mpa(_) => Transport::Iwarp,
         _ => Transport::Tcp,
     }
 }
@@ -78,19 +82,60 @@ impl Carried<'_> {
         self.give_up();
         self.over.extend(self.connection.take());
         *self.protocol = match next {
-            Next::Mpa => Protocol::Mpa,
+            Next::Mpa => Protocol::Mpa(Box::default()),
             Next::Tls => Protocol::Tls,
         };
+    }
+
+    /// Gives the reader of a stream of MPA to `read`. The frames that start MPA tell who opened the connection, and on which
+    /// terms.
+    #[inline]
+    fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut Seat<'_>)) {
+        let started = self.seated(|protocol, seat| {
+            let Protocol::Mpa(iwarp) = protocol else { return false };
+            read(iwarp, seat);
+            seat.account.mpa.add(iwarp.take_counts());
+            iwarp.take_started()
+        });
+        if started == Some(true) {
+            self.start_mpa();
+        }
+    }
+
+    #[cold]
+    fn start_mpa(&mut self) {
+        let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
+        let Some(connection) = self.connections.get_mut(key.at) else { return };
+        let startups = [Side::A, Side::B].map(|side| iwarp.startup(side));
+        for (side, startup) in [Side::A, Side::B].into_iter().zip(startups) {
+            match startup.map(|startup| startup.role) {
+                Some(Role::Request) => connection.opened_by = Some(side),
+                Some(Role::Reply) => connection.opened_by = Some(side.peer()),
+                None => {}
+            }
+        }
+        let Some(opened_by) = connection.opened_by else { return };
+        let [a, b] = startups.map(|startup| startup.and_then(|startup| startup.rpcrdma));
+        let (client, server, port) = match opened_by {
+            Side::A => (a, b, self.ports.b.1),
+            Side::B => (b, a, self.ports.a.1),
+        };
+        let terms = Terms { service: Service::Port(port), client, server };
+        connection.exchange.is_rpc |= terms.say_rpc();
+        connection.terms = Some(terms);
     }
 
     /// Nothing more will come: what is not whole is given out as what it is.
     fn give_up(&mut self) {
         for side in [Side::A, Side::B] {
             self.sender = side;
-            if let Protocol::Records(_) = self.protocol {
-                self.seated(|protocol, seat| {
-                    if let Some(records) = records(protocol, side) {
-                        records.give_up(seat);
+            if let Protocol::Records(_) | Protocol::Mpa(_) = self.protocol {
+                self.seated(|protocol, seat| match protocol {
+                    Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
+                    _ => {
+                        if let Some(records) = records(protocol, side) {
+                            records.give_up(seat);
+                        }
                     }
                 });
             }
@@ -120,7 +165,7 @@ impl Reader for Carried<'_> {
                     self.sender = sender;
                     piece = rest;
                 }
-                Protocol::Mpa => return self.undecoded(Undecoded::Mpa, piece.sight),
+                Protocol::Mpa(_) => return self.mpa(|iwarp, seat| iwarp.piece(sender, piece, seat)),
                 Protocol::Tls => return self.undecoded(Undecoded::Tls, piece.sight),
                 Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
             }
@@ -135,7 +180,7 @@ impl Reader for Carried<'_> {
                     records(protocol, sender).map(|records| records.again(&piece, seat))
                 });
             }
-            Protocol::Mpa => self.undecoded(Undecoded::Mpa, piece.sight),
+            Protocol::Mpa(_) => self.mpa(|iwarp, seat| iwarp.again(sender, piece.range(), piece.sight, seat)),
             Protocol::Tls => self.undecoded(Undecoded::Tls, piece.sight),
             Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
         }
@@ -177,8 +222,8 @@ impl Flow {
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured too early: what it means is told when its turn comes.
-            (None, Some(Protocol::Records(_) | Protocol::Mpa)) if data.length > 1 => Meaning::Part,
-            (None, Some(Protocol::Records(_) | Protocol::Mpa | Protocol::Tls)) => Meaning::Control,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => Meaning::Part,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => Meaning::Control,
             (None, _) => self.account.passed(Passed::Tcp),
         }
     }
@@ -225,7 +270,7 @@ impl Flow {
         let ports = [segment.source_port, segment.destination_port];
         let mut is_kept = false;
         let verdict = match &mut stream.protocol {
-            Protocol::Records(_) | Protocol::Mpa | Protocol::Tls => {
+            Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
                     return self.stray(at, sender, sight, segment, data);
                 }
@@ -255,7 +300,7 @@ impl Flow {
                 }
             }
             Protocol::Middle { looked_at } => {
-                let verdict = protocol::segment(data.bytes, ports, *looked_at < protocol::SEARCHED);
+                let verdict = protocol::segment(data, ports, *looked_at < protocol::SEARCHED);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
@@ -338,8 +383,15 @@ impl Flow {
                 self.account.gave_up(GivenUp::Hole);
                 self.give_up_holes(at, now);
             } else if self.stream_bytes > self.limits.stream_bytes {
-                if let Protocol::Records(records) = &mut stream.protocol {
-                    records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                match &mut stream.protocol {
+                    Protocol::Records(records) => {
+                        records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                    }
+                    Protocol::Mpa(iwarp) if iwarp.held_bytes() > 0 => {
+                        iwarp.drop_parts();
+                        self.account.gave_up(GivenUp::MessageParts);
+                    }
+                    _ => {}
                 }
                 return;
             } else {

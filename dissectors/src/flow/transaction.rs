@@ -128,19 +128,19 @@ pub struct MessageRecord {
     pub length: usize,
     /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
     pub gaps: Vec<Range<u64>>,
-    /// Where in `bytes` the RPC message begins.
-    pub rpc_at: usize,
+    /// Where in `bytes` the RPC message begins; `None` where the capture ends within the RPC-over-RDMA header.
+    pub rpc_at: Option<usize>,
 }
 
 impl MessageRecord {
     /// The captured bytes of the RPC message that went inline.
     pub fn inline(&self) -> &[u8] {
-        self.bytes.get(self.rpc_at..).unwrap_or_default()
+        self.rpc_at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
-    /// Length of the RPC message that went inline, by the headers.
-    pub fn inline_length(&self) -> usize {
-        self.length.saturating_sub(self.rpc_at)
+    /// Length of the RPC message that went inline, by the headers; `None` where it is not known where it begins.
+    pub fn inline_length(&self) -> Option<usize> {
+        self.rpc_at.map(|at| self.length.saturating_sub(at))
     }
 
     /// Whether the header says that the whole RPC message went in a chunk.
@@ -201,13 +201,15 @@ pub enum Which {
 pub enum Missing {
     /// The whole message.
     Message(Which),
+    /// The end of its RPC-over-RDMA header, which tells chunks and where the RPC message begins, and what follows.
+    Header(Which),
     /// Bytes of the message that went inline.
     Bytes(Which, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
 }
 
-/// The code: `call`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
+/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |which| match which {
@@ -217,6 +219,7 @@ impl fmt::Display for Missing {
         let bytes = |range: &Range<u64>| format!("{}-{}", range.start, range.end.saturating_sub(1));
         match self {
             Self::Message(which) => f.write_str(message(*which)),
+            Self::Header(which) => write!(f, "{}:header", message(*which)),
             Self::Bytes(which, range) => write!(f, "{}:{}", message(*which), bytes(range)),
             Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
@@ -327,9 +330,13 @@ impl Transaction {
             missing.push(Missing::Message(Which::Call));
         }
         let mut inline = |which, message: &MessageRecord| {
+            let Some(rpc_at) = message.rpc_at else {
+                missing.push(Missing::Header(which));
+                return;
+            };
             let rest = message.bytes.len() as u64..message.length as u64;
             let rest = (message.gaps.is_empty() && !rest.is_empty()).then_some(rest);
-            let rpc = |at: u64| at.saturating_sub(message.rpc_at as u64);
+            let rpc = |at: u64| at.saturating_sub(rpc_at as u64);
             let gaps = message.gaps.iter().cloned().chain(rest);
             missing.extend(gaps.map(|gap| Missing::Bytes(which, rpc(gap.start)..rpc(gap.end))));
         };

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::mad::{AttributeId, Class, Mad};
 use super::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::address::{Lid, Port};
+use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::frame::Part;
 
@@ -385,6 +386,7 @@ const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str)
 macro_rules! private_fields {
     ($($name:ident = $filter:literal;)*) => {
         $(static $name: Field = bytes_field($filter, "PrivateData", "What the consumers exchange. Section 12.6.3.");)*
+        const PRIVATE_FIELDS: &[&Field] = &[$(&$name),*];
     };
 }
 private_fields! {
@@ -407,6 +409,19 @@ static APR_INFORMATION: Field =
     bytes_field("infiniband.cm.apr.info", "AdditionalInfo", "Additional information. Section 12.8.2.");
 static SIDR_REP_INFORMATION: Field =
     bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
+
+/// Adds the fields of the connection manager to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; Request, IpServiceId, IpVersions, Ip4Addresses, Ip6Addresses, ReceiptAck);
+    describe_headers!(registry; Reject, Reply, ReadyToUse, DisconnectRequest, DisconnectReply, LoadPath);
+    describe_headers!(registry; PathReply, ServiceRequest, ServiceReply);
+    for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
+        registry.field(field);
+    }
+    for field in PRIVATE_FIELDS {
+        registry.field(field);
+    }
+}
 
 /// Tells of bytes without structure, and returns them.
 fn bytes<'a, O: Observer<'a>>(field: &'static Field, part: Part<'a>, observer: &mut O) -> Part<'a> {

@@ -8,6 +8,8 @@ pub mod mad;
 mod opcode;
 mod packet;
 
+use crate::field::registry::{Registry, describe_headers};
+
 pub use bth::{Bth, PartitionKey, Psn, Qpn};
 pub use headers::{
     Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, LinkNextHeader, Lrh, Msn,
@@ -15,3 +17,12 @@ pub use headers::{
 };
 pub use opcode::{ExtensionHeader, ExtensionHeaders, Form, Opcode, Operation, Place, Service};
 pub use packet::{Error, ErrorKind, Packet, Wire};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    use mad::MadHeader;
+    describe_headers!(registry; Lrh, Grh, Bth, Rdeth, Deth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth);
+    describe_headers!(registry; XrcEth, Feth, MadHeader);
+    packet::describe(registry);
+    cm::describe(registry);
+}

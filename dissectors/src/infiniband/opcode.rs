@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::field::{Kind, Value};
+use crate::field::{FlagName, Kind, Value};
 use crate::header::Fixed;
 
 /// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower five.
@@ -198,6 +198,9 @@ macro_rules! opcodes {
             /// Every opcode that is defined.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
+            /// The numbers with the names that people read.
+            pub const NAMES: &'static [FlagName] = &[$(($code, $text)),*];
+
             /// The specification's name, led by the service: `RC_SEND_FIRST`; `None` for a reserved opcode or
             /// one of a manufacturer.
             pub const fn name(self) -> Option<&'static str> {
@@ -344,6 +347,7 @@ impl fmt::Display for Opcode {
 
 impl<'a> Fixed<'a> for Opcode {
     const KIND: Kind = Kind::Enum;
+    const NAMES: &'static [FlagName] = Self::NAMES;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {

@@ -6,6 +6,7 @@ use super::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtensionHeader, Feth, Form, Ieth, ImmDt, ImmediateData,
     Opcode, Rdeth, Reth, Syndrome, XrcEth,
 };
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::header::Fixed;
@@ -92,6 +93,14 @@ impl std::error::Error for Error {}
 static INFINIBAND: Field =
     Field::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
 
+/// Adds the fields of a packet that are in no header to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    for field in [&INFINIBAND, &ICRC, &CREDIT_COUNT, &TIMER] {
+        registry.field(field);
+    }
+    registry.fixed::<super::NakCode>(&ERROR_CODE, "");
+}
+
 /// Length of the ICRC, which ends every packet, in bytes.
 pub(super) const ICRC_LENGTH: usize = 4;
 
@@ -104,7 +113,7 @@ static ICRC: Field = Field {
 
 /// The low five bits of a syndrome, under a name that depends on the upper three.
 const fn syndrome_field(name: &'static str, label: &'static str, kind: Kind) -> Field {
-    Field { name, label, kind, doc: "Low five bits of the syndrome." }
+    Field { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
 }
 static CREDIT_COUNT: Field =
     syndrome_field("infiniband.aeth.syndrome.credit_count", "credit_count", Kind::Unsigned);

@@ -2,8 +2,10 @@
 //! RoCEv1 begins.
 
 use super::link::{self, EtherType};
+use super::tunnel::Depth;
 use super::{Carried, Datagram, Malformed, Reason, ip};
 use crate::address::Address;
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::infiniband::{Grh, LinkNextHeader, Lrh, Packet, Wire};
@@ -23,6 +25,12 @@ static VARIANT_CRC: Field = Field {
     kind: Kind::Hex(4),
     doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
 };
+
+/// Adds the fields of this room to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    RawHeader::describe(registry);
+    registry.field(&VARIANT_CRC);
+}
 
 const VARIANT_CRC_LENGTH: usize = 2;
 
@@ -47,10 +55,12 @@ pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Da
             network: part.at,
             carried: packet(rest, Wire::InfiniBand, observer),
         },
-        LinkNextHeader::IPV6 => return ip::version6(rest, observer),
+        LinkNextHeader::IPV6 => return ip::version6(rest, Depth::NONE, observer),
         _ => {
             return match RawHeader::decode(rest.bytes, rest.at, observer) {
-                Some((header, _)) => link::network(header.etype, rest.after(RawHeader::LENGTH), observer),
+                Some((header, _)) => {
+                    link::network(header.etype, rest.after(RawHeader::LENGTH), Depth::NONE, observer)
+                }
                 None => Datagram::cut(rest.at),
             };
         }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 
+use super::tunnel::{Depth, Way};
 use super::{Carried, Datagram, Malformed, transport};
 use crate::address::Address;
 use crate::field::{Kind, Observer, Value};
@@ -16,6 +17,7 @@ crate::named! {
         HOP_BY_HOP = 0 "IPv6 hop-by-hop options",
         ICMP = 1 "ICMP",
         IGMP = 2 "IGMP",
+        IPV4 = 4 "IPv4",
         TCP = 6 "TCP",
         UDP = 17 "UDP",
         IPV6 = 41 "IPv6",
@@ -28,6 +30,7 @@ crate::named! {
         NONE = 59 "no next header",
         DESTINATION_OPTIONS = 60 "IPv6 destination options",
         SCTP = 132 "SCTP",
+        MPLS = 137 "MPLS",
     }
 }
 
@@ -129,17 +132,17 @@ pub struct IpFragment<'a> {
 }
 
 /// An IP datagram of the version that its first bits tell.
-pub(super) fn either<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn either<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
     match part.bytes.first().map(|first| first >> 4) {
-        Some(4) => version4(part, observer),
-        Some(6) => version6(part, observer),
+        Some(4) => version4(part, depth, observer),
+        Some(6) => version6(part, depth, observer),
         Some(_) => Datagram::malformed(Malformed::IpVersion, part.at),
         None => Datagram::cut(part.at),
     }
 }
 
 #[inline(always)]
-pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
     let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
@@ -148,34 +151,34 @@ pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) ->
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
-    let carried = if header_length < Ipv4::LENGTH || header_length > length {
-        Carried::malformed(Malformed::IpHeaderLength, part.at)
-    } else {
-        let payload = part.sized(length).after(header_length);
-        if header.mf || header.frag_offset.0 != 0 {
-            Carried::Fragment(IpFragment {
-                protocol: header.proto,
-                identification: header.id,
-                offset: header.frag_offset.bytes(),
-                more: header.mf,
-                payload,
-            })
-        } else if header.proto == IpProtocol::AUTHENTICATION {
-            extensions(header.proto, payload, observer)
-        } else {
-            transport::decode(header.proto, payload, observer)
-        }
-    };
-    Datagram {
+    let way = Way {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
         network: part.at,
-        carried,
+        depth,
+    };
+    if header_length < Ipv4::LENGTH || header_length > length {
+        return way.carries(Carried::malformed(Malformed::IpHeaderLength, part.at));
+    }
+    let payload = part.sized(length).after(header_length);
+    if header.mf || header.frag_offset.0 != 0 {
+        return way.carries(Carried::Fragment(IpFragment {
+            protocol: header.proto,
+            identification: header.id,
+            offset: header.frag_offset.bytes(),
+            more: header.mf,
+            payload,
+        }));
+    }
+    if header.proto == IpProtocol::AUTHENTICATION {
+        extensions(header.proto, payload, way, observer)
+    } else {
+        transport::decode(header.proto, payload, way, observer)
     }
 }
 
 #[inline]
-pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
     let Some((header, _)) = Ipv6::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
@@ -184,15 +187,15 @@ pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) ->
     }
     let rest = part.after(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.sized(usize::from(header.plen)) };
-    let carried = match header.nxt {
-        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, observer),
-        _ => extensions(header.nxt, payload, observer),
-    };
-    Datagram {
+    let way = Way {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
         network: part.at,
-        carried,
+        depth,
+    };
+    match header.nxt {
+        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, way, observer),
+        _ => extensions(header.nxt, payload, way, observer),
     }
 }
 
@@ -201,37 +204,38 @@ pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) ->
 fn extensions<'a, O: Observer<'a>>(
     mut protocol: IpProtocol,
     mut part: Part<'a>,
+    way: Way,
     observer: &mut O,
-) -> Carried<'a> {
+) -> Datagram<'a> {
     loop {
         let (next, length) = match protocol {
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
                 match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
                     Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                    Err(_) if part.is_cut() => return Carried::cut(part.at),
-                    Err(_) => return Carried::malformed(Malformed::IpExtension, part.at),
+                    Err(_) if part.is_cut() => return way.carries(Carried::cut(part.at)),
+                    Err(_) => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
                 }
             }
             IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
                 Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                Err(_) if part.is_cut() => return Carried::cut(part.at),
-                Err(_) => return Carried::malformed(Malformed::IpExtension, part.at),
+                Err(_) if part.is_cut() => return way.carries(Carried::cut(part.at)),
+                Err(_) => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
             },
             IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
                 Some((header, _)) if header.more || header.offset.0 != 0 => {
-                    return Carried::Fragment(IpFragment {
+                    return way.carries(Carried::Fragment(IpFragment {
                         protocol: header.nxt,
                         identification: header.ident,
                         offset: header.offset.bytes(),
                         more: header.more,
                         payload: part.after(Ipv6Fragment::LENGTH),
-                    });
+                    }));
                 }
                 Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
-                None if part.is_cut() => return Carried::cut(part.at),
-                None => return Carried::malformed(Malformed::IpExtension, part.at),
+                None if part.is_cut() => return way.carries(Carried::cut(part.at)),
+                None => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
             },
-            _ => return transport::decode(protocol, part, observer),
+            _ => return transport::decode(protocol, part, way, observer),
         };
         protocol = next;
         part = part.after(length);

@@ -1,19 +1,30 @@
 //! Link layers: what names the network protocol of a frame.
 
-use super::{Datagram, Reason, fabric, ip};
+use super::tunnel::Depth;
+use super::{Datagram, Reason, fabric, ip, mpls};
 use crate::field::Observer;
 use crate::frame::Part;
 
 crate::named! {
-    /// The network protocol of a frame, as Ethernet numbers it.
+    /// The network protocol of a frame, as Ethernet and GRE number it.
     pub struct EtherType(u16) {
         IPV4 = 0x0800 "IPv4",
         ARP = 0x0806 "ARP",
+        /// In GRE: a frame of Ethernet.
+        TRANSPARENT_ETHERNET = 0x6558 "Transparent Ethernet Bridging",
         VLAN = 0x8100 "802.1Q VLAN",
         IPV6 = 0x86dd "IPv6",
         FLOW_CONTROL = 0x8808 "Ethernet flow control",
+        MPLS = 0x8847 "MPLS",
+        /// Labels that the sender assigned. RFC 5332 section 3.
+        MPLS_UPSTREAM = 0x8848 "MPLS (upstream label)",
+        PPP = 0x880b "PPP",
         SERVICE_VLAN = 0x88a8 "802.1ad VLAN",
+        /// In GRE: a mirrored frame, with a header of type II where GRE has a sequence number.
+        ERSPAN = 0x88be "ERSPAN",
         LLDP = 0x88cc "LLDP",
+        /// In GRE: a mirrored frame behind a header of type III.
+        ERSPAN_3 = 0x22eb "ERSPAN type III",
         PTP = 0x88f7 "PTP",
         /// RoCEv1: a Global Route Header follows.
         ROCE = 0x8915 "RoCE",
@@ -89,12 +100,12 @@ crate::header! {
         0..32 family: Family => "null.family",
     }
 
-    /// Loopback, in the other byte order.
+    /// Loopback, in the other byte order. <https://www.tcpdump.org/linktypes.html>
     pub struct SwappedLoopback [4] "null" {
         0..8 family: u8 => "null.family",
     }
 
-    /// Extensible Record Format of Endace.
+    /// Extensible Record Format of Endace. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct Erf [16] "erf" {
         /// An extension header of eight bytes follows.
         64..65 ext_header: bool => "erf.types.ext_header",
@@ -108,7 +119,7 @@ crate::header! {
         112..128 wlen: u16 => "erf.wlen",
     }
 
-    /// Extension header of ERF.
+    /// Extension header of ERF. <https://www.tcpdump.org/linktypes/LINKTYPE_ERF.html>
     pub struct ErfExtension [8] "erf.ehdr" {
         /// Another one follows.
         0..1 more: bool => "erf.types.ext_header",
@@ -117,9 +128,9 @@ crate::header! {
 }
 
 #[inline(always)]
-pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
     match Ethernet::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), observer),
+        Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), depth, observer),
         None => Datagram::cut(part.at),
     }
 }
@@ -129,12 +140,13 @@ pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) ->
 pub(super) fn network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
     mut part: Part<'a>,
+    depth: Depth,
     observer: &mut O,
 ) -> Datagram<'a> {
     loop {
         return match ether_type {
-            EtherType::IPV4 => ip::version4(part, observer),
-            EtherType::IPV6 => ip::version6(part, observer),
+            EtherType::IPV4 => ip::version4(part, depth, observer),
+            EtherType::IPV6 => ip::version6(part, depth, observer),
             EtherType::ROCE => fabric::global(part, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
                 let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
@@ -144,6 +156,7 @@ pub(super) fn network<'a, O: Observer<'a>>(
                 part = part.after(Vlan::LENGTH);
                 continue;
             }
+            EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::labels(part, depth, observer),
             other => Datagram::other(Reason::EtherType(other)),
         };
     }
@@ -151,14 +164,14 @@ pub(super) fn network<'a, O: Observer<'a>>(
 
 pub(super) fn sll<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), observer),
+        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), Depth::NONE, observer),
         None => Datagram::cut(part.at),
     }
 }
 
 pub(super) fn sll2<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll2::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), observer),
+        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), Depth::NONE, observer),
         None => Datagram::cut(part.at),
     }
 }
@@ -174,9 +187,9 @@ pub(super) fn null<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Dat
     let rest = part.after(Loopback::LENGTH);
     match family {
         None => Datagram::cut(part.at),
-        Some(Family::INET) => ip::version4(rest, observer),
+        Some(Family::INET) => ip::version4(rest, Depth::NONE, observer),
         Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
-            ip::version6(rest, observer)
+            ip::version6(rest, Depth::NONE, observer)
         }
         Some(other) => Datagram::other(Reason::Family(other)),
     }
@@ -200,7 +213,7 @@ pub(super) fn erf<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Data
     }
     match header.record_type {
         ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {
-            ethernet(rest.after(ERF_ETHERNET_PAD), observer)
+            ethernet(rest.after(ERF_ETHERNET_PAD), Depth::NONE, observer)
         }
         ErfType::INFINIBAND => fabric::local(rest, observer),
         other => Datagram::other(Reason::ErfRecord(other)),

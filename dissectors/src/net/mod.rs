@@ -1,29 +1,49 @@
-//! From a captured frame down to what carries RDMA or RPC: link layers, IP, UDP and TCP.
+//! From a captured frame down to what carries RDMA or RPC: link layers, IP, UDP and TCP, and tunnels around them.
 //!
 //! Every header is described once with [`header!`](crate::header!), and that description both finds the way and
 //! tells an observer about it.
 
+mod erspan;
 mod fabric;
+pub mod gre;
 mod ip;
 mod link;
+mod mpls;
 mod transport;
+mod tunnel;
+mod vxlan;
 
 use std::fmt;
 
+pub use erspan::{Erspan2, Erspan3, ErspanPlatform, FrameType};
 pub use fabric::RawHeader;
 pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, Words};
 pub use link::{
     Erf, ErfExtension, ErfType, EtherType, Ethernet, Family, Loopback, Sll, Sll2, SwappedLoopback, Vlan,
 };
+pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
 pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
+pub use vxlan::Vxlan;
+
+use tunnel::{Depth, Way};
 
 use crate::address::Address;
 use crate::field::Observer;
+use crate::field::registry::{Registry, describe_headers};
 use crate::frame::{Frame, LinkType, Part};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, Packet};
 
-/// What a frame carries, and between whom.
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
+    describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
+    describe_headers!(registry; Erspan2, Erspan3, ErspanPlatform, Mpls, PseudowireControl, PseudowireChannel, Vxlan);
+    gre::describe(registry);
+    fabric::describe(registry);
+}
+
+/// What a frame carries, and between whom; inside of a tunnel, what the tunnel carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// Who sent it.
@@ -101,6 +121,20 @@ pub enum Malformed {
     GrhVersion,
     /// Something else than the Base Transport Header follows.
     GrhNextHeader,
+    /// A version of GRE that is neither 0 nor 1.
+    GreVersion,
+    /// A GRE header beyond the datagram.
+    GreHeader,
+    /// A version that is not the one of the GRE protocol type.
+    ErspanVersion,
+    /// A frame type that is neither Ethernet nor IP.
+    ErspanFrameType,
+    /// An ERSPAN header beyond the datagram.
+    ErspanHeader,
+    /// A label stack beyond the frame.
+    MplsStack,
+    /// More tunnels inside of each other than are read.
+    TunnelDepth,
 }
 
 impl fmt::Display for Malformed {
@@ -115,6 +149,13 @@ impl fmt::Display for Malformed {
             Self::LrhLength => "LRH packet length",
             Self::GrhVersion => "GRH version",
             Self::GrhNextHeader => "GRH next header",
+            Self::GreVersion => "GRE version",
+            Self::GreHeader => "GRE header length",
+            Self::ErspanVersion => "ERSPAN version",
+            Self::ErspanFrameType => "ERSPAN frame type",
+            Self::ErspanHeader => "ERSPAN header length",
+            Self::MplsStack => "MPLS label stack",
+            Self::TunnelDepth => "nesting of tunnels",
         })
     }
 }
@@ -180,12 +221,12 @@ impl Carried<'_> {
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     let part = frame.part();
     match frame.link {
-        LinkType::ETHERNET => link::ethernet(part, observer),
+        LinkType::ETHERNET => link::ethernet(part, Depth::NONE, observer),
         LinkType::LINUX_SLL => link::sll(part, observer),
         LinkType::LINUX_SLL2 => link::sll2(part, observer),
         LinkType::NULL | LinkType::LOOP => link::null(part, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-            ip::either(part, observer)
+            ip::either(part, Depth::NONE, observer)
         }
         LinkType::ERF => link::erf(part, observer),
         LinkType::INFINIBAND => fabric::local(part, observer),
@@ -202,8 +243,8 @@ pub fn decode_payload<'a, O: Observer<'a>>(
     payload: Part<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let carried = transport::decode(protocol, payload, observer);
-    Datagram { source, destination, network: payload.at, carried }
+    let way = Way { source, destination, network: payload.at, depth: Depth::NONE };
+    transport::decode(protocol, payload, way, observer)
 }
 
 #[cfg(test)]

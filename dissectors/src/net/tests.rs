@@ -1,3 +1,5 @@
+mod tunnels;
+
 use std::net::Ipv4Addr;
 use std::ops::Range;
 

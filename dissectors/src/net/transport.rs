@@ -1,7 +1,9 @@
-//! UDP and TCP, and what RoCEv2 puts into UDP.
+//! What IP carries: UDP and TCP, what RoCEv2 puts into UDP, and the tunnels that lead on from here.
 
 use super::ip::{IpProtocol, Words};
-use super::{Carried, Malformed, Reason, fabric};
+use super::link::EtherType;
+use super::tunnel::{self, Inside, Way};
+use super::{Carried, Datagram, Malformed, Reason, fabric, gre, vxlan};
 use crate::address::Port;
 use crate::field::{FlagName, Kind, Observer, Value};
 use crate::frame::Part;
@@ -67,6 +69,7 @@ impl TcpFlags {
 
 impl<'a> Fixed<'a> for TcpFlags {
     const KIND: Kind = Kind::Flags;
+    const NAMES: &'static [FlagName] = TCP_FLAGS;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -159,13 +162,26 @@ const ROCE_V2_PORT: Port = Port(4791);
 pub(super) fn decode<'a, O: Observer<'a>>(
     protocol: IpProtocol,
     payload: Part<'a>,
+    way: Way,
     observer: &mut O,
-) -> Carried<'a> {
-    match protocol {
-        IpProtocol::UDP => udp(payload, observer),
-        IpProtocol::TCP => tcp(payload, observer),
-        other => Carried::Other(Reason::IpProtocol(other)),
-    }
+) -> Datagram<'a> {
+    let ether_type = match protocol {
+        IpProtocol::UDP => {
+            return match udp(payload, observer) {
+                Carried::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
+                    vxlan::datagram(datagram, way, observer)
+                }
+                carried => way.carries(carried),
+            };
+        }
+        IpProtocol::TCP => return way.carries(tcp(payload, observer)),
+        IpProtocol::GRE => return gre::packet(payload, way, observer),
+        IpProtocol::IPV4 => EtherType::IPV4,
+        IpProtocol::IPV6 => EtherType::IPV6,
+        IpProtocol::MPLS => EtherType::MPLS,
+        other => return way.carries(Carried::Other(Reason::IpProtocol(other))),
+    };
+    tunnel::enter(Inside::Network(ether_type), payload, way, observer)
 }
 
 #[inline(always)]

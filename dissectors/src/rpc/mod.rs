@@ -1,5 +1,7 @@
 //! ONC RPC version 2, RFC 5531: what every Call and Reply begins with, whatever carries it.
 
+use crate::field::registry::Registry;
+
 pub mod auth;
 pub mod gss;
 mod header;
@@ -7,6 +9,7 @@ mod program;
 mod recognize;
 pub mod record;
 pub mod tls;
+pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -15,3 +18,9 @@ pub use header::{
 };
 pub use program::Program;
 pub use recognize::{Recognized, recognize, recognize_call_record, recognize_record};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    registry.xdr::<Message<'_>>(Message::FIELD, "");
+    gss::describe(registry);
+}

@@ -1,5 +1,6 @@
 //! The header of a message and its chunk lists. RFC 8166 section 4.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
@@ -127,6 +128,11 @@ impl<'a> Header<'a> {
 
 impl<'a> Xdr<'a> for Header<'a> {
     const KIND: Kind = Kind::Group;
+
+    fn describe(registry: &mut Registry) {
+        FixedFields::describe(registry);
+        registry.xdr::<Body<'_>>(&BODY, "");
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

@@ -1,6 +1,8 @@
 //! RPC-over-RDMA version 1, RFC 8166: the header before each RPC message, its chunk lists, and what the two sides
 //! tell each other as they connect (RFC 8797).
 
+use crate::field::registry::Registry;
+
 mod header;
 pub mod private_data;
 mod recognize;
@@ -11,3 +13,9 @@ pub use header::{
 };
 pub use private_data::PrivateData;
 pub use recognize::{Evidence, recognize};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    registry.xdr::<Header<'_>>(Header::FIELD, "");
+    PrivateData::describe(registry);
+}

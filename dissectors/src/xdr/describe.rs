@@ -51,7 +51,10 @@ macro_rules! xdr {
 
             /// The fields, in their order.
             pub const FIELDS: &'static [$crate::field::Field; [$(stringify!($field)),*].len()] =
-                &[$($crate::xdr!(@field $group $field [$($filter)?] $type, Self::DOC)),*];
+                &[$($crate::xdr!(
+                    @field $group $field [$($filter)?] $type,
+                    $crate::field::doc(concat!("", $($field_doc),*), Self::DOC)
+                )),*];
         }
 
         $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::Group,
@@ -64,6 +67,10 @@ macro_rules! xdr {
             },
             |this, encoder| {
                 $($crate::xdr::Xdr::encode(&this.$field, encoder);)*
+            },
+            [], |registry| {
+                let [$($field),*] = Self::FIELDS;
+                $(registry.xdr::<$type>($field, Self::DOC);)*
             }
         );
     };
@@ -111,7 +118,8 @@ macro_rules! xdr {
             },
             |this, encoder| {
                 encoder.word(this.0);
-            }
+            },
+            [$(($number, stringify!($value))),*], |registry| {}
         );
     };
 
@@ -148,7 +156,8 @@ macro_rules! xdr {
             },
             |this, encoder| {
                 encoder.word(this.0);
-            }
+            },
+            [$(($number, stringify!($value))),*], |registry| {}
         );
     };
 
@@ -225,6 +234,12 @@ macro_rules! xdr {
                         $(<$default_type as $crate::xdr::Xdr>::encode(content, encoder);)?
                     })?
                 }
+            },
+            [], |registry| {
+                const DOC: &str = concat!($($doc, "\n"),+);
+                registry.xdr::<$tag_type>(Self::TAG, DOC);
+                $($($crate::xdr!(@describe registry, DOC, $group $label $filter $type);)?)*
+                $($($crate::xdr!(@describe registry, DOC, $group $default_label $default_filter $default_type);)?)?
             }
         );
     };
@@ -235,6 +250,9 @@ macro_rules! xdr {
             const { &$crate::xdr!(@field $group $label [$($filter)?] $type, "") },
             $observer,
         )?
+    };
+    (@describe $registry:ident, $doc:ident, $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
+        $registry.xdr::<$type>(const { &$crate::xdr!(@field $group $label [$($filter)?] $type, "") }, $doc)
     };
     (@pattern $content:ident, Self::$arm:ident) => { Self::$arm };
     (@pattern $content:ident, Self::$arm:ident $type:ty) => { Self::$arm($content) };
@@ -254,20 +272,31 @@ macro_rules! xdr {
     };
 
     (@implement [] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
+     $names:tt, |$registry:ident| $describe:block) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode);
+            $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
+                $names, |$registry| $describe);
         }
     };
     (@implement [$lt:lifetime] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
+     $names:tt, |$registry:ident| $describe:block) => {
         impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
-            $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode);
+            $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
+                $names, |$registry| $describe);
         }
     };
     (@functions $lt:lifetime, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block) => {
+     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
+     $names:tt, |$registry:ident| $describe:block) => {
         const KIND: $crate::field::Kind = $kind;
+        const NAMES: &'static [$crate::field::FlagName] = &$names;
+
+        #[allow(unused_variables)]
+        fn describe($registry: &mut $crate::field::registry::Registry) {
+            if $registry.is_first::<Self>() $describe
+        }
 
         #[inline]
         #[allow(unused_variables)]

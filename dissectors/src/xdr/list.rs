@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use crate::field::{Field, Kind, Observer, Unobserved};
+use crate::field::registry::Registry;
+use crate::field::{Field, FlagName, Kind, Observer, Unobserved};
 
 use super::{Cursor, Encoder, Error, Xdr};
 
@@ -113,6 +114,11 @@ list! {
 
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
+    const NAMES: &'static [FlagName] = T::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(
@@ -143,6 +149,11 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
 
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
+    const NAMES: &'static [FlagName] = T::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

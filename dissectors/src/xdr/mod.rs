@@ -7,21 +7,29 @@
 
 mod cursor;
 mod describe;
+mod enclosed;
 mod encoder;
 mod list;
 mod types;
 
 pub use cursor::{ChunkItem, Cursor, Error};
+pub use enclosed::Enclosed;
 pub use encoder::{Encoder, Splice};
 pub use list::{Chain, Items, List};
 pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};
 
-use crate::field::{Field, Kind, Observer};
+use crate::field::registry::Registry;
+use crate::field::{Field, FlagName, Kind, Observer};
 
 /// A type with an XDR form.
 pub trait Xdr<'a>: Sized {
     /// How values of this type are shown.
     const KIND: Kind;
+    /// What the specification calls the values, or the bits of a mask, that have names.
+    const NAMES: &'static [FlagName] = &[];
+
+    /// Adds the fields inside a value to a registry; one without fields has none to add.
+    fn describe(_: &mut Registry) {}
 
     /// Reads a value, telling the observer about it under the name `field`.
     ///

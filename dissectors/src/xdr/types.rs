@@ -1,6 +1,7 @@
 //! The types that XDR itself has (RFC 4506 section 4), and the data items that may travel in chunks.
 
-use crate::field::{Field, Kind, Observer, Value};
+use crate::field::registry::Registry;
+use crate::field::{Field, FlagName, Kind, Observer, Value};
 
 use super::{Cursor, Encoder, Error, Xdr};
 
@@ -93,6 +94,29 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
 
     fn encode(&self, encoder: &mut Encoder) {
         encoder.padded(self);
+    }
+}
+
+/// Fixed-length array of numbers (RFC 4506 section 4.12).
+impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
+    const KIND: Kind = T::KIND;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        observer.list(field, cursor.position());
+        let mut array = [T::default(); N];
+        for item in &mut array {
+            *item = T::decode(cursor, field, observer)?;
+        }
+        Ok(array)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        self.iter().for_each(|item| item.encode(encoder));
     }
 }
 
@@ -257,6 +281,11 @@ impl<'a> Xdr<'a> for Rest<'a> {
 /// Optional data (RFC 4506 section 4.19): a bool, then the value if it is TRUE.
 impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     const KIND: Kind = T::KIND;
+    const NAMES: &'static [FlagName] = T::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(
@@ -297,6 +326,16 @@ mod tests {
         let mut cursor = Cursor::new(b"\0\0\0\x05hello\0\0\0\0\0\0\x01");
         assert_eq!(decode::<Opaque>(&mut cursor), Ok(Opaque(b"hello")));
         assert_eq!(decode::<u32>(&mut cursor), Ok(1));
+    }
+
+    #[test]
+    fn an_array_of_fixed_length_has_no_count() {
+        let bytes = [0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(decode(&mut Cursor::new(&bytes)), Ok([7, -1]));
+        assert_eq!(decode::<[i32; 3]>(&mut Cursor::new(&bytes)), Err(Error::Short { at: 8, needed: 4 }));
+        let mut encoder = Encoder::new();
+        [7, -1].encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
     }
 
     #[test]

@@ -341,7 +341,7 @@ fn inline_length(record: &MessageRecord) -> Option<usize> {
     } else if record.is_nomsg() {
         Some(0)
     } else {
-        Some(record.inline_length())
+        record.inline_length()
     }
 }
 
@@ -376,6 +376,9 @@ impl Serialize for ChunkObject<'_> {
             map.serialize_entry("position", &chunk.position.unwrap_or(0))?;
         }
         map.serialize_entry("segments", &Segments(&chunk.segments, kind))?;
+        if chunk.is_cut {
+            map.serialize_entry("cut", &true)?;
+        }
         map.end()
     }
 }

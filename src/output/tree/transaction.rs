@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Which,
+    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Transport, Which,
 };
-use nfsrdma_dissectors::flow::{Flow, Meaning};
+use nfsrdma_dissectors::flow::{Flow, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -72,7 +72,7 @@ impl TreeView {
     /// # Errors
     /// Those of `out`.
     pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>, flow: &Flow) -> io::Result<()> {
-        self.frame_at(out, frame, 0)?;
+        self.frame_at(out, frame, 0, flow.is_iwarp())?;
         for meaning in flow.meanings() {
             if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
@@ -173,6 +173,7 @@ impl TreeView {
     fn chunk(&self, out: &mut impl Write, name: &str, chunk: &Chunk) -> io::Result<()> {
         let returned = chunk.returned().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered(), chunk.moved());
+        let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
         let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
             Some(ns) if ns > 0 => format!(" in {}", Duration(ns, self.screen.glyphs)),
             _ => String::new(),
@@ -182,7 +183,7 @@ impl TreeView {
             &self.screen,
             1,
             name,
-            format_args!("offered {offered}{returned}, moved {moved} bytes{took}"),
+            format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}"),
         )?;
         for (index, segment) in chunk.segments.iter().enumerate() {
             let Segment { handle, offset, length, frames, .. } = segment;
@@ -227,13 +228,19 @@ impl TreeView {
         )?;
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                self.frame_at(out, &frame, 2)?;
+                self.frame_at(out, &frame, 2, transaction.connection.transport == Transport::Iwarp)?;
             }
         }
         self.fields(out, transaction, reading, which, message, 2)
     }
 
-    fn frame_at(&mut self, out: &mut impl Write, frame: &Frame<'_>, depth: usize) -> io::Result<()> {
+    fn frame_at(
+        &mut self,
+        out: &mut impl Write,
+        frame: &Frame<'_>,
+        depth: usize,
+        is_iwarp: bool,
+    ) -> io::Result<()> {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = Moment(Date::of(frame.time));
@@ -251,6 +258,7 @@ impl TreeView {
                     PrivateData::find(private.bytes, private.at, &mut self.tree);
                 }
             }
+            Carried::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
             Carried::Other(reason) => trouble = Some(reason.to_string()),
             _ => {}
         }
@@ -278,7 +286,7 @@ impl TreeView {
         let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
             Some(content) => (&**content, 0),
-            None => (message.bytes.as_slice(), if in_rpc { message.rpc_at } else { 0 }),
+            None => (message.bytes.as_slice(), message.rpc_at.filter(|_| in_rpc).unwrap_or(0)),
         };
         let end = self.tree.end();
         self.tree.finish();

@@ -53,7 +53,7 @@ impl Exchange {
 
 /// The program that a Call is for.
 fn program(call: &MessageRecord) -> Option<Program> {
-    let mut cursor = Cursor::new(call.inline()).with_length(call.inline_length());
+    let mut cursor = Cursor::new(call.inline()).with_length(call.length);
     let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
     message.call().map(|call| call.prog)
 }

@@ -167,8 +167,8 @@ impl Half {
     }
 
     /// The bytes of each segment that was kept.
-    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = &[u8]> {
-        self.held.iter().map(|held| held.bytes.as_slice())
+    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = Data<'_>> {
+        self.held.iter().map(|held| held.piece().data)
     }
 
     /// Gives out what was kept.

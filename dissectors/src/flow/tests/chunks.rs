@@ -167,7 +167,7 @@ fn a_long_call_is_read_out_of_its_position_zero_read_chunk() {
     let outcome =
         expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r0[1024/1024@3-3 544/544@5-5]"]);
     assert_eq!(outcome.transactions[0].rpc_length(Which::Call), Some(length as u64));
-    assert_eq!(outcome.transactions[0].call.as_ref().unwrap().inline_length(), 0);
+    assert_eq!(outcome.transactions[0].call.as_ref().unwrap().inline_length(), Some(0));
 
     // Without the second response the Call is known by its beginning.
     let lost = without(&frames, &[5]);
@@ -275,20 +275,66 @@ fn a_snap_length_within_the_chunk_lists_leaves_the_segments_before_it() {
     // The words "another chunk" and "two segments", and the first of these.
     assert_eq!(
         snap(20 + 8 + 16),
-        "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:0-83,reply:0-67"
+        "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:header,reply:header"
     );
     // The last word of the second is cut.
     assert_eq!(
         snap(20 + 8 + 31),
-        "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:0-68,reply:0-52"
+        "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:header,reply:header"
     );
     // The lists are there, and the RPC header up to its third word.
     assert_eq!(
         snap(20 + 8 + 32 + 8 + 12),
         "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5 0/1024/1024] missing call:12-59,reply:12-43,write:0:1024-2047"
     );
-    // No list at all.
-    assert_eq!(snap(16), "#1 c1 > 7 - - call 4 reply 6 missing call:0-111,reply:0-95");
+    // No list at all, and a chunk of which no segment is there.
+    for bytes in [16, 20, 24, 28, 40] {
+        assert_eq!(snap(bytes), "#1 c1 > 7 - - call 4 reply 6 missing call:header,reply:header");
+    }
+}
+
+/// What follows the cut is not known, and no length is counted from it.
+#[test]
+fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
+    let mut link = Link::new(17);
+    let [first, second] = [memory(0xb1, 0, 1024), memory(0xb2, 0, 1024)];
+    let sources = [memory(0xa1, 0, 100), memory(0xa2, 0, 100)];
+    let call =
+        read_call(7, 2048).read(&sources).write(&[first]).write(&[second]).reply(&[memory(0xc1, 0, 4096)]);
+    let frames = [link.connect(1), link.send(Client, &call)].concat();
+    // Of each chunk list its segments, and whether more may follow: Read, Write and Reply chunks.
+    let lists = |captured: usize| {
+        let transaction = run_cut(&frames, 3, 54 + captured).transactions.swap_remove(0);
+        let message = transaction.call.as_ref().unwrap();
+        assert_eq!(message.inline_length().is_none(), message.rpc_at.is_none());
+        assert_eq!(transaction.rpc_length(Which::Call).is_none(), message.rpc_at.is_none());
+        let chunk = |chunk: &Chunk| (chunk.segments.len(), chunk.is_cut);
+        let chunks = |chunks: &[Chunk]| chunks.iter().map(chunk).collect::<Vec<_>>();
+        let lists = (
+            chunks(&transaction.read_chunks),
+            chunks(&transaction.write_chunks),
+            transaction.reply_chunk.as_ref().map(chunk),
+        );
+        (lists, message.rpc_at)
+    };
+    // Fixed words 16, two Read segments of 24 and the end of their list, two Write chunks of 24 and the end, a Reply chunk of 24.
+    let cases = [
+        (16 + 23, vec![], vec![], None),
+        (16 + 24, vec![(1, true)], vec![], None),
+        (16 + 48, vec![(2, true)], vec![], None),
+        (16 + 52, vec![(2, false)], vec![], None),
+        (16 + 52 + 8, vec![(2, false)], vec![], None),
+        (16 + 52 + 24, vec![(2, false)], vec![(1, false)], None),
+        (16 + 52 + 47, vec![(2, false)], vec![(1, false)], None),
+        (16 + 52 + 52, vec![(2, false)], vec![(1, false), (1, false)], None),
+        (16 + 52 + 52 + 8, vec![(2, false)], vec![(1, false), (1, false)], None),
+    ];
+    for (captured, reads, writes, reply) in cases {
+        assert_eq!(lists(captured), ((reads, writes, reply), None), "{captured} bytes");
+    }
+    let whole = 16 + 52 + 52 + 24;
+    let expected = (vec![(2, false)], vec![(1, false), (1, false)], Some((1, false)));
+    assert_eq!(lists(whole), (expected, Some(whole)));
 }
 
 /// RFC 5666: what RDMA_MSGP and RDMA_DONE are, and a Reply that offers its data to be read.

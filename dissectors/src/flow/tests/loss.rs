@@ -290,6 +290,34 @@ fn a_reply_with_a_lost_packet_is_partial_and_its_bytes_are_named() {
     }
 }
 
+/// The clock of who captured the acknowledgement is ahead: what it says to have been received may still be captured.
+#[test]
+fn an_acknowledgement_that_was_captured_early_does_not_end_a_message() {
+    for (milliseconds, line) in [
+        (20, "7 WRITE NFS3_OK call 3,4,8 reply 9"),
+        (45, "7 WRITE NFS3_OK call 3,4,8 reply 9"),
+        (60, "7 WRITE NFS3_OK call 3,4 reply 9 missing call:2020-2020"),
+    ] {
+        let mut link = Link::new(17);
+        let before = null(&mut link, 6);
+        let mut call = link.send(Client, &write_call_inline(7, &data(2500)));
+        let last = call.split_off(2);
+        let early = [before, call, link.send(Client, &null_call(8)), link.ack(Server)].concat();
+        let late =
+            [link.send(Client, &null_call(9)), last, link.send(Server, &write_reply(7, 2500))].concat();
+        let mut flow = Flow::new(Limits::default());
+        let times = early.iter().map(|_| 0).chain(late.iter().map(|_| milliseconds * 1_000_000));
+        for ((number, delay), bytes) in (1..).zip(times).zip(early.iter().chain(&late)) {
+            feed(&mut flow, number, number as i64 * 1000 + delay, bytes, usize::MAX);
+        }
+        flow.finish();
+        let lines: Vec<_> = std::iter::from_fn(|| flow.next_transaction())
+            .map(|transaction| super::line(&transaction))
+            .collect();
+        assert!(lines.iter().any(|other| other.ends_with(line)), "{milliseconds} ms: {lines:#?}");
+    }
+}
+
 #[test]
 fn a_message_in_parts_at_the_end_of_the_capture_is_given_out() {
     let mut link = Link::new(17);

@@ -6,12 +6,13 @@
 
 use std::fmt;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
 
 use super::file::Createtype4;
 use super::inside::Inside;
-use super::operations::{Args, Body, CbArgs, CbResults, Results};
+use super::operations::{Args, Body, CbArgs, CbOperation, CbResults, Operation, Results};
 use super::status::Nfsstat4;
 
 crate::xdr! { "nfs";
@@ -44,14 +45,30 @@ static COUNT: Field = Field {
 static UNKNOWN: Field = Field::group(
     "nfs.unknown_operation",
     "unknown operation",
-    "An operation that this program does not know.",
+    "An operation that this program does not know. RFC 8881 section 16.2.",
 );
 static REST: Field = Field {
     name: "nfs.undecoded",
     label: "undecoded",
     kind: Kind::Bytes,
-    doc: "What follows an operation that could not be read, and what could not be read of it.",
+    doc: "What follows an operation that could not be read, and what could not be read of it. RFC 8881 section 16.2.",
 };
+
+/// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
+pub fn describe(registry: &mut Registry) {
+    for field in [&HEAD, &COUNT, &UNKNOWN, &REST] {
+        registry.field(field);
+    }
+    CallHead::describe(registry);
+    ReplyHead::describe(registry);
+    CbCallHead::describe(registry);
+    registry.xdr::<Operation>(<Args<'_> as Body>::OPCODE, "");
+    registry.xdr::<CbOperation>(<CbArgs<'_> as Body>::OPCODE, "");
+    Args::describe(registry);
+    Results::describe(registry);
+    CbArgs::describe(registry);
+    CbResults::describe(registry);
+}
 
 /// A COMPOUND: what stands before the operations, and the operations.
 pub struct Compound<'a, H, B> {
@@ -245,10 +262,14 @@ impl<'a, B: Body<'a>> Iterator for Operations<'a, B> {
     }
 }
 
+/// The lowest class: what follows an operation of it does not matter.
+const LOWEST_CLASS: u8 = 1;
+
 /// What a COMPOUND is called after.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Named<N> {
-    /// The first operation of the lowest class among those whose number was read.
+    /// The first operation of the lowest class among those whose number was read. Where the capture ends before the
+    /// others, only one of the lowest class of all: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
     /// Why the walk ended before the last operation, if it did: one of a lower class may have followed.
     pub stop: Option<Error>,
@@ -259,10 +280,15 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     pub fn named(&self) -> Named<B::Number> {
         let mut named = Named { operation: None, stop: None };
         let mut lowest = u8::MAX;
-        for body in self.operations() {
+        let mut unknown = 0;
+        let mut operations = self.operations();
+        while let Some(body) = operations.next() {
             let number = match body {
                 Ok(body) => Some(body.number()),
                 Err(stop) => {
+                    if stop.error.is_cut() {
+                        unknown = operations.left() - u32::from(stop.operation.is_some());
+                    }
                     named.stop = Some(stop.error);
                     stop.operation
                 }
@@ -271,6 +297,9 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
                 lowest = B::class(number);
                 named.operation = Some(number);
             }
+        }
+        if unknown > 0 && lowest > LOWEST_CLASS {
+            named.operation = None;
         }
         named
     }
@@ -461,6 +490,28 @@ mod tests {
             named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]),
             Some(Operation::DELEGRETURN)
         );
+    }
+
+    #[test]
+    fn a_compound_that_the_capture_cut_is_named_where_what_follows_does_not_matter() {
+        let putfh = || Args::PUTFH(Object { object: Opaque(b"fh__") });
+        let mut encoder = Encoder::new();
+        let operations = [putfh(), Args::READLINK(Void), Args::GETFH(Void)];
+        Call::new(CallHead { tag: Text(b""), minorversion: 1 }, &operations).encode(&mut encoder);
+        let named = |captured: usize| {
+            let mut cursor = Cursor::new(&encoder.bytes()[..captured]).with_length(encoder.bytes().len());
+            Call::decode(&mut cursor, &mut Unobserved).unwrap().named().operation
+        };
+        // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
+        assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
+        assert_eq!(named(32), Some(Operation::READLINK));
+        // All numbers are there: the arguments do not matter.
+        let mut encoder = Encoder::new();
+        Call::new(CallHead { tag: Text(b""), minorversion: 1 }, &[Args::GETFH(Void), putfh()])
+            .encode(&mut encoder);
+        let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
+        let call = Call::decode(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!(call.named().operation, Some(Operation::GETFH));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 use crate::xdr::{Cursor, Encoder, Error, Opaque, Xdr};
 
@@ -30,6 +31,9 @@ pub trait Item<'a>: Sized {
 
     /// Appends its XDR form.
     fn encode(&self, encoder: &mut Encoder);
+
+    /// Adds the fields of every item to a registry.
+    fn describe(registry: &mut Registry);
 }
 
 /// Describes the items of a bitmap and opaque data: bit number, constant, the RFC's name, type, and the section.
@@ -64,13 +68,13 @@ macro_rules! items {
                 name: $mask_filter,
                 label: stringify!($mask),
                 kind: crate::field::Kind::Flags,
-                doc: "Which items follow.",
+                doc: "Which items follow. RFC 8881 section 3.3.7.",
             };
             const VALUES: &'static crate::field::Field = &crate::field::Field {
                 name: $values_filter,
                 label: stringify!($values),
                 kind: crate::field::Kind::Bytes,
-                doc: "Items that are not known, and all that follows them.",
+                doc: "Items that are not known, and all that follows them. RFC 8881 section 3.3.7.",
             };
 
             fn number(&self) -> u32 {
@@ -104,6 +108,21 @@ macro_rules! items {
                 match self {
                     $(Self::$constant(value) => crate::xdr::Xdr::encode(value, encoder),)*
                 }
+            }
+
+            fn describe(registry: &mut crate::field::registry::Registry) {
+                const DOC: &str = concat!($($doc),+);
+                $({
+                    let field = const {
+                        &crate::field::Field {
+                            name: crate::nfs::v4::masked::items!(@name $group $label $($filter)?),
+                            label: stringify!($label),
+                            kind: <$type as crate::xdr::Xdr>::KIND,
+                            doc: $about,
+                        }
+                    };
+                    registry.xdr::<$type>(field, DOC);
+                })*
             }
         }
     };
@@ -225,6 +244,14 @@ impl<'a, T: Item<'a, Names = N> + fmt::Debug, N: Names> fmt::Debug for Masked<'a
 
 impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
     const KIND: Kind = Kind::Group;
+
+    fn describe(registry: &mut Registry) {
+        if registry.is_first::<Self>() {
+            registry.field(T::MASK);
+            registry.field(T::VALUES);
+            T::describe(registry);
+        }
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

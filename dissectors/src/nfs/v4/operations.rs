@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, Kind, Observer, Value};
+use crate::field::{Field, FlagName, Kind, Observer, Value};
 use crate::nfs::Outcome;
 use crate::xdr::{Cursor, Encoder, Error, Void, Xdr};
 
@@ -94,6 +94,7 @@ macro_rules! table {
 
         impl<'a> Xdr<'a> for $number {
             const KIND: Kind = Kind::Enum;
+            const NAMES: &'static [FlagName] = Self::NAMES;
 
             #[inline]
             fn decode<O: Observer<'a>>(

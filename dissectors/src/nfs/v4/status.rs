@@ -141,7 +141,8 @@ macro_rules! results {
     )*) => {$(
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs)]
+        // A box would make decoding allocate.
+        #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum $name<$lt> {
             Ok($ok),
             $arm($content),
@@ -166,6 +167,13 @@ macro_rules! results {
 
         impl<$lt> crate::xdr::Xdr<$lt> for $name<$lt> {
             const KIND: crate::field::Kind = crate::field::Kind::Group;
+
+            fn describe(registry: &mut crate::field::registry::Registry) {
+                use crate::nfs::Status;
+                registry.xdr::<crate::nfs::v4::Nfsstat4>(crate::nfs::v4::Nfsstat4::FIELD, "");
+                <$ok as crate::xdr::Xdr>::describe(registry);
+                <$content as crate::xdr::Xdr>::describe(registry);
+            }
 
             #[inline]
             fn decode<O: crate::field::Observer<$lt>>(

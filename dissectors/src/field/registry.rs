@@ -1,0 +1,273 @@
+//! The fields that there are: what the descriptions of all structures say, put together under their names.
+//!
+//! Nobody lists fields. A structure of XDR tells its own and those of the types in it ([`Xdr::describe`]), a header of
+//! fixed layout its own; each room names its headers and where its XDR begins, in a function `describe`.
+
+use std::any::type_name;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
+
+use crate::header::Fixed;
+use crate::xdr::Xdr;
+use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
+
+use super::{Field, FlagName, Kind};
+
+/// A field in one of the structures that have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The field.
+    pub field: &'static Field,
+    /// What the specification calls the values or the bits that have names.
+    pub names: &'static [FlagName],
+    /// What is said of the structure; empty for a field that stands by itself.
+    pub structure: &'static str,
+}
+
+/// Collects fields from the descriptions of structures.
+#[derive(Debug, Default)]
+pub struct Registry {
+    fields: BTreeMap<&'static str, Vec<Place>>,
+    /// Names of types that were walked, so that one that holds itself ends.
+    walked: FxHashSet<&'static str>,
+}
+
+impl Registry {
+    /// Every field of every structure.
+    pub fn all() -> Self {
+        let mut registry = Self::default();
+        net::describe(&mut registry);
+        infiniband::describe(&mut registry);
+        iwarp::describe(&mut registry);
+        rpcrdma::describe(&mut registry);
+        rpc::describe(&mut registry);
+        nfs::describe(&mut registry);
+        registry
+    }
+
+    /// The fields in the order of their names, each with the structures that have it.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &[Place])> {
+        self.fields.iter().map(|(name, places)| (*name, places.as_slice()))
+    }
+
+    /// Adds a field that stands by itself.
+    pub fn field(&mut self, field: &'static Field) {
+        self.add(Place { field, names: &[], structure: "" });
+    }
+
+    /// Adds a field of XDR in a structure, and those inside it.
+    pub fn xdr<'a, T: Xdr<'a>>(&mut self, field: &'static Field, structure: &'static str) {
+        self.add(Place { field, names: T::NAMES, structure });
+        T::describe(self);
+    }
+
+    /// Adds a field of a header.
+    pub fn fixed<'a, T: Fixed<'a>>(&mut self, field: &'static Field, structure: &'static str) {
+        self.add(Place { field, names: T::NAMES, structure });
+    }
+
+    /// Whether this is the first time that `T` is walked.
+    pub fn is_first<T>(&mut self) -> bool {
+        self.walked.insert(type_name::<T>())
+    }
+
+    fn add(&mut self, place: Place) {
+        // A group without a name of its own is there for the notation alone.
+        if place.field.name.is_empty() {
+            return;
+        }
+        let places = self.fields.entry(place.field.name).or_default();
+        let is_known = places.iter().any(|known| {
+            (known.field.label, known.field.doc, known.structure)
+                == (place.field.label, place.field.doc, place.structure)
+        });
+        if !is_known {
+            places.push(place);
+        }
+    }
+}
+
+/// Adds headers of fixed layout to a registry, by the names of their types.
+macro_rules! describe_headers {
+    ($registry:ident; $($header:ident),* $(,)?) => { $($header::describe($registry);)* };
+}
+pub(crate) use describe_headers;
+
+/// What is said of something, and where it is defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The sentences that say what it is.
+    pub text: String,
+    /// The specification and section, as `RFC 8881 section 18.22.1`; empty where nothing names one.
+    pub source: String,
+}
+
+/// What begins a source.
+const SOURCES: [&str; 10] = [
+    "RFC ",
+    "draft-",
+    "XNFS",
+    "InfiniBand Architecture",
+    "Section ",
+    "Sections ",
+    "Chapter ",
+    "Annex ",
+    "IEEE ",
+    "<http",
+];
+
+impl Said {
+    /// Takes what a documentation comment says apart.
+    pub fn of(doc: &str) -> Self {
+        let mut said = Self::default();
+        for sentence in sentences(doc) {
+            let begins = SOURCES.iter().filter_map(|source| sentence.find(source)).min();
+            let (text, source) = sentence.split_at(begins.unwrap_or(sentence.len()));
+            let text = text.trim_end_matches([' ', ':', '(']).trim();
+            let is_about_another = !said.source.is_empty() && !text.is_empty();
+            if !text.is_empty() && said.source.is_empty() {
+                append(&mut said.text, text, ". ");
+            }
+            if !source.is_empty() && !is_about_another {
+                append(&mut said.source, source.trim_end_matches(')'), "; ");
+            }
+        }
+        said
+    }
+}
+
+fn append(to: &mut String, text: &str, between: &str) {
+    if !to.is_empty() {
+        to.push_str(between);
+    }
+    to.push_str(text);
+}
+
+/// The sentences, without their full stops: a stop ends one when a capital letter, a bracket or nothing follows.
+fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return None;
+        }
+        let stops = rest.match_indices('.').map(|(at, _)| at);
+        let mut stops = stops.filter(|at| {
+            let after = rest.get(at + 1..).unwrap_or_default();
+            let next = after.trim_start().chars().next();
+            after.is_empty()
+                || after.starts_with(char::is_whitespace)
+                    && next.is_none_or(|next| next.is_uppercase() || next == '<')
+        });
+        let end = stops.next().unwrap_or(rest.len());
+        let (sentence, after) = rest.split_at(end);
+        rest = after.strip_prefix('.').unwrap_or(after);
+        Some(sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+    })
+}
+
+impl Place {
+    /// What the field is, and its source: that of the structure where it has none of its own.
+    pub fn said(&self) -> Said {
+        let own = Said::of(if self.field.doc == self.structure { "" } else { self.field.doc });
+        let structure = Said::of(self.structure);
+        let text = match (own.text.as_str(), structure.text.as_str()) {
+            ("", "") => self.field.label.to_owned(),
+            ("", structure) => {
+                let name = structure.split([':', ',', '.']).next().unwrap_or_default();
+                // A name of the specification, or what the structure is in words.
+                let between = if name.contains(' ') { ": " } else { " of " };
+                format!("{}{between}{name}", self.field.label)
+            }
+            (own, _) => own.to_owned(),
+        };
+        let mut source = if own.source.is_empty() { structure.source } else { own.source };
+        // The headers of InfiniBand name their specification once, above all of them.
+        if let Some(rest) = ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word))
+        {
+            let (word, section) = source.split_at(rest.len());
+            source =
+                format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
+        }
+        Said { text, source }
+    }
+
+    /// Whether the field only groups others.
+    pub fn is_group(&self) -> bool {
+        self.field.kind == Kind::Group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(doc: &str) -> (String, String) {
+        let Said { text, source } = Said::of(doc);
+        (text, source)
+    }
+
+    #[test]
+    fn what_a_comment_says_is_told_from_its_source() {
+        let pair = |text: &str, source: &str| (text.to_owned(), source.to_owned());
+        assert_eq!(
+            said(" READ4args. RFC 8881 section 18.22.1.\n"),
+            pair("READ4args", "RFC 8881 section 18.22.1")
+        );
+        assert_eq!(
+            said(
+                " READ4resok. RFC 8881 section 18.22.2. The data may travel in a chunk: RFC 8267 section 6.1."
+            ),
+            pair("READ4resok", "RFC 8881 section 18.22.2")
+        );
+        assert_eq!(
+            said("Variant CRC, as the two bytes stand. Section 7.8.2."),
+            pair("Variant CRC, as the two bytes stand", "Section 7.8.2")
+        );
+        assert_eq!(said("RFC 8881 section 5.8.1.1"), pair("", "RFC 8881 section 5.8.1.1"));
+        assert_eq!(
+            said(" What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>"),
+            pair("What an IP datagram carries", "<https://www.iana.org/assignments/protocol-numbers>")
+        );
+    }
+
+    #[test]
+    fn every_field_says_where_it_is_defined_and_means_one_thing() {
+        let registry = Registry::all();
+        let unsaid =
+            registry.fields().filter(|(_, places)| places.iter().any(|place| place.said().source.is_empty()));
+        // NFSACL, RQUOTA and version 2 of MOUNT have no specification but their XDR files.
+        let has_none = |name: &str| {
+            ["nfsacl.", "rquota.", "mount.pathconf.", "mount.PATHCONF", "mount.pc_xxx", "mount.EXPORTALL"]
+                .iter()
+                .any(|begin| name.starts_with(begin))
+                || ["nfs.access_check", "nfs.access_rights", "nfs.fhandle"].contains(&name)
+        };
+        assert_eq!(unsaid.map(|(name, _)| name).filter(|name| !has_none(name)).collect::<Vec<_>>(), [""; 0]);
+        for (name, places) in registry.fields() {
+            // A structure may be called as one of its values; everything else of a name is of one kind.
+            let values = || places.iter().filter(|place| !place.is_group()).map(|place| place.field.kind);
+            let class = |kind| match kind {
+                Kind::Unsigned | Kind::Hex(_) | Kind::Signed | Kind::Enum | Kind::Flags => Kind::Unsigned,
+                other => other,
+            };
+            assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_a_structure_of_structures_is_found_under_its_name() {
+        let registry = Registry::all();
+        let find =
+            |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
+        let opcode = find("nfs.opcode").unwrap();
+        assert!(opcode[0].names.contains(&(25, "READ")));
+        assert_eq!(find("rpc.msgtyp").unwrap()[0].names, [(0, "CALL"), (1, "REPLY")]);
+        let eof = find("nfs.eof").unwrap();
+        let read = eof.iter().map(Place::said).find(|said| said.text == "eof of READ4resok").unwrap();
+        assert_eq!(read.source, "RFC 8881 section 18.22.2");
+        assert!(find("infiniband.bth.destqp").is_some() && find("ip.src").is_some());
+        assert!(find("nfs.fattr4.size").is_some());
+    }
+}

@@ -1,0 +1,47 @@
+//! The CRC32C that ends every FPDU. RFC 5044 section 4.4.
+
+/// The CRC of bytes on the wire, so far. It takes an FPDU in any pieces, with the markers in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crc(u32);
+
+impl Crc {
+    /// Length of the field in bytes.
+    pub const LENGTH: usize = 4;
+
+    /// The CRC of these bytes.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(crc32c::crc32c(bytes))
+    }
+
+    /// The CRC when these bytes follow.
+    #[inline]
+    #[must_use]
+    pub fn then(self, bytes: &[u8]) -> Self {
+        Self(crc32c::crc32c_append(self.0, bytes))
+    }
+
+    /// The field as it stands on the wire: the lowest byte first, as in iSCSI.
+    #[inline]
+    pub fn field(self) -> [u8; Self::LENGTH] {
+        self.0.to_le_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc3720_appendix_b_4_examples() {
+        assert_eq!(Crc::of(&[0; 32]).field(), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(Crc::of(&[0xff; 32]).field(), [0x43, 0xab, 0xa8, 0x62]);
+    }
+
+    #[test]
+    fn pieces_give_what_the_whole_gives() {
+        let bytes: Vec<u8> = (0..100).collect();
+        assert_eq!(Crc::of(&bytes[..33]).then(&bytes[33..]), Crc::of(&bytes));
+        assert_eq!(Crc::default().then(&bytes), Crc::of(&bytes));
+    }
+}

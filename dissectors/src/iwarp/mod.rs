@@ -1,0 +1,23 @@
+//! iWARP, RDMA over TCP: MPA frames messages in the stream, DDP says where their bytes go, RDMAP what they are.
+//!
+//! An FPDU of MPA holds one segment of a DDP message; one or several of these make an RDMAP message.
+
+pub mod crc;
+pub mod ddp;
+pub mod mpa;
+pub mod rdmap;
+mod segment;
+
+use crate::field::registry::{Registry, describe_headers};
+
+pub use segment::{Segment, Target};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    use ddp::{DdpControl, Tagged, Untagged};
+    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapControl, ReadRequest};
+    mpa::describe(registry);
+    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, Invalidate, ReadRequest);
+    describe_headers!(registry; Immediate, AtomicRequest, AtomicResponse);
+    rdmap::describe_terminate(registry);
+}

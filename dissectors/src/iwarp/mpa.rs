@@ -1,0 +1,300 @@
+//! Marker PDU Aligned framing: how a connection starts, and how messages are framed in the stream. RFC 5044; RFC 6581.
+
+use crate::field::registry::{Registry, describe_headers};
+use crate::field::{Field, Kind, Observer, Value};
+use crate::frame::Part;
+use crate::header::Fixed;
+use crate::rpcrdma::PrivateData;
+
+use super::crc::Crc;
+
+/// What the first frame of the side that opens a connection begins with. RFC 5044 section 7.1.1.
+pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";
+/// What the answer to it begins with. RFC 5044 section 7.1.1.
+pub const REPLY_KEY: [u8; 16] = *b"MPA ID Rep Frame";
+
+/// The longest private data in bytes. RFC 5044 section 7.1.1.
+pub const LONGEST_PRIVATE_DATA: usize = 512;
+
+/// Markers stand at every 512th byte of the stream. RFC 5044 section 4.3.
+pub const MARKER_INTERVAL: u64 = 512;
+
+crate::number! {
+    /// How deep a queue of RDMA Reads is, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
+    pub struct ReadDepth(u16) as Unsigned;
+
+    /// A CRC32C as it stands on the wire.
+    pub struct CrcField(u32) as Hex(8);
+}
+
+/// Which of the two start-up frames it is, by its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The initiator's MPA Request Frame.
+    Request,
+    /// The responder's MPA Reply Frame.
+    Reply,
+}
+
+impl Role {
+    /// The role that a key names.
+    pub fn of(key: &[u8]) -> Option<Self> {
+        match key {
+            key if key == REQUEST_KEY => Some(Self::Request),
+            key if key == REPLY_KEY => Some(Self::Reply),
+            _ => None,
+        }
+    }
+}
+
+crate::header! {
+    /// MPA Request Frame, up to its private data. RFC 5044 section 7.1.1; RFC 6581 section 6.
+    pub struct RequestFrame<'a> [20] "iwarp_mpa.req" {
+        /// "MPA ID Req Frame".
+        0..128 key: &'a [u8] => "iwarp_mpa.key.req",
+        /// M: the sender needs markers in what it receives.
+        128..129 markers: bool => "iwarp_mpa.marker_flag",
+        /// C: the sender wants CRCs; both sides use them if one wants them.
+        129..130 crc: bool => "iwarp_mpa.crc_flag",
+        /// R: without meaning in a Request.
+        130..131 rejected: bool => "iwarp_mpa.rej_flag",
+        /// S: the private data begins with the enhanced connection data.
+        131..132 enhanced: bool => "iwarp_mpa.enhanced_flag",
+        /// Reserved.
+        132..136 res: u8 => "iwarp_mpa.res",
+        /// Revision of MPA: 1, or 2 with RFC 6581.
+        136..144 rev: u8 => "iwarp_mpa.rev",
+        /// Length of the private data in bytes.
+        144..160 pd_length: u16 => "iwarp_mpa.pdlength",
+    }
+
+    /// MPA Reply Frame, up to its private data. RFC 5044 section 7.1.1; RFC 6581 section 6.
+    pub struct ReplyFrame<'a> [20] "iwarp_mpa.rep" {
+        /// "MPA ID Rep Frame".
+        0..128 key: &'a [u8] => "iwarp_mpa.key.rep",
+        /// M: the sender needs markers in what it receives.
+        128..129 markers: bool => "iwarp_mpa.marker_flag",
+        /// C: the sender wants CRCs; both sides use them if one wants them.
+        129..130 crc: bool => "iwarp_mpa.crc_flag",
+        /// R: the connection is refused.
+        130..131 rejected: bool => "iwarp_mpa.rej_flag",
+        /// S: the private data begins with the enhanced connection data.
+        131..132 enhanced: bool => "iwarp_mpa.enhanced_flag",
+        /// Reserved.
+        132..136 res: u8 => "iwarp_mpa.res",
+        /// Revision of MPA: 1, or 2 with RFC 6581.
+        136..144 rev: u8 => "iwarp_mpa.rev",
+        /// Length of the private data in bytes.
+        144..160 pd_length: u16 => "iwarp_mpa.pdlength",
+    }
+
+    /// Enhanced RDMA connection establishment data. RFC 6581 section 9.
+    pub struct Enhanced [4] "iwarp_mpa.enhanced" {
+        /// A: the connection is one of peers; the initiator sends an RTR indication first.
+        0..1 peer_to_peer: bool => "iwarp_mpa.enhanced.a",
+        /// B: the RTR indication may be a zero-length Send.
+        1..2 send_rtr: bool => "iwarp_mpa.enhanced.b",
+        /// Inbound RDMA Read Queue Depth.
+        2..16 ird: ReadDepth => "iwarp_mpa.enhanced.ird",
+        /// C: the RTR indication may be a zero-length RDMA Write.
+        16..17 write_rtr: bool => "iwarp_mpa.enhanced.c",
+        /// D: the RTR indication may be a zero-length RDMA Read.
+        17..18 read_rtr: bool => "iwarp_mpa.enhanced.D",
+        /// Outbound RDMA Read Queue Depth.
+        18..32 ord: ReadDepth => "iwarp_mpa.enhanced.ord",
+    }
+
+    /// Marker. RFC 5044 section 4.2.
+    pub struct Marker [4] "iwarp_mpa.markers" {
+        /// Reserved.
+        0..16 reserved: u16 => "iwarp_mpa.marker_res",
+        /// How many bytes before the marker its FPDU begins; 0: the FPDU begins behind the marker.
+        16..32 fpduptr: u16 => "iwarp_mpa.marker_fpduptr",
+    }
+
+    /// The field that begins an FPDU. RFC 5044 section 4.1.
+    pub struct FpduHeader [2] "iwarp_mpa.fpdu" {
+        /// Length of the ULPDU in bytes, without this field, markers, pad and CRC.
+        0..16 ulpdu_length: u16 => "iwarp_mpa.ulpdulength",
+    }
+}
+
+/// Adds the fields of MPA to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; RequestFrame, ReplyFrame, Enhanced, Marker, FpduHeader);
+    for field in [&PAD, &CRC, &PRIVATE_DATA] {
+        registry.field(field);
+    }
+}
+
+/// The pad of an FPDU. RFC 5044 section 4.1.
+static PAD: Field = Field {
+    name: "iwarp_mpa.pad",
+    label: "pad",
+    kind: Kind::Bytes,
+    doc: "Makes the FPDU a multiple of four bytes.",
+};
+
+/// The CRC of an FPDU. RFC 5044 section 4.4.
+static CRC: Field =
+    Field { name: "iwarp_mpa.crc", label: "crc", kind: Kind::Hex(8), doc: "CRC32C, where CRCs are in use." };
+
+/// The private data of a start-up frame. RFC 5044 section 7.1.1.
+static PRIVATE_DATA: Field = Field {
+    name: "iwarp_mpa.privatedata",
+    label: "private_data",
+    kind: Kind::Bytes,
+    doc: "What the layer above tells as the connection starts.",
+};
+
+impl FpduHeader {
+    /// Length of the pad in bytes, 0 to 3.
+    #[inline]
+    pub const fn pad(self) -> usize {
+        (4 - (Self::LENGTH + self.ulpdu_length as usize) % 4) % 4
+    }
+
+    /// Length of the whole FPDU in bytes: this header, ULPDU, pad and CRC, without markers.
+    #[inline]
+    pub const fn fpdu_length(self) -> usize {
+        Self::LENGTH + self.ulpdu_length as usize + self.pad() + Crc::LENGTH
+    }
+}
+
+/// Tells an observer pad and CRC, which stand behind a ULPDU of an FPDU.
+pub fn observe_trailer<'a, O: Observer<'a>>(header: FpduHeader, trailer: Part<'a>, observer: &mut O) {
+    let pad = header.pad();
+    if let Some(bytes) = trailer.bytes.get(..pad)
+        && pad > 0
+    {
+        observer.value(&PAD, trailer.at..trailer.at + pad, Value::Bytes(bytes));
+    }
+    let crc = trailer.after(pad);
+    if let Some((field, _)) = crc.bytes.split_first_chunk::<{ Crc::LENGTH }>() {
+        observer.value(&CRC, crc.at..crc.at + Crc::LENGTH, CrcField(u32::from_be_bytes(*field)).value());
+    }
+}
+
+/// A start-up frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Startup {
+    /// Request or Reply.
+    pub role: Role,
+    /// M: the sender needs markers in what it receives.
+    pub markers: bool,
+    /// C: the sender wants CRCs.
+    pub crc: bool,
+    /// R, in a Reply: the connection is refused.
+    pub rejected: bool,
+    /// Revision of MPA.
+    pub revision: u8,
+    /// Enhanced connection data, where the frame says that it is there.
+    pub enhanced: Option<Enhanced>,
+    /// RPC-over-RDMA's private data. RFC 8797.
+    pub rpcrdma: Option<PrivateData>,
+    /// Length of the frame in bytes.
+    pub length: usize,
+}
+
+impl Startup {
+    /// Length of the frame without its private data.
+    pub const FIXED: usize = RequestFrame::LENGTH;
+
+    /// Decodes the frame that begins here, as far as it was captured. `None` where its fixed part is not there, has another
+    /// key, or announces more private data than there can be.
+    pub fn decode<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<Self> {
+        let role = Role::of(part.bytes.get(..REQUEST_KEY.len())?)?;
+        let (frame, length) = match role {
+            Role::Request => {
+                let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
+                ((frame.markers, frame.crc, false, frame.enhanced, frame.rev), frame.pd_length)
+            }
+            Role::Reply => {
+                let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
+                ((frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev), frame.pd_length)
+            }
+        };
+        let (markers, crc, rejected, is_enhanced, revision) = frame;
+        let length = usize::from(length);
+        if length > LONGEST_PRIVATE_DATA {
+            return None;
+        }
+        let private = part.sized(Self::FIXED + length).after(Self::FIXED);
+        if O::WATCHES && length > 0 {
+            observer.value(&PRIVATE_DATA, private.range(), Value::Bytes(private.bytes));
+        }
+        let mut own = private;
+        let mut enhanced = None;
+        if is_enhanced && length >= Enhanced::LENGTH {
+            enhanced = Enhanced::decode(private.bytes, private.at, observer).map(|(enhanced, _)| enhanced);
+            own = private.after(Enhanced::LENGTH);
+        }
+        let rpcrdma = PrivateData::find(own.bytes, own.at, observer);
+        Some(Self { role, markers, crc, rejected, revision, enhanced, rpcrdma, length: Self::FIXED + length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Unobserved;
+
+    /// The MPA Request of siw-v42-crc.pcap.
+    const REQUEST: &[u8] =
+        b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
+
+    fn decode(bytes: &[u8]) -> Option<Startup> {
+        Startup::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved)
+    }
+
+    #[test]
+    fn rfc6581_section_6_a_request_with_enhanced_data_and_the_private_data_of_rfc8797() {
+        let startup = decode(REQUEST).unwrap();
+        assert_eq!((startup.role, startup.revision, startup.length), (Role::Request, 2, REQUEST.len()));
+        assert_eq!((startup.markers, startup.crc, startup.rejected), (false, true, false));
+        let enhanced = startup.enhanced.unwrap();
+        assert_eq!(
+            (enhanced.ird, enhanced.ord, enhanced.peer_to_peer),
+            (ReadDepth(128), ReadDepth(0), false)
+        );
+        assert_eq!(enhanced.encode(), REQUEST[20..24]);
+        assert_eq!(startup.rpcrdma.unwrap().receive_threshold(), 4096);
+    }
+
+    #[test]
+    fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
+        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut Unobserved).unwrap();
+        assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
+        assert_eq!((enhanced.ird, enhanced.ord), (ReadDepth(1), ReadDepth(0x3fff)));
+    }
+
+    #[test]
+    fn rfc5044_section_7_1_1_a_reply_may_reject() {
+        let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
+        assert_eq!((startup.role, startup.rejected, startup.markers), (Role::Reply, true, true));
+        assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, None, 20));
+    }
+
+    #[test]
+    fn rfc5044_section_7_1_1_private_data_is_no_longer_than_512_bytes() {
+        assert_eq!(decode(b"MPA ID Rep Frame\x00\x01\x02\x00").unwrap().length, 532);
+        assert_eq!(decode(b"MPA ID Rep Frame\x00\x01\x02\x01"), None);
+        assert_eq!(decode(b"MPA ID Rep frame\x00\x01\x02\x00"), None);
+    }
+
+    #[test]
+    fn rfc5044_section_4_1_an_fpdu_is_a_multiple_of_four_bytes() {
+        for (length, pad, fpdu) in [(16, 2, 24), (18, 0, 24), (19, 3, 28), (1442, 0, 1448), (1443, 3, 1452)] {
+            let header = FpduHeader { ulpdu_length: length };
+            assert_eq!((header.pad(), header.fpdu_length()), (pad, fpdu), "{length}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(is_request: bool, bytes: Vec<u8>) {
+            let key = if is_request { REQUEST_KEY } else { REPLY_KEY };
+            let _ = decode(&[&key[..], &bytes].concat());
+        }
+    }
+}

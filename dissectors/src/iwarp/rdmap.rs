@@ -1,0 +1,372 @@
+//! Remote Direct Memory Access Protocol: what a message is. RFC 5040; RFC 7306.
+
+use std::fmt;
+
+use crate::field::Observer;
+use crate::field::registry::{Registry, describe_headers};
+use crate::frame::Part;
+use crate::infiniband::ImmediateData;
+use crate::rdma::Handle;
+
+use super::Segment;
+use super::ddp::Queue;
+
+crate::named! {
+    /// What an RDMAP message is, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.
+    pub struct Opcode(u8) {
+        WRITE = 0x0 "RDMA Write",
+        READ_REQUEST = 0x1 "RDMA Read Request",
+        READ_RESPONSE = 0x2 "RDMA Read Response",
+        SEND = 0x3 "Send",
+        SEND_INVALIDATE = 0x4 "Send with Invalidate",
+        SEND_EVENT = 0x5 "Send with SE",
+        SEND_EVENT_INVALIDATE = 0x6 "Send with SE and Invalidate",
+        TERMINATE = 0x7 "Terminate",
+        IMMEDIATE = 0x8 "Immediate Data",
+        IMMEDIATE_EVENT = 0x9 "Immediate Data with SE",
+        ATOMIC_REQUEST = 0xa "Atomic Request",
+        ATOMIC_RESPONSE = 0xb "Atomic Response",
+    }
+
+    /// What an Atomic Request does. RFC 7306 section 5.1.
+    pub struct AtomicOpcode(u8) {
+        FETCH_ADD = 0 "FetchAdd",
+        COMPARE_SWAP = 2 "CmpSwap",
+    }
+
+    /// The layer that found an error. RFC 5040 section 4.8.
+    pub struct Layer(u8) {
+        RDMA = 0 "RDMA",
+        DDP = 1 "DDP",
+        LLP = 2 "LLP",
+    }
+
+    /// Kinds of errors that RDMAP finds. RFC 5040 section 4.8.
+    pub struct RdmaErrorType(u8) {
+        LOCAL_CATASTROPHIC = 0 "Local Catastrophic Error",
+        REMOTE_PROTECTION = 1 "Remote Protection Error",
+        REMOTE_OPERATION = 2 "Remote Operation Error",
+    }
+
+    /// Errors that RDMAP finds. RFC 5040 section 4.8.
+    pub struct RdmaError(u8) {
+        INVALID_STAG = 0x00 "Invalid STag",
+        BOUNDS = 0x01 "Base or bounds violation",
+        ACCESS_RIGHTS = 0x02 "Access rights violation",
+        STAG_OF_OTHER_STREAM = 0x03 "STag not associated with RDMAP Stream",
+        OFFSET_WRAP = 0x04 "TO wrap",
+        VERSION = 0x05 "Invalid RDMAP version",
+        OPCODE = 0x06 "Unexpected OpCode",
+        CATASTROPHIC_STREAM = 0x07 "Catastrophic error, localized to RDMAP Stream",
+        CATASTROPHIC_GLOBAL = 0x08 "Catastrophic error, global",
+        CANNOT_INVALIDATE = 0x09 "STag cannot be Invalidated",
+        UNSPECIFIED = 0xff "Unspecified Error",
+    }
+
+    /// Kinds of errors that DDP finds. RFC 5041 section 7.2.
+    pub struct DdpErrorType(u8) {
+        LOCAL_CATASTROPHIC = 0 "Local Catastrophic",
+        TAGGED = 1 "Tagged Buffer Error",
+        UNTAGGED = 2 "Untagged Buffer Error",
+        LLP = 3 "Reserved for the LLP",
+    }
+
+    /// Errors that DDP finds in a tagged segment. RFC 5041 section 7.2.
+    pub struct TaggedError(u8) {
+        INVALID_STAG = 0 "Invalid STag",
+        BOUNDS = 1 "Base or bounds violation",
+        STAG_OF_OTHER_STREAM = 2 "STag not associated with DDP Stream",
+        OFFSET_WRAP = 3 "TO wrap",
+        VERSION = 4 "Invalid DDP version",
+    }
+
+    /// Errors that DDP finds in an untagged segment. RFC 5041 section 7.2.
+    pub struct UntaggedError(u8) {
+        QUEUE = 1 "Invalid QN",
+        NO_BUFFER = 2 "Invalid MSN - no buffer available",
+        NUMBER_RANGE = 3 "Invalid MSN - MSN range is not valid",
+        OFFSET = 4 "Invalid MO",
+        TOO_LONG = 5 "DDP Message too long for available buffer",
+        VERSION = 6 "Invalid DDP version",
+    }
+
+    /// Kinds of errors that the layer below DDP finds. RFC 6581 section 8.
+    pub struct LlpErrorType(u8) {
+        MPA = 0 "MPA",
+    }
+
+    /// Errors that MPA finds. RFC 5044 section 8; RFC 6581 section 8.
+    pub struct LlpError(u8) {
+        CLOSED = 1 "TCP connection closed, terminated, or lost",
+        CRC = 2 "MPA CRC error",
+        MARKER = 3 "MPA Marker and ULPDU Length field mismatch",
+        STARTUP = 4 "Invalid MPA Request Frame or MPA Response Frame",
+        LOCAL_CATASTROPHIC = 5 "Local catastrophic",
+        INSUFFICIENT_IRD = 6 "Insufficient IRD resources",
+        NO_MATCHING_RTR = 7 "No matching RTR option",
+    }
+}
+
+crate::header! {
+    /// The byte behind DDP's control byte. RFC 5040 section 4.1.
+    pub struct RdmapControl [1] "iwarp_rdma.control_field" {
+        /// RV: version of RDMAP: 1, or 0 of the RDMA Consortium's specification.
+        0..2 version: u8 => "iwarp_rdma.version",
+        /// Reserved.
+        2..4 reserved: u8 => "iwarp_rdma.rsv",
+        /// What the message is.
+        4..8 opcode: Opcode => "iwarp_rdma.opcode",
+    }
+
+    /// The field behind the control bytes of an untagged segment. RFC 5040 section 4.1.
+    pub struct Invalidate [4] "iwarp_rdma" {
+        /// The memory that must not be used any more; without meaning but in the two Sends with Invalidate.
+        0..32 stag: Handle => "iwarp_rdma.inval_stag",
+    }
+
+    /// RDMA Read Request Header. RFC 5040 section 4.4.
+    pub struct ReadRequest [28] "iwarp_rdma.rr" {
+        /// Memory of the sender that the response goes to.
+        0..32 sink_stag: Handle => "iwarp_rdma.sinkstag",
+        /// Where in that memory.
+        32..96 sink_offset: u64 => "iwarp_rdma.sinkto",
+        /// How many bytes are asked for.
+        96..128 length: u32 => "iwarp_rdma.rdmardsz",
+        /// Memory of the receiver that is read.
+        128..160 source_stag: Handle => "iwarp_rdma.srcstag",
+        /// Where in that memory.
+        160..224 source_offset: u64 => "iwarp_rdma.srcto",
+    }
+
+    /// Immediate Data. RFC 7306 section 6.
+    pub struct Immediate [8] "iwarp_rdma.immediate" {
+        /// First half of what the consumer gets.
+        0..32 high: ImmediateData => "iwarp_rdma.immediate.high",
+        /// Second half.
+        32..64 low: ImmediateData => "iwarp_rdma.immediate.low",
+    }
+
+    /// Atomic Request Header. RFC 7306 section 5.2.1.
+    pub struct AtomicRequest [52] "iwarp_rdma.atomic" {
+        /// What is done.
+        28..32 opcode: AtomicOpcode => "iwarp_rdma.atomic.opcode",
+        /// The sender's name for the request.
+        32..64 request_identifier: u32 => "iwarp_rdma.atomic.request_identifier",
+        /// Memory of the receiver.
+        64..96 stag: Handle => "iwarp_rdma.atomic.remote_stag",
+        /// Where in that memory.
+        96..160 offset: u64 => "iwarp_rdma.atomic.remote_tagged_offset",
+        /// What is added, or swapped in.
+        160..224 data: u64 => "iwarp_rdma.atomic.add_data",
+        /// Which bits of it count.
+        224..288 mask: u64 => "iwarp_rdma.atomic.add_mask",
+        /// What must be there for the swap.
+        288..352 compare: u64 => "iwarp_rdma.atomic.compare_data",
+        /// Which bits of it count.
+        352..416 compare_mask: u64 => "iwarp_rdma.atomic.compare_mask",
+    }
+
+    /// Atomic Response Header. RFC 7306 section 5.2.2.
+    pub struct AtomicResponse [12] "iwarp_rdma.atomic" {
+        /// The name of the request.
+        0..32 request_identifier: u32 => "iwarp_rdma.atomic.original_request_identifier",
+        /// What was there before.
+        32..96 value: u64 => "iwarp_rdma.atomic.original_remote_data_value",
+    }
+
+    /// What a Terminate includes of the message that was at fault. RFC 5040 section 4.8.
+    pub struct TerminatedLength [2] "iwarp_rdma.terminate" {
+        /// Length of the DDP segment in bytes.
+        0..16 length: u16 => "iwarp_rdma.term_ddp_seg_len",
+    }
+}
+
+/// The Terminate Control field of each layer, whose types and codes have names of their own.
+macro_rules! terminate_control {
+    ($($(#[doc = $doc:literal])+ $name:ident { $type:ty => $type_filter:literal, $code:ty => $code_filter:literal })*) => {$(
+        crate::header! {
+            $(#[doc = $doc])+
+            pub struct $name [4] "iwarp_rdma.term_ctrl" {
+                /// The layer that found the error.
+                0..4 layer: Layer => "iwarp_rdma.term_layer",
+                /// Kind of error.
+                4..8 error_type: $type => $type_filter,
+                /// The error.
+                8..16 code: $code => $code_filter,
+                /// M: the length of the DDP segment is valid.
+                16..17 has_length: bool => "iwarp_rdma.term_hdrct_m",
+                /// D: the DDP header at fault is included.
+                17..18 has_ddp: bool => "iwarp_rdma.hdrct_d",
+                /// R: the RDMA Read Request Header at fault is included.
+                18..19 has_rdma: bool => "iwarp_rdma.hdrct_r",
+                /// Reserved.
+                19..32 reserved: u16 => "iwarp_rdma.term_rsvd",
+            }
+        }
+    )*};
+}
+terminate_control! {
+    /// Terminate Control of an error that RDMAP found. RFC 5040 section 4.8.
+    RdmaTerminate {
+        RdmaErrorType => "iwarp_rdma.term_etype_rdma", RdmaError => "iwarp_rdma.term_errcode_rdma"
+    }
+    /// Terminate Control of an error that DDP found in a tagged segment. RFC 5041 section 7.2.
+    TaggedTerminate {
+        DdpErrorType => "iwarp_rdma.term_etype_ddp", TaggedError => "iwarp_rdma.term_errcode_ddp_tagged"
+    }
+    /// Terminate Control of an error that DDP found in an untagged segment. RFC 5041 section 7.2.
+    UntaggedTerminate {
+        DdpErrorType => "iwarp_rdma.term_etype_ddp", UntaggedError => "iwarp_rdma.term_errcode_ddp_untagged"
+    }
+    /// Terminate Control of an error that MPA found. RFC 5044 section 8.
+    LlpTerminate {
+        LlpErrorType => "iwarp_rdma.term_etype_llp", LlpError => "iwarp_rdma.term_errcode_llp"
+    }
+    /// Terminate Control of another layer.
+    OtherTerminate {
+        u8 => "iwarp_rdma.term_etype", u8 => "iwarp_rdma.term_errcode"
+    }
+}
+
+/// Adds the fields of Terminate to a registry.
+pub(super) fn describe_terminate(registry: &mut Registry) {
+    describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
+    describe_headers!(registry; TerminatedLength);
+}
+
+impl Opcode {
+    /// Whether its segments are tagged, and the queue that they go to where they are not; `None` where the opcode has no
+    /// meaning. RFC 5040 section 4.1; RFC 7306.
+    pub const fn queue(self) -> Option<Option<Queue>> {
+        Some(match self {
+            Self::WRITE | Self::READ_RESPONSE => None,
+            Self::SEND
+            | Self::SEND_INVALIDATE
+            | Self::SEND_EVENT
+            | Self::SEND_EVENT_INVALIDATE
+            | Self::IMMEDIATE
+            | Self::IMMEDIATE_EVENT => Some(Queue::SEND),
+            Self::READ_REQUEST | Self::ATOMIC_REQUEST => Some(Queue::READ_REQUEST),
+            Self::TERMINATE => Some(Queue::TERMINATE),
+            Self::ATOMIC_RESPONSE => Some(Queue::ATOMIC_RESPONSE),
+            _ => return None,
+        })
+    }
+
+    /// Whether it is one of the four Sends.
+    pub const fn is_send(self) -> bool {
+        matches!(self, Self::SEND | Self::SEND_INVALIDATE | Self::SEND_EVENT | Self::SEND_EVENT_INVALIDATE)
+    }
+
+    /// Whether the Invalidate STag of its segments counts.
+    pub const fn invalidates(self) -> bool {
+        matches!(self, Self::SEND_INVALIDATE | Self::SEND_EVENT_INVALIDATE)
+    }
+}
+
+/// Why a stream ends: what a Terminate says. RFC 5040 section 4.8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terminate {
+    /// The layer that found the error.
+    pub layer: Layer,
+    /// Kind of error, by its number in that layer.
+    pub error_type: u8,
+    /// The error, by its number in that layer.
+    pub code: u8,
+}
+
+impl Terminate {
+    /// Decodes the Terminate Header that begins here, and what it includes of the message at fault.
+    pub fn decode<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<Self> {
+        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::Unobserved)?;
+        if O::WATCHES {
+            let (bytes, at) = (part.bytes, part.at);
+            match (control.layer, DdpErrorType(control.error_type)) {
+                (Layer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),
+                (Layer::DDP, DdpErrorType::UNTAGGED) => {
+                    UntaggedTerminate::decode(bytes, at, observer).map(drop)
+                }
+                (Layer::DDP, _) => TaggedTerminate::decode(bytes, at, observer).map(drop),
+                (Layer::LLP, _) => LlpTerminate::decode(bytes, at, observer).map(drop),
+                _ => OtherTerminate::decode(bytes, at, observer).map(drop),
+            };
+            if control.has_ddp {
+                let fault = part.after(OtherTerminate::LENGTH);
+                TerminatedLength::decode(fault.bytes, fault.at, observer);
+                let segment = Segment::decode(fault.after(TerminatedLength::LENGTH), observer);
+                if let Some((_, request)) = segment
+                    && control.has_rdma
+                {
+                    ReadRequest::decode(request.bytes, request.at, observer);
+                }
+            }
+        }
+        Some(Self { layer: control.layer, error_type: control.error_type, code: control.code })
+    }
+
+    /// The names of kind and error in the specifications.
+    fn names(self) -> (Option<&'static str>, Option<&'static str>) {
+        match (self.layer, DdpErrorType(self.error_type)) {
+            (Layer::RDMA, _) => {
+                let error = (self.error_type != RdmaErrorType::LOCAL_CATASTROPHIC.0).then_some(self.code);
+                (RdmaErrorType(self.error_type).name(), error.and_then(|code| RdmaError(code).name()))
+            }
+            (Layer::DDP, kind @ DdpErrorType::TAGGED) => (kind.name(), TaggedError(self.code).name()),
+            (Layer::DDP, kind @ DdpErrorType::UNTAGGED) => (kind.name(), UntaggedError(self.code).name()),
+            (Layer::DDP, kind) => (kind.name(), None),
+            (Layer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpError(self.code).name()),
+            _ => (None, None),
+        }
+    }
+}
+
+/// `RDMA, Remote Protection Error, Invalid STag`; what has no name as a number.
+impl fmt::Display for Terminate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, error) = self.names();
+        write!(f, "{}, ", self.layer)?;
+        match kind {
+            Some(kind) => f.write_str(kind)?,
+            None => write!(f, "type {:#x}", self.error_type)?,
+        }
+        match error {
+            Some(error) => write!(f, ", {error}"),
+            None => write!(f, ", code {:#04x}", self.code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Unobserved;
+
+    fn terminate(bytes: &[u8]) -> String {
+        Terminate::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved).unwrap().to_string()
+    }
+
+    #[test]
+    fn rfc5040_section_4_1_opcodes_and_the_queues_they_use() {
+        let names: Vec<_> = (0..16).filter_map(|code| Opcode(code).name()).collect();
+        assert_eq!(names.len(), 12);
+        assert_eq!(Opcode::SEND_EVENT.queue(), Some(Some(Queue::SEND)));
+        assert_eq!(Opcode::READ_REQUEST.queue(), Some(Some(Queue::READ_REQUEST)));
+        assert_eq!(Opcode::READ_RESPONSE.queue(), Some(None));
+        assert_eq!(Opcode(0xc).queue(), None);
+    }
+
+    #[test]
+    fn rfc5040_section_4_8_a_terminate_says_layer_kind_and_error() {
+        assert_eq!(terminate(&[0x01, 0x00, 0, 0]), "RDMA, Remote Protection Error, Invalid STag");
+        assert_eq!(terminate(&[0x02, 0x06, 0, 0]), "RDMA, Remote Operation Error, Unexpected OpCode");
+        assert_eq!(terminate(&[0x00, 0x06, 0, 0]), "RDMA, Local Catastrophic Error, code 0x06");
+        assert_eq!(
+            terminate(&[0x12, 0x05, 0, 0]),
+            "DDP, Untagged Buffer Error, DDP Message too long for available buffer"
+        );
+        assert_eq!(terminate(&[0x11, 0x01, 0, 0]), "DDP, Tagged Buffer Error, Base or bounds violation");
+        assert_eq!(terminate(&[0x20, 0x02, 0, 0]), "LLP, MPA, MPA CRC error");
+        assert_eq!(terminate(&[0x20, 0x07, 0, 0]), "LLP, MPA, No matching RTR option");
+        assert_eq!(terminate(&[0x35, 0x07, 0, 0]), "0x3, type 0x5, code 0x07");
+    }
+}

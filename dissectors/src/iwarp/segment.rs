@@ -1,0 +1,232 @@
+//! A DDP segment with its RDMAP control field: what one FPDU holds.
+
+use crate::field::Observer;
+use crate::frame::Part;
+use crate::rdma::Handle;
+
+use super::crc::Crc;
+use super::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
+use super::mpa::{self, FpduHeader};
+use super::rdmap::{
+    AtomicRequest, AtomicResponse, Immediate, Invalidate, Opcode, RdmapControl, ReadRequest, Terminate,
+};
+
+/// Where the bytes of a segment go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// To memory that has a name.
+    Tagged {
+        /// Its name.
+        stag: Handle,
+        /// Where in it.
+        offset: u64,
+    },
+    /// To the next buffer of a queue.
+    Untagged {
+        /// The queue.
+        queue: Queue,
+        /// Which message of the queue.
+        number: MessageNumber,
+        /// Where in the message.
+        offset: u32,
+    },
+}
+
+/// The headers of one DDP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// What the message is.
+    pub opcode: Opcode,
+    /// Whether the segment is the last of its message.
+    pub last: bool,
+    /// Where its bytes go.
+    pub target: Target,
+    /// The memory that must not be used any more, in the two Sends with Invalidate.
+    pub invalidate: Option<Handle>,
+    /// Whether versions, reserved bits, opcode and queue are what the specifications say.
+    is_regular: bool,
+}
+
+impl Segment {
+    /// Length of the headers of a tagged segment in bytes. RFC 5041 section 4.1.
+    pub const TAGGED: usize = DdpControl::LENGTH + RdmapControl::LENGTH + Tagged::LENGTH;
+    /// Length of the headers of an untagged segment in bytes. RFC 5041 section 4.2.
+    pub const UNTAGGED: usize =
+        DdpControl::LENGTH + RdmapControl::LENGTH + Invalidate::LENGTH + Untagged::LENGTH;
+
+    /// Decodes the headers that begin a ULPDU; gives what follows them. `None` when there are too few bytes.
+    #[inline]
+    pub fn decode<'a, O: Observer<'a>>(ulpdu: Part<'a>, observer: &mut O) -> Option<(Self, Part<'a>)> {
+        let (ddp, rest) = DdpControl::decode(ulpdu.bytes, ulpdu.at, observer)?;
+        let at = ulpdu.at + DdpControl::LENGTH;
+        let (rdmap, rest) = RdmapControl::decode(rest, at, observer)?;
+        let at = at + RdmapControl::LENGTH;
+        let (target, invalidate, length) = if ddp.tagged {
+            let (tagged, _) = Tagged::decode(rest, at, observer)?;
+            (Target::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED)
+        } else {
+            let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
+            let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
+            let Untagged { queue, number, offset } = untagged;
+            let invalidate = rdmap.opcode.invalidates().then_some(invalidate.stag);
+            (Target::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED)
+        };
+        let queue = match target {
+            Target::Tagged { .. } => None,
+            Target::Untagged { queue, .. } => Some(queue),
+        };
+        let is_regular = ddp.version == DdpControl::VERSION
+            && ddp.reserved == 0
+            && rdmap.version <= 1
+            && rdmap.reserved == 0
+            && rdmap.opcode.queue() == Some(queue)
+            && ulpdu.length >= length;
+        let segment = Self { opcode: rdmap.opcode, last: ddp.last, target, invalidate, is_regular };
+        Some((segment, ulpdu.after(length)))
+    }
+
+    /// Length of its DDP and RDMAP headers in bytes.
+    pub const fn header_length(&self) -> usize {
+        match self.target {
+            Target::Tagged { .. } => Self::TAGGED,
+            Target::Untagged { .. } => Self::UNTAGGED,
+        }
+    }
+
+    /// Whether the headers are what a sender makes, of a ULPDU of this length: what random bytes hardly are.
+    pub fn is_plausible(&self, ulpdu_length: usize) -> bool {
+        let payload = ulpdu_length.checked_sub(self.header_length());
+        let length_fits = payload.is_some_and(|payload| match self.opcode {
+            Opcode::READ_REQUEST => payload == ReadRequest::LENGTH,
+            Opcode::ATOMIC_REQUEST => payload == AtomicRequest::LENGTH,
+            Opcode::ATOMIC_RESPONSE => payload == AtomicResponse::LENGTH,
+            Opcode::IMMEDIATE | Opcode::IMMEDIATE_EVENT => payload == Immediate::LENGTH,
+            _ => true,
+        });
+        let offset_fits = match self.target {
+            Target::Tagged { .. } => true,
+            Target::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
+        };
+        self.is_regular && length_fits && offset_fits
+    }
+
+    /// Tells an observer everything in the FPDU that begins here, as far as it was captured in one piece and without
+    /// markers in it; `None` where it is none.
+    pub fn observe_fpdu<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<(FpduHeader, Self)> {
+        let (header, _) = FpduHeader::decode(part.bytes, part.at, observer)?;
+        let ulpdu_length = usize::from(header.ulpdu_length);
+        let ulpdu = part.after(FpduHeader::LENGTH).sized(ulpdu_length);
+        let (segment, payload) = Self::decode(ulpdu, observer)?;
+        match segment.opcode {
+            Opcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
+            Opcode::TERMINATE => Terminate::decode(payload, observer).map(drop),
+            Opcode::IMMEDIATE | Opcode::IMMEDIATE_EVENT => {
+                Immediate::decode(payload.bytes, payload.at, observer).map(drop)
+            }
+            Opcode::ATOMIC_REQUEST => AtomicRequest::decode(payload.bytes, payload.at, observer).map(drop),
+            Opcode::ATOMIC_RESPONSE => AtomicResponse::decode(payload.bytes, payload.at, observer).map(drop),
+            _ => None,
+        };
+        let trailer = part.after(FpduHeader::LENGTH + ulpdu_length).sized(header.pad() + Crc::LENGTH);
+        mpa::observe_trailer(header, trailer, observer);
+        Some((header, segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{Field, Unobserved, Value};
+    use std::ops::Range;
+
+    fn decode(bytes: &[u8]) -> Option<Segment> {
+        Segment::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved).map(|(segment, _)| segment)
+    }
+
+    #[test]
+    fn rfc5041_section_4_1_a_tagged_segment() {
+        let segment = decode(&[0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0]).unwrap();
+        assert_eq!((segment.opcode, segment.last), (Opcode::WRITE, true));
+        assert_eq!(segment.target, Target::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
+        assert!(segment.is_plausible(14) && !segment.is_plausible(13));
+    }
+
+    #[test]
+    fn rfc5040_section_4_1_a_send_with_invalidate_names_memory_in_the_field_reserved_for_the_layer_above() {
+        let bytes = [0x41, 0x44, 0, 0, 9, 0x71, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16];
+        let segment = decode(&bytes).unwrap();
+        assert_eq!(segment.invalidate, Some(Handle(0x971)));
+        let number = MessageNumber(7);
+        assert_eq!(segment.target, Target::Untagged { queue: Queue::SEND, number, offset: 16 });
+        let with_event = [&[0x41, 0x46], &bytes[2..]].concat();
+        assert_eq!(decode(&with_event).unwrap().invalidate, Some(Handle(0x971)));
+        let without = [&[0x41, 0x45], &bytes[2..]].concat();
+        assert_eq!(decode(&without).unwrap().invalidate, None);
+    }
+
+    #[test]
+    fn what_no_sender_makes_is_not_plausible() {
+        let send = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+        assert!(decode(&send).unwrap().is_plausible(18));
+        for (at, value) in
+            [(0, 0xc1), (0, 0x40), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x42), (1, 0x4c), (9, 1)]
+        {
+            let mut bytes = send;
+            bytes[at] = value;
+            assert!(!decode(&bytes).unwrap().is_plausible(18), "byte {at} = {value:#x}");
+        }
+        let read_request = [0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
+        assert!(decode(&read_request).unwrap().is_plausible(46));
+        assert!(!decode(&read_request).unwrap().is_plausible(47));
+    }
+
+    /// Keeps the names of the fields that it is told.
+    #[derive(Default)]
+    struct Names(Vec<&'static str>);
+
+    impl<'a> Observer<'a> for Names {
+        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn leave(&mut self, _: usize) {}
+        fn value(&mut self, field: &'static Field, _: Range<usize>, _: Value<'a>) {
+            self.0.push(field.name);
+        }
+    }
+
+    #[test]
+    fn an_observer_is_told_every_field_of_a_read_request() {
+        let mut fpdu = vec![0, 46, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
+        fpdu.extend([7; 28]);
+        fpdu.extend([0; 4]);
+        let mut names = Names::default();
+        let part = Part::new(&fpdu, fpdu.len(), 0);
+        assert_eq!(Segment::observe_fpdu(part, &mut names).unwrap().1.opcode, Opcode::READ_REQUEST);
+        let expected = [
+            "iwarp_mpa.ulpdulength",
+            "iwarp_ddp.tagged_flag",
+            "iwarp_ddp.last_flag",
+            "iwarp_ddp.rsvd",
+            "iwarp_ddp.dv",
+            "iwarp_rdma.version",
+            "iwarp_rdma.rsv",
+            "iwarp_rdma.opcode",
+            "iwarp_rdma.inval_stag",
+            "iwarp_ddp.qn",
+            "iwarp_ddp.msn",
+            "iwarp_ddp.mo",
+            "iwarp_rdma.sinkstag",
+            "iwarp_rdma.sinkto",
+            "iwarp_rdma.rdmardsz",
+            "iwarp_rdma.srcstag",
+            "iwarp_rdma.srcto",
+            "iwarp_mpa.crc",
+        ];
+        assert_eq!(names.0, expected);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = Segment::observe_fpdu(Part::new(&bytes, bytes.len(), 0), &mut Names::default());
+        }
+    }
+}

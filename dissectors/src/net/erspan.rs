@@ -1,0 +1,103 @@
+//! ERSPAN: copies of frames that a switch sends from a mirrored port through GRE. draft-foschiano-erspan-03.
+
+use super::tunnel::{Inside, Way, enter, lacking};
+use super::{Datagram, Malformed, Reason};
+use crate::field::Observer;
+use crate::frame::Part;
+
+crate::header! {
+    /// ERSPAN type II. draft-foschiano-erspan-03 section 4.2.
+    pub struct Erspan2 [8] "erspan" {
+        0..4 version: u8 => "erspan.version",
+        /// The VLAN of the frame when it was mirrored.
+        4..16 vlan: u16 => "erspan.vlan",
+        16..19 cos: u8 => "erspan.cos",
+        /// How the frame was tagged on a trunk.
+        19..21 encap: u8 => "erspan.encap",
+        /// The mirror cut the frame.
+        21..22 truncated: bool => "erspan.truncated",
+        /// Number of the mirror session.
+        22..32 spanid: u16 => "erspan.spanid",
+        44..64 index: u32 => "erspan.index",
+    }
+
+    /// ERSPAN type III. draft-foschiano-erspan-03 section 4.3.
+    pub struct Erspan3 [12] "erspan" {
+        0..4 version: u8 => "erspan.version",
+        /// The VLAN of the frame when it was mirrored.
+        4..16 vlan: u16 => "erspan.vlan",
+        16..19 cos: u8 => "erspan.cos",
+        /// Whether the frame was bad, short or oversized.
+        19..21 bso: u8 => "erspan.bso",
+        /// The mirror cut the frame.
+        21..22 truncated: bool => "erspan.truncated",
+        /// Number of the mirror session.
+        22..32 spanid: u16 => "erspan.spanid",
+        /// When the frame was mirrored, in the unit of `gra`.
+        32..64 timestamp: u32 => "erspan.timestamp",
+        /// Security group tag.
+        64..80 sgt: u16 => "erspan.sgt",
+        80..81 p: bool => "erspan.p",
+        /// What the mirrored frame begins with.
+        81..86 ft: FrameType => "erspan.ft",
+        86..92 hw: u8 => "erspan.hw",
+        /// Whether the frame left the mirrored port (true) or came in.
+        92..93 direction: bool => "erspan.direction",
+        /// 0: 100 microseconds, 1: 100 nanoseconds, 2: IEEE 1588, 3: told by the platform.
+        93..95 gra: u8 => "erspan.gra",
+        /// A platform subheader follows.
+        95..96 o: bool => "erspan.o",
+    }
+
+    /// Platform subheader of ERSPAN type III. draft-foschiano-erspan-03 section 4.3.
+    pub struct ErspanPlatform [8] "erspan.platform" {
+        0..6 platid: u8 => "erspan.platid",
+        6..64 info: u64 => "erspan.pid.rsvd",
+    }
+}
+
+crate::named! {
+    /// What a mirrored frame begins with, 5 bits.
+    pub struct FrameType(u8) {
+        ETHERNET = 0 "Ethernet",
+        IP = 2 "IP",
+    }
+}
+
+/// What the header of type II has for a version.
+const VERSION_2: u8 = 1;
+/// What the header of type III has for a version.
+const VERSION_3: u8 = 2;
+
+/// A mirrored frame behind a header of type II.
+pub(super) fn type_2<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+    match Erspan2::decode(part.bytes, part.at, observer) {
+        None => way.ends(lacking(part, Erspan2::LENGTH, Malformed::ErspanHeader)),
+        Some((header, _)) if header.version != VERSION_2 => {
+            way.ends(Reason::Malformed { what: Malformed::ErspanVersion, at: part.at })
+        }
+        Some(_) => enter(Inside::Ethernet, part.after(Erspan2::LENGTH), way, observer),
+    }
+}
+
+/// A mirrored frame, or what is left of it, behind a header of type III.
+pub(super) fn type_3<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+    let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
+        return way.ends(lacking(part, Erspan3::LENGTH, Malformed::ErspanHeader));
+    };
+    if header.version != VERSION_3 {
+        return way.ends(Reason::Malformed { what: Malformed::ErspanVersion, at: part.at });
+    }
+    let mut rest = part.after(Erspan3::LENGTH);
+    if header.o {
+        if ErspanPlatform::decode(rest.bytes, rest.at, observer).is_none() {
+            return way.ends(lacking(rest, ErspanPlatform::LENGTH, Malformed::ErspanHeader));
+        }
+        rest = rest.after(ErspanPlatform::LENGTH);
+    }
+    match header.ft {
+        FrameType::ETHERNET => enter(Inside::Ethernet, rest, way, observer),
+        FrameType::IP => enter(Inside::Ip, rest, way, observer),
+        _ => way.ends(Reason::Malformed { what: Malformed::ErspanFrameType, at: part.at + 10 }),
+    }
+}

@@ -1,0 +1,119 @@
+//! Generic Routing Encapsulation: IP protocol 47, around anything that has an ether type. RFC 2784, RFC 2890, RFC 1701.
+
+use super::link::EtherType;
+use super::tunnel::{Inside, Way, enter, lacking};
+use super::{Datagram, Malformed, Reason, erspan};
+use crate::field::registry::{Registry, describe_headers};
+use crate::field::{Field, Observer};
+use crate::frame::Part;
+
+/// Adds the fields of GRE to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; Flags, Checksum, Key, Sequence, Route);
+}
+
+crate::number! {
+    /// What tells apart what shares a tunnel of GRE; NVGRE puts a subnet into its upper 24 bits.
+    pub struct KeyValue(u32) as Hex(8);
+}
+
+static GRE: Field =
+    Field::group("gre", "GRE", "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.");
+
+crate::header! {
+    /// What a packet of GRE holds, and which fields follow. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
+    pub struct Flags [4] "gre.flags_and_version" {
+        0..1 checksum: bool => "gre.flags.checksum",
+        1..2 routing: bool => "gre.flags.routing",
+        2..3 key: bool => "gre.flags.key",
+        3..4 sequence_number: bool => "gre.flags.sequence_number",
+        4..5 strict_source_route: bool => "gre.flags.strict_source_route",
+        5..8 recursion_control: u8 => "gre.flags.recursion_control",
+        13..16 version: u8 => "gre.flags.version",
+        /// What follows.
+        16..32 proto: EtherType => "gre.proto",
+    }
+
+    /// Checksum of a packet of GRE, and where its active source route is. RFC 2784 section 2.3, RFC 1701.
+    pub struct Checksum [4] "gre.checksum_and_offset" {
+        0..16 checksum: u16 => "gre.checksum",
+        16..32 offset: u16 => "gre.offset",
+    }
+
+    /// Key of a packet of GRE. RFC 2890 section 2.1.
+    pub struct Key [4] "gre.key_group" {
+        0..32 key: KeyValue => "gre.key",
+    }
+
+    /// Sequence number of a packet of GRE. RFC 2890 section 2.2.
+    pub struct Sequence [4] "gre.sequence" {
+        0..32 sequence_number: u32 => "gre.sequence_number",
+    }
+
+    /// Source route entry of GRE; family and length 0 end the list. RFC 1701.
+    pub struct Route [4] "gre.routing" {
+        0..16 address_family: u16 => "gre.routing.address_family",
+        16..24 sre_offset: u8 => "gre.routing.sre_offset",
+        /// Length of the routing information that follows, in bytes.
+        24..32 src_length: u8 => "gre.routing.src_length",
+    }
+}
+
+/// The version of GRE that PPTP uses, with another header. RFC 2637 section 4.1.
+const ENHANCED_GRE: u8 = 1;
+
+/// A packet of GRE: IP protocol 47.
+#[inline(never)]
+pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+    observer.enter(&GRE, part.at);
+    let decoded = header(part, observer);
+    let end = decoded.as_ref().map_or(part.at + part.bytes.len(), |(_, rest)| rest.at);
+    observer.leave(end);
+    let (flags, rest) = match decoded {
+        Ok(found) => found,
+        Err(reason) => return way.ends(reason),
+    };
+    match flags.proto {
+        EtherType::TRANSPARENT_ETHERNET => enter(Inside::Ethernet, rest, way, observer),
+        // Type I has no header of its own, and its packets have no number.
+        EtherType::ERSPAN if !flags.sequence_number => enter(Inside::Ethernet, rest, way, observer),
+        EtherType::ERSPAN => erspan::type_2(rest, way, observer),
+        EtherType::ERSPAN_3 => erspan::type_3(rest, way, observer),
+        other => enter(Inside::Network(other), rest, way, observer),
+    }
+}
+
+/// The header of GRE with the fields that its flags announce, and what follows it; or why there is nothing to read.
+fn header<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Result<(Flags, Part<'a>), Reason> {
+    let lacks = |part| lacking(part, Flags::LENGTH, Malformed::GreHeader);
+    let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
+    match flags.version {
+        0 => {}
+        ENHANCED_GRE => return Err(Reason::EtherType(flags.proto)),
+        _ => return Err(Reason::Malformed { what: Malformed::GreVersion, at: part.at + 1 }),
+    }
+    let mut rest = part.after(Flags::LENGTH);
+    if flags.checksum || flags.routing {
+        Checksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.after(Checksum::LENGTH);
+    }
+    if flags.key {
+        Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.after(Key::LENGTH);
+    }
+    if flags.sequence_number {
+        Sequence::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.after(Sequence::LENGTH);
+    }
+    let mut more = flags.routing;
+    while more {
+        let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        let length = Route::LENGTH + usize::from(route.src_length);
+        if rest.bytes.len() < length {
+            return Err(lacking(rest, length, Malformed::GreHeader));
+        }
+        rest = rest.after(length);
+        more = route.address_family != 0 || route.src_length != 0;
+    }
+    Ok((flags, rest))
+}

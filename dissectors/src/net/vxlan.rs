@@ -1,0 +1,45 @@
+//! VXLAN: frames of Ethernet in UDP. RFC 7348.
+
+use super::transport::UdpDatagram;
+use super::tunnel::{Inside, Way, enter};
+use super::{Carried, Datagram};
+use crate::address::Port;
+use crate::field::Observer;
+
+crate::header! {
+    /// Virtual eXtensible Local Area Network, with the bits of its group policy. RFC 7348 section 5.
+    pub struct Vxlan [8] "vxlan" {
+        0..1 flag_g: bool => "vxlan.flag_g",
+        /// The network identifier is valid.
+        4..5 flag_i: bool => "vxlan.flag_i",
+        9..10 flag_d: bool => "vxlan.flag_d",
+        12..13 flag_a: bool => "vxlan.flag_a",
+        16..32 gbp: u16 => "vxlan.gbp",
+        /// VXLAN Network Identifier.
+        32..56 vni: u32 => "vxlan.vni",
+    }
+}
+
+/// Destination port of VXLAN. RFC 7348 section 5.
+pub(super) const PORT: Port = Port(4789);
+
+/// A datagram of UDP to the port of VXLAN; without a valid network identifier it is none of VXLAN.
+#[inline(never)]
+pub(super) fn datagram<'a, O: Observer<'a>>(
+    datagram: UdpDatagram<'a>,
+    way: Way,
+    observer: &mut O,
+) -> Datagram<'a> {
+    let part = datagram.payload;
+    let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI != 0);
+    if part.length < Vxlan::LENGTH || !is_vxlan {
+        return way.carries(Carried::Udp(datagram));
+    }
+    match Vxlan::decode(part.bytes, part.at, observer) {
+        Some(_) => enter(Inside::Ethernet, part.after(Vxlan::LENGTH), way, observer),
+        None => way.carries(Carried::cut(part.at)),
+    }
+}
+
+/// The bit of the first byte of VXLAN that says that there is a network identifier.
+const VALID_VNI: u8 = 0x08;

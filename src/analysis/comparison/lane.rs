@@ -1,0 +1,98 @@
+//! What one client does in one direction, on both sides: records wait here until both sides can be put together.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::transaction::Direction;
+
+use super::record::Record;
+use super::renaming::{Name, Renaming};
+use super::role::{Identity, Role};
+
+/// Records that are looked at when the two sides are not together.
+pub(super) const WINDOW: usize = 128;
+/// Records of one side that found no partner and wait for one that comes late.
+pub(super) const LEFT: usize = 4_096;
+
+/// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
+/// address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The client of the connection.
+    pub address: Address,
+    /// Whether it calls, or is called.
+    pub direction: Direction,
+}
+
+/// One side of a lane.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    pub(super) client: Option<Client>,
+    pub(super) waiting: VecDeque<Record>,
+    /// The first frame of the last record that was taken.
+    pub(super) passed: u64,
+    /// The last frame of those that were taken.
+    until: u64,
+    /// Those that found no partner.
+    pub(super) left: VecDeque<Record>,
+    /// Those that were given out after what followed them was taken: a Reply never came.
+    pub(super) late: Vec<Record>,
+    pub(super) records: u64,
+    /// Whether any of them went over RDMA.
+    pub(super) is_rdma: bool,
+}
+
+impl Row {
+    /// Adds a record in the order of its first frame.
+    pub(super) fn push(&mut self, record: Record) {
+        self.records += 1;
+        self.is_rdma |= record.is_rdma();
+        let frame = frame(&record);
+        if frame < self.passed {
+            self.late.push(record);
+            return;
+        }
+        let at = self.waiting.iter().rposition(|other| self::frame(other) <= frame).map_or(0, |at| at + 1);
+        self.waiting.insert(at, record);
+    }
+
+    /// Takes the first so many.
+    pub(super) fn take(&mut self, count: usize) -> Vec<Record> {
+        let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
+        while taken.len() < count
+            && let Some(mut record) = self.waiting.pop_front()
+        {
+            let next = self.waiting.front().map(frame);
+            record.is_racing = frame(&record) < self.until || next.is_some_and(|next| next < record.until);
+            self.until = self.until.max(record.until);
+            self.passed = self.passed.max(frame(&record));
+            taken.push(record);
+        }
+        taken
+    }
+}
+
+/// First frame of a record.
+pub(super) fn frame(record: &Record) -> u64 {
+    record.place.frame().map_or(0, |frame| frame.0)
+}
+
+/// Both sides of what one client does in one direction.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) rows: [Row; 2],
+}
+
+/// What a Call is about: its operation, names, offsets and counts, and its filehandles as far as both sides are known to
+/// call them so.
+pub(super) fn key(record: &Record, side: usize, renaming: &mut Renaming) -> (u64, u64, u64) {
+    let mut filehandles = 0_u64;
+    for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
+        if entry.path.role == Role::Identity(Identity::Filehandle)
+            && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
+        {
+            filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+        }
+    }
+    (record.signature, record.arguments, filehandles)
+}

@@ -1,0 +1,465 @@
+//! Two captures side by side: what is the same, what differs, and where.
+//!
+//! - [`recorder`]: a Transaction is reduced to a [`record`], every field of it, whatever the operation;
+//! - [`role`]: the one table that says which fields must be equal, which are identities, and which may differ;
+//! - [`lane`]: records of one client and one direction, on both sides; [`alignment`]: which of them stand for each other;
+//! - [`pair`]: two records compared; [`renaming`]: the names that identities have on both sides;
+//! - [`difference`]: what comes out; [`selection`]: which differences count.
+//!
+//! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
+//! what the other has not. So captures of any length are compared in a fixed amount of memory.
+
+mod alignment;
+pub mod difference;
+mod lane;
+pub mod pair;
+pub mod record;
+pub mod recorder;
+pub mod renaming;
+pub mod role;
+pub mod selection;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use difference::{Difference, Half, Kind};
+pub use lane::Client;
+use lane::{LEFT, Lane, Row, WINDOW, frame, key};
+use pair::{Compared, Comparer, half};
+use record::Record;
+use renaming::Renaming;
+use selection::Selection;
+
+/// Records of one side that wait, at most.
+pub const WAITING: usize = 16_384;
+/// Bytes that they take, at most, about.
+pub const WAITING_BYTES: usize = 64 << 20;
+/// Operations that are counted apart.
+const OPERATIONS: usize = 1_024;
+
+/// One of two captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The first: the recording, or what was before.
+    A,
+    /// The second: the replay, or what is now.
+    B,
+}
+
+/// How often an operation is on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mix {
+    /// How often A and B have it.
+    pub counts: [u64; 2],
+    /// Its differences.
+    pub differences: u64,
+}
+
+/// Compares two captures.
+#[derive(Debug)]
+pub struct Comparison {
+    selection: Selection,
+    renaming: Renaming,
+    lanes: Vec<Lane>,
+    waiting: [usize; 2],
+    waiting_bytes: [usize; 2],
+    /// The differences with the lowest frames, as many as are wanted.
+    differences: Vec<Difference>,
+    most: usize,
+    counts: BTreeMap<Kind, u64>,
+    mix: BTreeMap<Rc<str>, Mix>,
+    compared: Compared,
+    pairs: u64,
+    reordered: u64,
+    set_up: u64,
+}
+
+impl Comparison {
+    /// A comparison that has seen nothing, and keeps so many differences.
+    pub fn new(selection: Selection, most: usize) -> Self {
+        Self {
+            selection,
+            renaming: Renaming::default(),
+            lanes: Vec::new(),
+            waiting: [0; 2],
+            waiting_bytes: [0; 2],
+            differences: Vec::new(),
+            most: most.max(1),
+            counts: BTreeMap::new(),
+            mix: BTreeMap::new(),
+            compared: Compared::default(),
+            pairs: 0,
+            reordered: 0,
+            set_up: 0,
+        }
+    }
+
+    /// Takes a record of a side.
+    pub fn push(&mut self, side: Side, client: Client, record: Record) {
+        let at = side as usize;
+        self.waiting[at] += 1;
+        self.waiting_bytes[at] += record.size();
+        let name = self.mix_name(&record.class);
+        self.mix.entry(name).or_default().counts[at] += 1;
+        let known = self.lanes.iter().position(|lane| lane.rows[at].client == Some(client));
+        let lane = known.unwrap_or_else(|| {
+            self.lanes.push(Lane::default());
+            let last = self.lanes.len() - 1;
+            self.lanes[last].rows[at].client = Some(client);
+            last
+        });
+        self.lanes[lane].rows[at].push(record);
+    }
+
+    /// A capture full of nonsense has operations without end.
+    fn mix_name(&self, class: &Rc<str>) -> Rc<str> {
+        if self.mix.contains_key(class) || self.mix.len() < OPERATIONS {
+            Rc::clone(class)
+        } else {
+            "other operations".into()
+        }
+    }
+
+    /// Whether a side has enough records for [`Self::advance`].
+    pub fn has_enough(&self, side: Side) -> bool {
+        let at = side as usize;
+        self.waiting[at] >= WAITING || self.waiting_bytes[at] >= WAITING_BYTES
+    }
+
+    /// Puts together what can be: about half of what waits, so that what follows can still be looked at.
+    pub fn advance(&mut self) {
+        self.join_lanes(false);
+        for at in 0..self.lanes.len() {
+            let Some(lane) = self.lanes.get_mut(at).map(std::mem::take) else { continue };
+            let lane = self.work(lane, false);
+            self.lanes[at] = lane;
+        }
+    }
+
+    /// Both captures have ended.
+    pub fn finish(&mut self) {
+        self.join_lanes(true);
+        for lane in std::mem::take(&mut self.lanes) {
+            let mut lane = self.work(lane, true);
+            self.settle(&mut lane);
+        }
+        self.sort();
+    }
+
+    /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
+    fn join_lanes(&mut self, is_all: bool) {
+        let alone = |lanes: &[Lane], side: usize| -> Vec<usize> {
+            (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
+        };
+        for by_address in [true, false] {
+            for a in alone(&self.lanes, 0) {
+                let client = self.lanes[a].rows[0].client;
+                let is_like = |b: &usize| {
+                    let other = self.lanes[*b].rows[1].client;
+                    if by_address {
+                        other == client
+                    } else {
+                        other.map(|other| other.direction) == client.map(|client| client.direction)
+                    }
+                };
+                if let Some(b) = alone(&self.lanes, 1).iter().find(|b| is_like(b)).copied() {
+                    let row = std::mem::take(&mut self.lanes[b].rows[1]);
+                    self.lanes[a].rows[1] = row;
+                }
+            }
+        }
+        self.lanes.retain(|lane| lane.rows.iter().any(|row| row.client.is_some()));
+        if !is_all {
+            return;
+        }
+        // One difference says that a client is on one side alone.
+        for lane in &mut self.lanes {
+            let Some(alone) = (0..2).find(|side| lane.rows[1 - side].client.is_none()) else { continue };
+            let row = std::mem::take(&mut lane.rows[alone]);
+            let (Some(client), Some(first)) = (row.client, row.waiting.front()) else { continue };
+            let here = Half {
+                place: Some(first.place),
+                frame: first.place.frame(),
+                value: Some(format!("{} with {} Transactions", client.address, row.records)),
+            };
+            let halves = if alone == 0 { [here, Half::default()] } else { [Half::default(), here] };
+            let [a, b] = halves;
+            let difference = Difference {
+                kind: Kind::Client,
+                operation: first.title.to_string(),
+                path: String::new(),
+                field: "",
+                times: 1,
+                a,
+                b,
+            };
+            Self::tell(&self.selection, &mut self.counts, &mut self.mix, &mut self.differences, difference);
+        }
+    }
+
+    fn tell(
+        selection: &Selection,
+        counts: &mut BTreeMap<Kind, u64>,
+        mix: &mut BTreeMap<Rc<str>, Mix>,
+        differences: &mut Vec<Difference>,
+        difference: Difference,
+    ) {
+        if !selection.counts(&difference) {
+            return;
+        }
+        *counts.entry(difference.kind).or_default() += 1;
+        if let Some(mix) = mix.get_mut(difference.operation.as_str()) {
+            mix.differences += 1;
+        }
+        differences.push(difference);
+    }
+
+    fn report(&mut self, difference: Difference) {
+        Self::tell(&self.selection, &mut self.counts, &mut self.mix, &mut self.differences, difference);
+        if self.differences.len() >= self.most.saturating_mul(2).max(1024) {
+            self.sort();
+        }
+    }
+
+    /// Keeps the first.
+    fn sort(&mut self) {
+        let frame = |half: &Half| half.frame.map(|frame| frame.0);
+        self.differences.sort_by_key(|difference| {
+            (frame(&difference.a).or(frame(&difference.b)), frame(&difference.b), difference.kind)
+        });
+        self.differences.truncate(self.most);
+    }
+
+    fn compare(&mut self, a: &Record, b: &Record) {
+        self.pairs += 1;
+        let differences = Comparer {
+            selection: &self.selection,
+            renaming: &mut self.renaming,
+            compared: &mut self.compared,
+            is_other_minor: false,
+        }
+        .compare(a, b);
+        for difference in differences {
+            self.report(difference);
+        }
+    }
+
+    fn took(&mut self, side: usize, records: &[Record]) {
+        self.waiting[side] -= records.len();
+        self.waiting_bytes[side] =
+            self.waiting_bytes[side].saturating_sub(records.iter().map(Record::size).sum());
+    }
+
+    /// Goes along both rows of a lane.
+    fn work(&mut self, mut lane: Lane, is_all: bool) -> Lane {
+        loop {
+            let [a, b] = &mut lane.rows;
+            // What is not the last may still be joined by one of a lower frame.
+            let keep = if is_all { 0 } else { WINDOW.max((a.waiting.len() + b.waiting.len()) / 8) };
+            if a.waiting.len() <= keep && b.waiting.len() <= keep
+                || a.waiting.is_empty() && b.waiting.is_empty()
+            {
+                return lane;
+            }
+            let heads = a.waiting.front().zip(b.waiting.front());
+            let together = heads.is_some_and(|(one, other)| {
+                key(one, 0, &mut self.renaming) == key(other, 1, &mut self.renaming)
+            });
+            if together {
+                let (of_a, of_b) = (a.take(1), b.take(1));
+                self.took(0, &of_a);
+                self.took(1, &of_b);
+                for (one, other) in of_a.iter().zip(&of_b) {
+                    self.compare(one, other);
+                }
+                continue;
+            }
+            self.apart(&mut lane, is_all);
+        }
+    }
+
+    /// The heads are not the same: finds where the rows go on together.
+    fn apart(&mut self, lane: &mut Lane, is_all: bool) {
+        let [a, b] = &mut lane.rows;
+        let keys = |row: &Row, side: usize, renaming: &mut Renaming| -> Vec<_> {
+            row.waiting.iter().take(WINDOW).map(|record| key(record, side, renaming)).collect()
+        };
+        let (keys_a, keys_b) = (keys(a, 0, &mut self.renaming), keys(b, 1, &mut self.renaming));
+        let is_end = is_all && keys_a.len() == a.waiting.len() && keys_b.len() == b.waiting.len();
+        let same = |i: usize, j: usize| keys_a.get(i) == keys_b.get(j);
+        let alike = |i: usize, j: usize| keys_a.get(i).map(|key| key.0) == keys_b.get(j).map(|key| key.0);
+        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, alike);
+        let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
+        self.took(0, &of_a);
+        self.took(1, &of_b);
+        // In the order of A, because what is defined is used later.
+        let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
+        pairs.sort_unstable();
+        for (i, j) in &pairs {
+            if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
+                self.compare(one, other);
+                if found.moved.contains(&(*i, *j)) {
+                    self.moved(&of_a, &of_b, (*i, *j), &pairs);
+                }
+            }
+        }
+        let mut leave = |records: Vec<Record>, side: usize| {
+            let is_free = |at: usize| !pairs.iter().any(|(i, j)| if side == 0 { *i == at } else { *j == at });
+            let row = &mut lane.rows[side];
+            row.left.extend(records.into_iter().enumerate().filter(|(at, _)| is_free(*at)).map(|(_, r)| r));
+        };
+        leave(of_a, 0);
+        leave(of_b, 1);
+        for side in 0..2 {
+            while lane.rows[side].left.len() > LEFT {
+                if let Some(record) = lane.rows[side].left.pop_front() {
+                    let opposite = lane.rows[1 - side].client.is_some();
+                    self.alone(&record, side, opposite && is_across(lane));
+                }
+            }
+        }
+    }
+
+    /// A record stands in another place on the other side. That is a difference where one of the two operations waited
+    /// for the other on both sides; operations that were in flight at the same time do not depend on each other.
+    fn moved(&mut self, a: &[Record], b: &[Record], (i, j): (usize, usize), pairs: &[(usize, usize)]) {
+        let (Some(one), Some(other)) = (a.get(i), b.get(j)) else { return };
+        let waited = |first: &Record, second: &Record| first.until < frame(second);
+        let crossed = pairs.iter().find(|(p, q)| {
+            let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return false };
+            if i < *p && j > *q {
+                self.selection.strict || waited(one, in_a) && waited(in_b, other)
+            } else if i > *p && j < *q {
+                self.selection.strict || waited(in_a, one) && waited(other, in_b)
+            } else {
+                false
+            }
+        });
+        let Some((p, q)) = crossed else {
+            self.reordered += 1;
+            return;
+        };
+        let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return };
+        let word = |is_before: bool, record: &Record| {
+            let word = if is_before { "before" } else { "after" };
+            Some(format!("{word} {} of frame {}", record.title, frame(record)))
+        };
+        self.report(Difference {
+            kind: Kind::Order,
+            operation: one.title.to_string(),
+            path: String::new(),
+            field: "",
+            times: 1,
+            a: half(one, true, word(i < *p, in_a)),
+            b: half(other, true, word(j < *q, in_b)),
+        });
+    }
+
+    /// What found no partner: the one that came late may be it.
+    fn settle(&mut self, lane: &mut Lane) {
+        for side in 0..2 {
+            for late in std::mem::take(&mut lane.rows[side].late) {
+                let wanted = key(&late, side, &mut self.renaming);
+                self.waiting[side] -= 1;
+                let renaming = &mut self.renaming;
+                let found = lane.rows[1 - side]
+                    .left
+                    .iter()
+                    .position(|other| key(other, 1 - side, renaming) == wanted);
+                match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
+                    Some(other) if side == 0 => self.compare(&late, &other),
+                    Some(other) => self.compare(&other, &late),
+                    None => lane.rows[side].left.push_back(late),
+                }
+            }
+        }
+        let across = is_across(lane);
+        for side in 0..2 {
+            for record in std::mem::take(&mut lane.rows[side].left) {
+                self.alone(&record, side, across);
+            }
+        }
+    }
+
+    /// A record of one side alone.
+    fn alone(&mut self, record: &Record, side: usize, is_across: bool) {
+        // How often a connection is tried out is no work of the client's.
+        if is_across && record.is_null {
+            self.set_up += 1;
+            return;
+        }
+        let here = half(record, true, Some(record.status.to_string()));
+        let (kind, a, b) = if side == 0 {
+            (Kind::Missing, here, Half::default())
+        } else {
+            (Kind::Extra, Half::default(), here)
+        };
+        let operation = record.title.to_string();
+        self.report(Difference { kind, operation, path: String::new(), field: "", times: 1, a, b });
+    }
+
+    /// Tells a difference that is of the captures as a whole.
+    pub fn whole(&mut self, kind: Kind, what: &str, a: impl ToString, b: impl ToString) {
+        let side = |value: String| Half { place: None, frame: None, value: Some(value) };
+        self.report(Difference {
+            kind,
+            operation: "capture".to_owned(),
+            path: what.to_owned(),
+            field: "",
+            times: 1,
+            a: side(a.to_string()),
+            b: side(b.to_string()),
+        });
+    }
+
+    /// The differences with the lowest frames, in their order.
+    pub fn differences(&self) -> &[Difference] {
+        &self.differences
+    }
+
+    /// How many differences there are of each kind.
+    pub fn counts(&self) -> &BTreeMap<Kind, u64> {
+        &self.counts
+    }
+
+    /// How many differences there are.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// The operations of both sides.
+    pub fn mix(&self) -> &BTreeMap<Rc<str>, Mix> {
+        &self.mix
+    }
+
+    /// What was compared of the pairs.
+    pub fn compared(&self) -> Compared {
+        self.compared
+    }
+
+    /// Transactions that stood for each other.
+    pub fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    /// Transactions that came in another order, but did not depend on each other.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// NULL Calls that one side has alone, where one has RDMA and the other has not.
+    pub fn set_up(&self) -> u64 {
+        self.set_up
+    }
+}
+
+/// Whether one side of a lane has RDMA, and the other has not.
+fn is_across(lane: &Lane) -> bool {
+    let is_rdma = |side: usize| {
+        let row = &lane.rows[side];
+        row.is_rdma
+    };
+    is_rdma(0) != is_rdma(1)
+}

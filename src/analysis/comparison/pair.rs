@@ -1,0 +1,481 @@
+//! Two records that stand for each other, compared field by field.
+
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use super::difference::{Difference, Half, Kind};
+use super::record::{Chunk, ChunkKind, Datum, End, Entry, Message, Record, Section};
+use super::renaming::{Name, Renaming, Verdict};
+use super::role::{Identity, Role};
+use super::selection::Selection;
+
+/// How far a field is looked for that does not stand where the other side has it.
+const AHEAD: usize = 64;
+
+/// The field that says how many operations a COMPOUND has: the operations themselves are compared.
+const OPERATIONS: &str = "nfs.ops.count";
+
+/// What comparing pairs gave, besides differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Fields whose values were compared.
+    pub fields: u64,
+    /// Bytes of file data whose hashes were compared.
+    pub data_bytes: u64,
+    /// Fields that are not in one of the captures, so that nothing is known of them.
+    pub unknown: u64,
+    /// Arguments and results that were left out because the minor versions differ.
+    pub left_out: u64,
+}
+
+/// Compares two records.
+pub struct Comparer<'c> {
+    /// Which differences count.
+    pub selection: &'c Selection,
+    /// The names of both sides.
+    pub renaming: &'c mut Renaming,
+    /// What was compared.
+    pub compared: &'c mut Compared,
+    /// Whether the two records are of two minor versions of NFSv4.
+    pub is_other_minor: bool,
+}
+
+/// The two records, and the differences up to now.
+struct Found<'r> {
+    a: &'r Record,
+    b: &'r Record,
+    differences: Vec<Difference>,
+}
+
+/// The frame that shows a field of the Call or of the Reply.
+fn frame(record: &Record, is_call: bool) -> Option<FrameNumber> {
+    let place = record.place;
+    if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
+}
+
+/// One side of a difference in a message.
+pub(super) fn half(record: &Record, is_call: bool, value: Option<String>) -> Half {
+    Half { place: Some(record.place), frame: frame(record, is_call), value }
+}
+
+impl Found<'_> {
+    fn add(
+        &mut self,
+        kind: Kind,
+        is_call: bool,
+        path: String,
+        field: &'static str,
+        values: [Option<String>; 2],
+    ) {
+        // A list has a field many times.
+        if !path.is_empty()
+            && let Some(known) =
+                self.differences.iter_mut().find(|known| known.path == path && known.kind == kind)
+        {
+            known.times += 1;
+            return;
+        }
+        let [a, b] = values;
+        self.differences.push(Difference {
+            kind,
+            operation: self.a.title.to_string(),
+            path,
+            field,
+            times: 1,
+            a: half(self.a, is_call, a),
+            b: half(self.b, is_call, b),
+        });
+    }
+
+    fn length(&mut self, kind: Kind, is_call: bool, path: String, a: impl ToString, b: impl ToString) {
+        self.add(kind, is_call, path, "", [Some(a.to_string()), Some(b.to_string())]);
+    }
+}
+
+impl Comparer<'_> {
+    /// The differences of two records.
+    pub fn compare(&mut self, a: &Record, b: &Record) -> Vec<Difference> {
+        let mut found = Found { a, b, differences: Vec::new() };
+        // Where one side has chunks and the other cannot, neither they nor what went inline is compared.
+        let is_across = a.is_rdma() != b.is_rdma();
+        // Another minor version asks for other attributes and rights, and lengths follow.
+        self.is_other_minor = a.minor_version != b.minor_version && !self.selection.strict;
+        let has_lengths = !is_across && !self.is_other_minor;
+        for is_call in [true, false] {
+            let of =
+                |record: &'_ Record| if is_call { record.call.is_some() } else { record.reply.is_some() };
+            let (in_a, in_b) = (of(a), of(b));
+            if in_a != in_b {
+                let kind = if is_call { Kind::Call } else { Kind::Reply };
+                let word = |is_there| Some(if is_there { "there" } else { "not in the capture" }.to_owned());
+                found.add(kind, is_call, String::new(), "", [word(in_a), word(in_b)]);
+                continue;
+            }
+            let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
+            let (Some(of_a), Some(of_b)) = messages else { continue };
+            let before = found.differences.len();
+            self.messages(&mut found, is_call, of_a, of_b, is_across);
+            let is_explained = found.differences.len() > before;
+            if has_lengths {
+                self.lengths(&mut found, is_call, of_a, of_b, is_explained);
+            }
+        }
+        if has_lengths {
+            self.chunks(&mut found);
+        }
+        if a.missing != b.missing
+            && a.call.is_some() == b.call.is_some()
+            && a.reply.is_some() == b.reply.is_some()
+        {
+            let is_call = |record: &Record| record.missing.iter().any(|code| code.starts_with("call"));
+            let text = |record: &Record| {
+                if record.missing.is_empty() {
+                    "complete".to_owned()
+                } else {
+                    "missing ".to_owned() + &record.missing.join(" ")
+                }
+            };
+            let in_call = is_call(a) || is_call(b);
+            found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
+        }
+        found.differences
+    }
+
+    fn messages(&mut self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message, is_across: bool) {
+        let is_whole = a.end == End::Whole && b.end == End::Whole;
+        if (a.end == End::Undecoded) != (b.end == End::Undecoded) {
+            let word =
+                |message: &Message| if message.end == End::Undecoded { "not decoded" } else { "decoded" };
+            found.length(Kind::Undecoded, is_call, String::new(), word(a), word(b));
+        }
+        let is_status = |difference: &Difference| difference.kind == Kind::Status;
+        let has_failed = |found: &Found<'_>| found.differences.iter().any(is_status);
+        // Which filehandle the cookies of a message belong to.
+        let scopes = [scope(found.a), scope(found.b)];
+        let mut at = (0, 0);
+        for (i, j) in aligned(&a.sections, &b.sections, is_across) {
+            let only_a = a.sections.get(at.0..i).unwrap_or_default();
+            let only_b = b.sections.get(at.1..j).unwrap_or_default();
+            if is_whole && !(!is_call && has_failed(found)) {
+                sections_alone(found, is_call, only_a, only_b);
+            }
+            if let (Some(one), Some(other)) = (a.sections.get(i), b.sections.get(j)) {
+                self.sections(found, is_call, one, other, is_whole, is_across, scopes);
+            }
+            at = (i + 1, j + 1);
+        }
+        if is_whole && !(!is_call && has_failed(found)) {
+            let rest =
+                |sections: &'_ [Section], from: usize| sections.get(from..).unwrap_or_default().to_vec();
+            sections_alone(found, is_call, &rest(&a.sections, at.0), &rest(&b.sections, at.1));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is known of the messages that the sections are in")]
+    fn sections(
+        &mut self,
+        found: &mut Found<'_>,
+        is_call: bool,
+        a: &Section,
+        b: &Section,
+        is_whole: bool,
+        is_across: bool,
+        scopes: [Option<Name>; 2],
+    ) {
+        let is_plus = is_across && a.name != b.name;
+        // READ_PLUS tells its data in parts; its hash is that of a READ.
+        let skip = |entry: &Entry| {
+            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
+        };
+        let (mut of_a, mut of_b) = (
+            a.entries.iter().filter(|entry| !skip(entry)).collect::<Vec<_>>().into_iter().peekable(),
+            b.entries.iter().filter(|entry| !skip(entry)).collect::<Vec<_>>().into_iter().peekable(),
+        );
+        let name = |entry: &Entry| {
+            let dot = if a.name.is_empty() { "" } else { "." };
+            format!("{}{dot}{}", a.name, entry.path.text)
+        };
+        loop {
+            match (of_a.peek().copied(), of_b.peek().copied()) {
+                (Some(one), Some(other)) if is_place(one, other, is_plus) => {
+                    self.entries(found, is_call, one, other, &name, scopes);
+                    of_a.next();
+                    of_b.next();
+                }
+                (Some(one), Some(other)) => {
+                    let find = |entries: &mut dyn Iterator<Item = &Entry>, wanted: &Entry| {
+                        entries.take(AHEAD).position(|entry| is_place(entry, wanted, is_plus))
+                    };
+                    let in_b = find(&mut of_b.clone(), one);
+                    let in_a = find(&mut of_a.clone(), other);
+                    if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
+                        if let Some(entry) = of_a.next() {
+                            self.alone(found, is_call, entry, true, name(entry));
+                        }
+                    } else if let Some(entry) = of_b.next() {
+                        self.alone(found, is_call, entry, false, name(entry));
+                    }
+                }
+                (Some(_), None) | (None, Some(_)) => {
+                    // What one message does not have to its end says nothing.
+                    let is_a = of_a.peek().is_some();
+                    let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
+                    if is_whole {
+                        self.alone(found, is_call, entry, is_a, name(entry));
+                    } else {
+                        self.compared.unknown += 1;
+                    }
+                }
+                (None, None) => break,
+            }
+        }
+    }
+
+    /// A field that one side has alone.
+    fn alone(&mut self, found: &mut Found<'_>, is_call: bool, entry: &Entry, is_a: bool, path: String) {
+        let kind = match entry.path.role {
+            _ if entry.path.field == OPERATIONS => return,
+            Role::Varies(_) if !self.selection.strict => return,
+            Role::Equal(kind) | Role::Racing(kind) => kind,
+            Role::Identity(_) => Kind::Identity,
+            Role::Varies(_) => {
+                if is_call {
+                    Kind::Argument
+                } else {
+                    Kind::Result
+                }
+            }
+        };
+        if self.leaves_out(kind) {
+            return;
+        }
+        let value = Some(entry.datum.shown());
+        let values = if is_a { [value, None] } else { [None, value] };
+        found.add(kind, is_call, path, entry.path.field, values);
+    }
+
+    /// Between two minor versions operations are compared, their statuses, names, ranges, data and identities.
+    fn leaves_out(&mut self, kind: Kind) -> bool {
+        let leaves_out = self.is_other_minor && matches!(kind, Kind::Argument | Kind::Result);
+        self.compared.left_out += u64::from(leaves_out);
+        leaves_out
+    }
+
+    fn entries(
+        &mut self,
+        found: &mut Found<'_>,
+        is_call: bool,
+        a: &Entry,
+        b: &Entry,
+        name: &dyn Fn(&Entry) -> String,
+        scopes: [Option<Name>; 2],
+    ) {
+        // A baseline does not know the filter name of a field.
+        let path = if a.path.field.is_empty() { &b.path } else { &a.path };
+        if path.field == OPERATIONS {
+            return;
+        }
+        if a.datum.is_unknown() || b.datum.is_unknown() {
+            self.compared.unknown += 1;
+            return;
+        }
+        let kind = match path.role {
+            Role::Varies(_) if !self.selection.strict => return,
+            Role::Varies(_) => {
+                if is_call {
+                    Kind::Argument
+                } else {
+                    Kind::Result
+                }
+            }
+            Role::Identity(_) if self.selection.strict => Kind::Identity,
+            Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
+            Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !self.selection.strict => return,
+            Role::Equal(kind) | Role::Racing(kind) => kind,
+        };
+        if self.leaves_out(kind) {
+            return;
+        }
+        self.compared.fields += 1;
+        if let (Kind::Data, Datum::Digest(length, _)) = (kind, &a.datum) {
+            self.compared.data_bytes += length;
+        }
+        if !a.datum.is_same(&b.datum) && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
+            let values = [Some(a.datum.shown()), Some(b.datum.shown())];
+            found.add(kind, is_call, name(a), path.field, values);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is known of the message that the names are in")]
+    fn identities(
+        &mut self,
+        found: &mut Found<'_>,
+        is_call: bool,
+        identity: Identity,
+        a: &Entry,
+        b: &Entry,
+        name: &dyn Fn(&Entry) -> String,
+        scopes: [Option<Name>; 2],
+    ) {
+        self.compared.fields += 1;
+        let [scope_a, scope_b] = scopes;
+        let names = (Name::of(identity, &a.datum, scope_a), Name::of(identity, &b.datum, scope_b));
+        let frames = [frame(found.a, is_call), frame(found.b, is_call)];
+        let since = match names {
+            (None, None) if a.datum.is_same(&b.datum) => return,
+            (Some(a), Some(b)) => match self.renaming.pair(a, b, frames) {
+                Verdict::Same => return,
+                Verdict::Other(since) => since,
+            },
+            _ => [None, None],
+        };
+        let shown = |datum: &Datum, since: Option<FrameNumber>| match since {
+            Some(since) => Some(format!("{} {}, unlike in frame {since}", identity.name(), datum.shown())),
+            None => Some(format!("{} {}", identity.name(), datum.shown())),
+        };
+        let field = if a.path.field.is_empty() { b.path.field } else { a.path.field };
+        let [since_a, since_b] = since;
+        let values = [shown(&a.datum, since_a), shown(&b.datum, since_b)];
+        found.add(Kind::Identity, is_call, name(a), field, values);
+    }
+
+    fn lengths(&self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message, is_explained: bool) {
+        if a.proc != b.proc {
+            let word = |message: &Message| message.proc.as_deref().unwrap_or("-").to_owned();
+            found.length(Kind::ChunkKind, is_call, String::new(), word(a), word(b));
+            return;
+        }
+        let fixed = |message: &Message| {
+            let is_inline = message.length >= message.varying;
+            if self.selection.strict || !is_inline {
+                message.length
+            } else {
+                message.length - message.varying
+            }
+        };
+        // Fields that differ bring their lengths with them.
+        if is_explained && !self.selection.strict || a.end == End::Undecoded || fixed(a) == fixed(b) {
+            return;
+        }
+        if !self.selection.tolerates_length(Kind::Inline, fixed(a), fixed(b)) {
+            found.length(Kind::Inline, is_call, String::new(), a.length, b.length);
+        }
+    }
+
+    fn chunks(&self, found: &mut Found<'_>) {
+        let (a, b) = (found.a, found.b);
+        let letters = |record: &Record| -> String {
+            let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
+            if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
+        };
+        if letters(a) != letters(b) {
+            found.length(Kind::ChunkKind, true, String::new(), letters(a), letters(b));
+            return;
+        }
+        let has_replies = a.reply.is_some() && b.reply.is_some();
+        let is_reply_explained = found
+            .differences
+            .iter()
+            .any(|known| known.b.frame == frame(b, false) && known.b.frame != frame(b, true));
+        for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
+            let path = format!("chunk {at} ({})", one.kind.letter());
+            let position = |chunk: &Chunk| match chunk.kind {
+                ChunkKind::Read(position, varying) if !self.selection.strict => {
+                    position.saturating_sub(varying)
+                }
+                ChunkKind::Read(position, _) | ChunkKind::ReplyRead(position) => position,
+                _ => 0,
+            };
+            if position(one) != position(other) {
+                found.length(
+                    Kind::ChunkShape,
+                    true,
+                    path.clone() + " position",
+                    position(one),
+                    position(other),
+                );
+            }
+            if one.segments.len() != other.segments.len() {
+                let (of_a, of_b) = (one.segments.len(), other.segments.len());
+                found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
+                continue;
+            }
+            let last = one.segments.len().saturating_sub(1);
+            for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
+                let path = format!("{path} segment {index}");
+                // A whole message in a chunk is as long as its names are.
+                let net = |length: u64, chunk: &Chunk| {
+                    let varying = if index == last && !self.selection.strict { chunk.varying } else { 0 };
+                    length.saturating_sub(varying)
+                };
+                let is_whole_call = matches!(one.kind, ChunkKind::Read(0, _));
+                let offered = if is_whole_call {
+                    (net(segment.length, one), net(opposite.length, other))
+                } else {
+                    (segment.length, opposite.length)
+                };
+                if offered.0 != offered.1
+                    && !self.selection.tolerates_length(Kind::ChunkLength, offered.0, offered.1)
+                {
+                    found.length(Kind::ChunkLength, true, path.clone(), segment.length, opposite.length);
+                }
+                let (Some(returned), Some(answer)) = (segment.returned, opposite.returned) else { continue };
+                let bytes = (net(returned, one), net(answer, other));
+                let is_explained =
+                    is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
+                if has_replies
+                    && !is_explained
+                    && bytes.0 != bytes.1
+                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes.0, bytes.1)
+                {
+                    found.length(Kind::ChunkBytes, false, path, returned, answer);
+                }
+            }
+        }
+    }
+}
+
+/// Whether two fields stand in the same place.
+fn is_place(a: &Entry, b: &Entry, is_plus: bool) -> bool {
+    if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
+        return true;
+    }
+    // READ and READ_PLUS have the same fields under names with other prefixes.
+    let last = |entry: &Entry| {
+        let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
+        text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
+    };
+    is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+}
+
+/// The filehandle that the cookies of a Call are places in.
+fn scope(record: &Record) -> Option<Name> {
+    let entries = record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
+    let is_filehandle = |entry: &&Entry| entry.path.role == Role::Identity(Identity::Filehandle);
+    entries.filter(is_filehandle).find_map(|entry| Name::of(Identity::Filehandle, &entry.datum, None))
+}
+
+fn sections_alone(found: &mut Found<'_>, is_call: bool, a: &[Section], b: &[Section]) {
+    for section in a {
+        found.add(Kind::Missing, is_call, section.name.to_string(), "", [Some("there".to_owned()), None]);
+    }
+    for section in b {
+        found.add(Kind::Extra, is_call, section.name.to_string(), "", [None, Some("there".to_owned())]);
+    }
+}
+
+/// Which operations of two COMPOUNDs stand for each other: the longest common row of names.
+fn aligned(a: &[Section], b: &[Section], is_across: bool) -> Vec<(usize, usize)> {
+    let is_same = |a: &Section, b: &Section| {
+        let plain =
+            |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
+        a.name == b.name || plain(&a.name) == plain(&b.name)
+    };
+    if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
+        return (0..a.len()).map(|at| (at, at)).collect();
+    }
+    super::alignment::common(a.len().min(AHEAD), b.len().min(AHEAD), |i, j| {
+        a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b))
+    })
+}

@@ -1,0 +1,285 @@
+//! A Transaction reduced to what a comparison needs: fields and their values, lengths, shapes of chunks. File data is a
+//! hash. So a record is small however much moved.
+
+use std::fmt::{self, Write};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::FlagName;
+use twox_hash::XxHash3_128;
+
+use super::difference::Place;
+use super::role::{Identity, Role};
+
+/// Bytes of a value that is shown as it is; of a longer one the hash is kept.
+pub(super) const SHOWN: usize = 64;
+
+/// The hash of file data, and of everything else that is too long to keep: XXH3 with 128 bits, which is specified, the
+/// same on every machine, and faster than memory. It is no cryptographic hash: it finds what changed by accident.
+pub fn hash(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+/// Where a field stands, and what it is to a comparison. One for each place; records share them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The RFC's names, from the operation down: `obj_attributes.size`.
+    pub text: Box<str>,
+    /// The filter name; empty where it is not known, as in a baseline.
+    pub field: &'static str,
+    /// What the field is to a comparison.
+    pub role: Role,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Datum {
+    /// A number.
+    Number(u64),
+    /// A signed number.
+    Signed(i64),
+    /// Yes or no.
+    Bool(bool),
+    /// A number that has a name.
+    Named(&'static str),
+    /// A mask.
+    Flags(u64, Names),
+    /// Text of at most [`SHOWN`] bytes.
+    Text(Box<[u8]>),
+    /// Bytes, at most [`SHOWN`] of them.
+    Bytes(Box<[u8]>),
+    /// Length and hash of more bytes, and of file data.
+    Digest(u64, u128),
+    /// Bytes that are not in the capture, and how many.
+    Unknown(u64),
+    /// An identity by the name that a baseline gives it, which begins with the kind: `filehandle:3`.
+    Name(Identity, u64),
+    /// A value as a baseline writes it.
+    Written(Box<str>),
+}
+
+/// The names of the bits of a mask. They do not count when values are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Names(pub &'static [FlagName]);
+
+impl PartialEq for Names {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Names {}
+
+impl Datum {
+    /// Whether both are the same value. One of a baseline is known by how it is written.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Written(one), Self::Written(other)) => one == other,
+            (Self::Written(text), value) | (value, Self::Written(text)) => **text == value.to_string(),
+            _ => self == other,
+        }
+    }
+
+    /// Whether the bytes are not known.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Unknown(_) => true,
+            Self::Written(text) => text.ends_with(":?"),
+            _ => false,
+        }
+    }
+
+    /// As people read it: a mask by the names of its bits.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Flags(mask, names) => {
+                let set: Vec<_> = names
+                    .0
+                    .iter()
+                    .filter(|(bit, _)| *bit != 0 && mask & bit == *bit)
+                    .map(|(_, name)| *name)
+                    .collect();
+                if set.is_empty() { format!("{mask:#x}") } else { format!("{mask:#x} ({})", set.join(", ")) }
+            }
+            Self::Digest(length, hash) => format!("{length} bytes, hash {:08x}", (hash >> 96) as u32),
+            Self::Unknown(length) => format!("{length} bytes that are not in the capture"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// As a baseline writes it: without a blank outside of quotes.
+impl fmt::Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Signed(number) => write!(f, "{number}"),
+            Self::Bool(yes) => write!(f, "{yes}"),
+            Self::Named(name) => f.write_str(name),
+            Self::Flags(mask, _) => write!(f, "{mask:#x}"),
+            Self::Text(text) => quoted(f, text),
+            Self::Bytes(bytes) => {
+                f.write_str("x")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
+            Self::Unknown(length) => write!(f, "{length}:?"),
+            Self::Name(identity, number) => write!(f, "{}:{number}", identity.name()),
+            Self::Written(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Text in quotes: what is not UTF-8 or has no width as an escape.
+fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
+    f.write_char('"')?;
+    for chunk in text.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '"' | '\\' => write!(f, "\\{letter}")?,
+                letter if letter.is_control() => write!(f, "{}", letter.escape_default())?,
+                letter => f.write_char(letter)?,
+            }
+        }
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    f.write_char('"')
+}
+
+/// A field with its value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Which field.
+    pub path: Rc<Path>,
+    /// Its value.
+    pub datum: Datum,
+}
+
+/// An operation of a COMPOUND, or the one procedure of a Call; or the headers before them.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// The operation's name; empty for the headers.
+    pub name: Rc<str>,
+    /// Its fields.
+    pub entries: Vec<Entry>,
+}
+
+/// How far a message could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// To its end.
+    #[default]
+    Whole,
+    /// To where the capture cut it.
+    Cut,
+    /// To what could not be decoded, or is not described.
+    Undecoded,
+}
+
+/// A Call or a Reply.
+#[derive(Clone, Debug, Default)]
+pub struct Message {
+    /// The headers, then the operations.
+    pub sections: Vec<Section>,
+    /// Where the reading ended.
+    pub end: End,
+    /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
+    pub proc: Option<Rc<str>>,
+    /// Bytes that went inline.
+    pub length: u64,
+    /// Bytes of identities and of what may differ in it, with their fill: lengths follow them.
+    pub varying: u64,
+}
+
+/// A segment's length as the Call offers it, and as the Reply returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Bytes offered.
+    pub length: u64,
+    /// Bytes returned.
+    pub returned: Option<u64>,
+}
+
+/// What a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkKind {
+    /// A Read chunk at this Position, and how many bytes before it follow identities.
+    Read(u64, u64),
+    /// A Write chunk.
+    Write,
+    /// A Reply chunk.
+    Reply,
+    /// A Read chunk of a Reply.
+    ReplyRead(u64),
+}
+
+impl ChunkKind {
+    /// Its letter, as in the list of Transactions.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Read(..) => 'R',
+            Self::Write => 'W',
+            Self::Reply => 'r',
+            Self::ReplyRead(_) => 'D',
+        }
+    }
+}
+
+/// A chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// What it is.
+    pub kind: ChunkKind,
+    /// Its segments.
+    pub segments: Vec<Segment>,
+    /// Bytes of its content that follow identities: those of the message that travels in it.
+    pub varying: u64,
+}
+
+/// A Transaction, reduced.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Where it is in its capture.
+    pub place: Place,
+    /// Frame of the last byte of the Reply, or of the Call without one: until then it was in flight.
+    pub until: u64,
+    /// What it is about: `NFS 4.2 READ`. Two captures of different minor versions have different titles for it.
+    pub title: Rc<str>,
+    /// The same without the minor version: what is counted as one operation.
+    pub class: Rc<str>,
+    /// The minor version of NFSv4.
+    pub minor_version: Option<u32>,
+    /// Whether another operation of the same client was in flight at the same time.
+    pub is_racing: bool,
+    /// Program, version, procedure and operation, hashed: what may stand for each other.
+    pub signature: u64,
+    /// Everything in the Call that must be equal, hashed.
+    pub arguments: u64,
+    /// Whether it is a NULL.
+    pub is_null: bool,
+    /// The Call.
+    pub call: Option<Message>,
+    /// The Reply.
+    pub reply: Option<Message>,
+    /// Its chunks.
+    pub chunks: Vec<Chunk>,
+    /// What is not in the capture (`call:46-195`).
+    pub missing: Vec<String>,
+    /// Its status in one word.
+    pub status: Rc<str>,
+}
+
+impl Record {
+    /// Whether it went over RPC-over-RDMA.
+    pub fn is_rdma(&self) -> bool {
+        self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())
+    }
+
+    /// Memory that it takes, about, in bytes.
+    pub fn size(&self) -> usize {
+        let of = |message: &Message| {
+            message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()
+        };
+        size_of::<Self>()
+            + self.call.iter().chain(&self.reply).map(of).sum::<usize>()
+            + 64 * self.chunks.len()
+    }
+}

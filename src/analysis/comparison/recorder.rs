@@ -1,0 +1,387 @@
+//! A Transaction becomes a [`Record`]: every field of its Call and its Reply is heard, whatever the operation.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::{self, Field, Observer, Value};
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk;
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Program;
+
+use super::difference::{Kind, Place};
+use super::record::{
+    Chunk, ChunkKind, Datum, End, Entry, Message, Names, Path, Record, SHOWN, Section, Segment, hash,
+};
+use super::role::{Role, role_of};
+
+/// Names of operations and titles that are shared between records; a capture full of nonsense has more, and those are
+/// made anew each time.
+const WORDS: usize = 4_096;
+
+/// Bytes of one hole of READ_PLUS that are hashed as the zeros that they are; of a longer one the length is.
+const HOLE: u64 = 16 << 20;
+
+/// Makes records. The paths of fields and the names of operations are shared between them.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Each place in the descriptions of messages, by its parent and its field; the first two are the roots of Calls
+    /// and Replies.
+    paths: Vec<Rc<Path>>,
+    children: HashMap<(u32, *const Field), u32>,
+    words: HashMap<Box<str>, Rc<str>>,
+    data: Rc<Path>,
+}
+
+/// A Call's root, and a Reply's.
+const ROOTS: [u32; 2] = [0, 1];
+
+impl Default for Recorder {
+    fn default() -> Self {
+        let root = Rc::new(Path { text: "".into(), field: "", role: Role::Equal(Kind::Argument) });
+        let data = Rc::new(Path { text: "data".into(), field: "nfs.data", role: Role::Equal(Kind::Data) });
+        Self { paths: vec![Rc::clone(&root), root], children: HashMap::new(), words: HashMap::new(), data }
+    }
+}
+
+impl Recorder {
+    /// The place of a field below another. There are as many as the descriptions have, and no message adds any.
+    fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
+        let next = self.paths.len() as u32;
+        let id = *self.children.entry((parent, std::ptr::from_ref(field))).or_insert(next);
+        if id == next {
+            let above = self.paths.get(parent as usize).map_or("", |path| &path.text);
+            let dot = if above.is_empty() { "" } else { "." };
+            let text = format!("{above}{dot}{}", field.label).into_boxed_str();
+            let name = if field.name.is_empty() { field.label } else { field.name };
+            self.paths.push(Rc::new(Path { text, field: name, role: role_of(name, is_call) }));
+        }
+        id
+    }
+
+    fn word(&mut self, word: &str) -> Rc<str> {
+        if let Some(known) = self.words.get(word) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = word.into();
+        if self.words.len() < WORDS {
+            self.words.insert(word.into(), Rc::clone(&new));
+        }
+        new
+    }
+
+    /// The record of a Transaction.
+    pub fn record(&mut self, transaction: &Transaction) -> Record {
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            let (call, call_spans) = self.message(transaction, reading, Which::Call, &facts);
+            let (reply, _) = self.message(transaction, reading, Which::Reply, &facts);
+            let first = |message: &MessageRecord| message.frames.first().copied();
+            let last = |message: &MessageRecord| message.frames.last().copied();
+            let record = |which| transaction.message(which);
+            let until = record(Which::Reply).and_then(last).or(record(Which::Call).and_then(last));
+            let (title, class) = (title(&facts, true), title(&facts, false));
+            Record {
+                place: Place {
+                    index: transaction.index,
+                    call: record(Which::Call).and_then(first),
+                    reply: record(Which::Reply).and_then(first),
+                },
+                until: until.unwrap_or(FrameNumber(0)).0,
+                title: self.word(&title),
+                class: self.word(&class),
+                minor_version: facts.minor_version,
+                is_racing: false,
+                signature: signature(&facts),
+                arguments: call.as_ref().map_or(0, arguments),
+                is_null: facts.procedure == Some(0),
+                chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
+                call,
+                reply,
+                missing: transaction.missing().iter().map(ToString::to_string).collect(),
+                status: self.word(&status(&facts)),
+            }
+        })
+    }
+
+    fn message(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        which: Which,
+        facts: &Facts,
+    ) -> (Option<Message>, Vec<(usize, u64)>) {
+        let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
+        let mut listener = Listener {
+            is_call: which == Which::Call,
+            sections: vec![Section::default()],
+            stack: Vec::new(),
+            above: ROOTS[usize::from(which == Which::Reply)],
+            spans: Vec::new(),
+            plus: None,
+            recorder: self,
+        };
+        let heard = reading.observe_rpc(which, &mut listener);
+        let (sections, mut spans) = listener.finish();
+        let is_described = facts.procedure_name.is_some() || which == Which::Reply && facts.program.is_none();
+        let end = match heard {
+            Ok(()) if is_described => End::Whole,
+            Ok(()) => End::Undecoded,
+            Err(error) if error.is_cut() => End::Cut,
+            Err(_) => End::Undecoded,
+        };
+        let proc = sent.rpcrdma.map(|words| self.word(&words.proc.to_string()));
+        let varying = spans.iter().map(|(_, length)| length).sum();
+        // Positions count from the RPC message on.
+        let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };
+        spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
+        let message =
+            Message { sections, end, proc, length: sent.inline_length().unwrap_or(0) as u64, varying };
+        (Some(message), spans)
+    }
+}
+
+/// `NFS 4.2 READ`, or without the minor version.
+fn title(facts: &Facts, has_minor: bool) -> String {
+    let mut title = match (facts.program_name(), facts.program) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(program)) => format!("program {}", program.0),
+        (None, None) => return "Reply without its Call".to_owned(),
+    };
+    if let Some(version) = facts.version {
+        let _ = write!(title, " {version}");
+    }
+    if let Some(minor) = facts.minor_version.filter(|_| has_minor) {
+        let _ = write!(title, ".{minor}");
+    }
+    match (facts.operation, facts.procedure) {
+        (Some(Operation::Named(name)), _) => title + " " + name,
+        (Some(Operation::Number(number)), _) => format!("{title} operation {number}"),
+        (None, Some(number)) => format!("{title} procedure {number}"),
+        (None, None) => title,
+    }
+}
+
+fn status(facts: &Facts) -> String {
+    match (facts.rpc_status, facts.status) {
+        (Some(RpcStatus::Rpc(status)), Some(procedure)) if status.is_success() => {
+            procedure.name.map_or_else(|| procedure.number.to_string(), str::to_owned)
+        }
+        (Some(RpcStatus::Rpc(status)), _) => status.to_string(),
+        (Some(RpcStatus::RdmaError(code)), _) => format!("RDMA_ERROR:{code}"),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+/// What may stand for each other: a READ of NFSv4.1 for one of NFSv4.2, READ_PLUS for READ.
+fn signature(facts: &Facts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let is_transient = facts.program.is_some_and(Program::is_transient);
+    facts.program.filter(|_| !is_transient).hash(&mut hasher);
+    facts.version.hash(&mut hasher);
+    facts.procedure.hash(&mut hasher);
+    let name = facts.operation.map(|operation| match operation {
+        Operation::Named("READ_PLUS") => Operation::Named("READ"),
+        operation => operation,
+    });
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The names, offsets and counts of a Call, hashed.
+pub(crate) fn arguments(call: &Message) -> u64 {
+    let mut text = String::new();
+    for entry in call.sections.iter().flat_map(|section| &section.entries) {
+        if let Role::Equal(Kind::Name | Kind::Offset | Kind::Count) = entry.path.role {
+            let _ = write!(text, "{} ", entry.datum);
+        }
+    }
+    hash(text.as_bytes()) as u64
+}
+
+fn chunks(
+    transaction: &Transaction,
+    call: Option<&Message>,
+    reply: Option<&Message>,
+    call_spans: &[(usize, u64)],
+) -> Vec<Chunk> {
+    let of = |kind: ChunkKind, chunk: &chunk::Chunk, varying: u64| Chunk {
+        kind,
+        segments: chunk
+            .segments
+            .iter()
+            .map(|segment| Segment {
+                length: segment.length.into(),
+                returned: segment.returned.map(u64::from),
+            })
+            .collect(),
+        varying,
+    };
+    let whole = |record: Option<&MessageRecord>, message: Option<&Message>| {
+        message.filter(|_| record.is_some_and(MessageRecord::is_nomsg)).map_or(0, |message| message.varying)
+    };
+    let mut chunks = Vec::new();
+    for chunk in &transaction.read_chunks {
+        let position = chunk.position.unwrap_or(0);
+        let before =
+            call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
+        let varying = if position == 0 { whole(transaction.call.as_ref(), call) } else { 0 };
+        chunks.push(of(ChunkKind::Read(position.into(), before), chunk, varying));
+    }
+    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(ChunkKind::Write, chunk, 0)));
+    let varying = whole(transaction.reply.as_ref(), reply);
+    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(ChunkKind::Reply, chunk, varying)));
+    chunks.extend(
+        transaction
+            .reply_read_chunks
+            .iter()
+            .map(|chunk| of(ChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
+    );
+    chunks
+}
+
+/// Data that READ_PLUS gives in parts, put together as a READ would give it.
+struct Plus {
+    hasher: twox_hash::xxhash3_128::Hasher,
+    length: u64,
+    is_hole: bool,
+}
+
+/// Hears a message.
+struct Listener<'r> {
+    is_call: bool,
+    recorder: &'r mut Recorder,
+    sections: Vec<Section>,
+    /// The places that were left for the present one.
+    stack: Vec<u32>,
+    above: u32,
+    /// Where identities and what may differ stand, and how many bytes they take.
+    spans: Vec<(usize, u64)>,
+    plus: Option<Plus>,
+}
+
+impl Listener<'_> {
+    fn finish(mut self) -> (Vec<Section>, Vec<(usize, u64)>) {
+        self.end_of_plus();
+        (self.sections, self.spans)
+    }
+
+    /// The data of a READ_PLUS in one hash, as that of a READ.
+    fn end_of_plus(&mut self) {
+        let Some(plus) = self.plus.take() else { return };
+        let entry = Entry {
+            path: Rc::clone(&self.recorder.data),
+            datum: Datum::Digest(plus.length, plus.hasher.finish_128()),
+        };
+        if let Some(section) = self.sections.last_mut() {
+            section.entries.push(entry);
+        }
+    }
+
+    fn hear_plus(&mut self, field: &'static Field, value: Value<'_>) {
+        if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
+            return;
+        }
+        let plus = self.plus.get_or_insert_with(|| Plus {
+            hasher: twox_hash::xxhash3_128::Hasher::new(),
+            length: 0,
+            is_hole: false,
+        });
+        match (field.name, value) {
+            ("nfs.content.type", Value::Enum(what, _)) => plus.is_hole = what == 1,
+            ("nfs.data", Value::Bytes(bytes)) => {
+                plus.hasher.write(bytes);
+                plus.length += bytes.len() as u64;
+            }
+            ("nfs.length4", Value::Unsigned(length)) if plus.is_hole => {
+                plus.length = plus.length.saturating_add(length);
+                if length <= HOLE {
+                    let zeros = [0; 4096];
+                    let mut left = length as usize;
+                    while left > 0 {
+                        let some = left.min(zeros.len());
+                        plus.hasher.write(&zeros[..some]);
+                        left -= some;
+                    }
+                } else {
+                    plus.hasher.write(&length.to_be_bytes());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn datum(path: &Path, field: &'static Field, value: Value<'_>) -> Datum {
+        match value {
+            Value::Unsigned(number) => Datum::Number(number),
+            Value::Enum(_, Some(name)) => Datum::Named(name),
+            Value::Enum(number, None) => Datum::Number(number),
+            Value::Signed(number) => Datum::Signed(number),
+            Value::Bool(yes) => Datum::Bool(yes),
+            Value::Flags(mask, names) => Datum::Flags(mask, Names(names)),
+            Value::Bytes(bytes) | Value::Text(bytes) | Value::Chunk(_, Some(bytes)) => {
+                let is_data = path.role == Role::Equal(Kind::Data);
+                if is_data || bytes.len() > SHOWN {
+                    Datum::Digest(bytes.len() as u64, hash(bytes))
+                } else if field.kind == field::Kind::Text {
+                    Datum::Text(bytes.into())
+                } else {
+                    Datum::Bytes(bytes.into())
+                }
+            }
+            Value::Chunk(length, None) => Datum::Unknown(length.into()),
+            Value::Ipv4(address) => Datum::Text(address.to_string().into_bytes().into()),
+            Value::Ipv6(address) => Datum::Text(address.to_string().into_bytes().into()),
+            Value::Ethernet(address) => Datum::Bytes(address.into()),
+        }
+    }
+}
+
+impl<'a> Observer<'a> for Listener<'_> {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        self.stack.push(self.above);
+        let is_outermost = self.stack.len() == 1;
+        if is_outermost && !field.name.starts_with("rpc") {
+            self.end_of_plus();
+            let name = self.recorder.word(field.label);
+            self.sections.push(Section { name, entries: Vec::new() });
+        } else if !is_outermost {
+            self.above = self.recorder.child(self.above, field, self.is_call);
+        }
+    }
+
+    fn leave(&mut self, _: usize) {
+        if let Some(above) = self.stack.pop() {
+            self.above = above;
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        // The operation's own number is the section's name.
+        if field.name == "nfs.opcode" && matches!(value, Value::Enum(_, Some(_))) {
+            return;
+        }
+        if !self.is_call {
+            self.hear_plus(field, value);
+        }
+        let place = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        if let (Role::Identity(_) | Role::Varies(_), Value::Bytes(content) | Value::Text(content)) =
+            (path.role, value)
+        {
+            self.spans.push((bytes.start, content.len().next_multiple_of(4) as u64));
+        }
+        let datum = Self::datum(&path, field, value);
+        // What stands outside of every group belongs to the headers.
+        let section =
+            if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
+        if let Some(section) = section {
+            section.entries.push(Entry { path, datum });
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What a field is to a comparison: the one table that says it.
+//!
+//! A field that the table does not name must be equal. So operations of every program are compared, those included that
+//! are described after this was written; what they have that is an identity, or that a server chooses as it likes, is
+//! one more line here. `docs/comparison.md` shows the table to people, and a test holds it to this one.
+
+use super::difference::Kind;
+
+/// What a field is to a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It must be equal; where it is not, that is a difference of this kind.
+    Equal(Kind),
+    /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
+    Racing(Kind),
+    /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
+    Identity(Identity),
+    /// It may differ, and why.
+    Varies(&'static str),
+}
+
+/// What identities name. Each has its own renaming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Identity {
+    /// A file system object.
+    Filehandle,
+    /// Opens, locks, delegations and layouts: the `other` of a stateid.
+    Stateid,
+    /// A client, as the server calls it.
+    Clientid,
+    /// A session.
+    Session,
+    /// A place in a directory.
+    Cookie,
+    /// What a server or a client changes when it starts again, and what it tells apart two creations of one name by.
+    Verifier,
+    /// Who opens and who locks.
+    Owner,
+    /// A client, as it calls itself.
+    ClientOwner,
+    /// A server, as it calls itself.
+    ServerOwner,
+    /// A host, by the name or the address that it has in a message.
+    Host,
+    /// The number of a program that a client picks.
+    Program,
+    /// A security context.
+    Context,
+    /// A device of pNFS.
+    Device,
+    /// The minor version of NFSv4, so that two captures of different ones can be compared.
+    MinorVersion,
+}
+
+impl Identity {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Filehandle,
+        Self::Stateid,
+        Self::Clientid,
+        Self::Session,
+        Self::Cookie,
+        Self::Verifier,
+        Self::Owner,
+        Self::ClientOwner,
+        Self::ServerOwner,
+        Self::Host,
+        Self::Program,
+        Self::Context,
+        Self::Device,
+        Self::MinorVersion,
+    ];
+
+    /// Its name in output and in baselines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Filehandle => "filehandle",
+            Self::Stateid => "stateid",
+            Self::Clientid => "clientid",
+            Self::Session => "session",
+            Self::Cookie => "cookie",
+            Self::Verifier => "verifier",
+            Self::Owner => "owner",
+            Self::ClientOwner => "client-owner",
+            Self::ServerOwner => "server-owner",
+            Self::Host => "host",
+            Self::Program => "program",
+            Self::Context => "context",
+            Self::Device => "device",
+            Self::MinorVersion => "minor-version",
+        }
+    }
+}
+
+/// A line of the table: the names that it is about, and what they are. `nfs.nfstime4.*` is every name that begins so.
+pub struct Rule {
+    /// Filter names of fields.
+    pub fields: &'static [&'static str],
+    /// What they are.
+    pub role: Role,
+}
+
+const fn identity(identity: Identity, fields: &'static [&'static str]) -> Rule {
+    Rule { fields, role: Role::Identity(identity) }
+}
+
+const fn varies(why: &'static str, fields: &'static [&'static str]) -> Rule {
+    Rule { fields, role: Role::Varies(why) }
+}
+
+const fn equal(kind: Kind, fields: &'static [&'static str]) -> Rule {
+    Rule { fields, role: Role::Equal(kind) }
+}
+
+/// The table. Of several lines that name a field the first counts.
+pub const RULES: &[Rule] = &[
+    identity(Identity::Filehandle, &["nfs.fhandle"]),
+    identity(Identity::Stateid, &["nfs.stateid.other"]),
+    identity(Identity::Clientid, &["nfs.clientid"]),
+    identity(Identity::Session, &["nfs.session_id4"]),
+    identity(
+        Identity::Cookie,
+        &[
+            "nfs.cookie3",
+            "nfs.cookie4",
+            "nfs.readdir.entry3.cookie",
+            "nfs.readdirplus.entry.cookie",
+            "nfs.lisxtattr.cookie",
+        ],
+    ),
+    identity(Identity::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
+    identity(Identity::Owner, &["nfs.open_owner4", "nfs.lock_owner4"]),
+    identity(Identity::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
+    identity(Identity::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
+    identity(
+        Identity::Host,
+        &["rpc.auth.machinename", "nfs.machinename4", "nfs.r_addr", "nfs.server", "nfs.universal_address.*"],
+    ),
+    varies("a server listens where it is told to", &["nfsrdma.universal_address.port"]),
+    identity(Identity::Program, &["nfs.cb_program", "nfs.callback.ident"]),
+    identity(Identity::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
+    identity(Identity::Device, &["nfs.deviceid"]),
+    identity(Identity::MinorVersion, &["nfs.minorversion"]),
+    varies("a Requester numbers its Calls as it likes", &["rpc.xid"]),
+    varies("credits follow the load", &["rpcordma.flow_control"]),
+    varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
+    varies(
+        "protection of the message, which follows its other bytes and the key",
+        &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
+    ),
+    varies(
+        "a time",
+        &["nfs.nfstime3.*", "nfs.nfstime4.*", "nfs.atime.*", "nfs.mtime.*", "nfs.ctime.*", "nfs.dtime.*"],
+    ),
+    varies("a server counts changes as it likes", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
+    varies(
+        "a number that the file system gives to files, and may give again",
+        &[
+            "nfs.fattr3.fileid",
+            "nfs.fattr4.fileid",
+            "nfs.fattr4.mounted_on_fileid",
+            "nfs.readdir.entry3.fileid",
+            "nfs.readdirplus.entry.fileid",
+        ],
+    ),
+    varies("a number of the file system itself", &["nfs.fattr3.fsid", "nfs.fsid4.*"]),
+    varies(
+        "room on the file system, which others use too",
+        &[
+            "nfs.fattr3.used",
+            "nfs.fattr4.space_*",
+            "nfs.fattr4.files_*",
+            "nfs.fattr4.quota_*",
+            "nfs.fsstat3_resok.*",
+        ],
+    ),
+    varies("how long the server lets a lease live", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
+    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.open_seqid", "nfs.lock_seqid"]),
+    varies(
+        "slots are taken as they become free",
+        &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
+    ),
+    varies(
+        "the version of the program at the other end",
+        &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
+    ),
+    varies("the network and its family of addresses", &["nfs.r_netid"]),
+    varies("a minor number of the server's own", &["nfs.minorid4"]),
+    Rule {
+        fields: &[
+            "nfs.fattr3.size",
+            "nfs.wcc_attr.size",
+            "nfs.fattr3.nlink",
+            "nfs.fattr4.size",
+            "nfs.fattr4.numlinks",
+        ],
+        role: Role::Racing(Kind::Result),
+    },
+    equal(
+        Kind::Status,
+        &["nfs.nfsstat4", "nfs.status3", "rpc.replystat", "rpc.state_accept", "rpc.state_reject"],
+    ),
+    equal(
+        Kind::Name,
+        &[
+            "nfs.name",
+            "nfs.pathname.component",
+            "nfs.entry_name",
+            "nfs.readdir.entry3.name",
+            "nfs.readdirplus.entry.name",
+            "nfs.symlink.*",
+            "nfs.readlink.data",
+            "nfs.xattr.key",
+        ],
+    ),
+    equal(Kind::Offset, &["nfs.offset3", "nfs.offset4"]),
+    equal(Kind::Count, &["nfs.count3*", "nfs.count4", "nfs.length4", "nfs.dircount", "nfs.maxcount"]),
+    equal(Kind::Data, &["nfs.data", "nfs.gxr_value", "nfs.sxa_value"]),
+    equal(Kind::Header, &["rpc.*"]),
+];
+
+/// Whether a pattern of the table, or of an option, is about a field.
+pub(super) fn covers(pattern: &str, field: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => field.starts_with(start),
+        None => pattern == field,
+    }
+}
+
+/// What a field is, by its filter name; `is_call` says in which message it stands.
+pub fn role_of(field: &str, is_call: bool) -> Role {
+    let rule = RULES.iter().find(|rule| rule.fields.iter().any(|pattern| covers(pattern, field)));
+    rule.map_or(Role::Equal(if is_call { Kind::Argument } else { Kind::Result }), |rule| rule.role)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_nobody_thought_of_must_be_equal() {
+        assert_eq!(role_of("nfs.something_new", true), Role::Equal(Kind::Argument));
+        assert_eq!(role_of("nfs.something_new", false), Role::Equal(Kind::Result));
+    }
+
+    #[test]
+    fn a_pattern_covers_what_begins_with_it() {
+        assert!(matches!(role_of("nfs.nfstime4.seconds", false), Role::Varies("a time")));
+        assert_eq!(role_of("nfs.count3_maxcount", true), Role::Equal(Kind::Count));
+        assert_eq!(role_of("nfs.count3_maxcount", false), Role::Equal(Kind::Count));
+    }
+
+    #[test]
+    fn every_line_of_the_table_is_reached() {
+        for (at, rule) in RULES.iter().enumerate() {
+            for pattern in rule.fields {
+                let name = pattern.trim_end_matches('*');
+                let first = RULES.iter().position(|rule| rule.fields.iter().any(|other| covers(other, name)));
+                assert_eq!(first, Some(at), "{pattern}");
+            }
+        }
+    }
+}

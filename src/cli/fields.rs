@@ -1,0 +1,181 @@
+//! `fields`: the fields that filters can name, with type, description and source.
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::style::{self, Color};
+use super::{Exit, unwritten};
+use crate::filter::catalog::{Catalog, Entry};
+use crate::output::style::{Screen, Styled, fit};
+
+/// Form of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// For people
+    #[default]
+    Text,
+    /// JSON Lines: an object a field
+    Json,
+}
+
+/// List the fields that display filters can name
+///
+/// Each has a name, a type, what it is, and the section of the specification that defines it. Names are Wireshark's
+/// where Wireshark has the field; our own begin with nfsrdma.
+#[derive(Debug, Args)]
+pub(super) struct FieldsArgs {
+    /// Show the fields with this in their names; with * and ? it must match the whole name
+    #[arg(value_name = "PATTERN")]
+    pattern: Option<String>,
+
+    /// Form of the list
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: ListFormat,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+/// A field as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    description: &'a str,
+    sources: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<Named<'a>>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    number: u64,
+}
+
+/// Lists them.
+pub(super) fn run(args: &FieldsArgs) -> Result<Exit> {
+    let catalog = Catalog::new();
+    let pattern = args.pattern.as_deref().unwrap_or_default();
+    let entries: Vec<&Entry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
+    if entries.is_empty() {
+        let proposals = catalog.nearest(pattern).join(", ");
+        let proposals = if proposals.is_empty() { proposals } else { format!("; did you mean {proposals}?") };
+        bail!("no field has a name with {pattern:?} in it{proposals}");
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = match args.format {
+        ListFormat::Text => text(&mut out, &entries, &style::screen(args.color)),
+        ListFormat::Json => json(&mut out, &entries),
+    };
+    written.and_then(|()| out.flush()).map_err(unwritten)?;
+    Ok(Exit::Done)
+}
+
+/// Columns of names that are aligned; a longer name pushes the rest to the right.
+const NAME: usize = 40;
+
+fn text(out: &mut impl Write, entries: &[&Entry], screen: &Screen) -> io::Result<()> {
+    let longest = |of: fn(&Entry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
+    let name = longest(|entry| entry.name.len()).min(NAME);
+    let kind = longest(|entry| entry.kind.name().len());
+    for entry in entries {
+        let others = match entry.sources.len().saturating_sub(1) {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let source = entry.sources.first().map_or("", String::as_str);
+        let after = name.max(entry.name.len()) + kind + 4;
+        let about = format!("{}. {source}{others}", entry.text);
+        let about = match screen.width {
+            Some(width) => fit(&about, width.saturating_sub(after), &screen.glyphs),
+            None => about.as_str().into(),
+        };
+        let label = Styled(screen.styles.label, format!("{:<name$}", entry.name));
+        writeln!(out, "{label}  {:<kind$}  {about}", entry.kind)?;
+    }
+    Ok(())
+}
+
+fn json(out: &mut impl Write, entries: &[&Entry]) -> io::Result<()> {
+    for entry in entries {
+        let values = entry.names.iter().map(|(number, name)| Named { name, number: *number });
+        let line = Line {
+            name: entry.name,
+            kind: entry.kind.name(),
+            description: &entry.text,
+            sources: &entry.sources,
+            values: values.collect(),
+        };
+        serde_json::to_writer(&mut *out, &line)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Whether a name has the pattern in it or, if that has wildcards, matches it from end to end; case aside.
+fn matches(name: &str, pattern: &str) -> bool {
+    let (name, pattern) = (name.to_ascii_lowercase(), pattern.to_ascii_lowercase());
+    if pattern.contains(['*', '?']) {
+        glob(name.as_bytes(), pattern.as_bytes())
+    } else {
+        name.contains(&pattern)
+    }
+}
+
+fn glob(name: &[u8], pattern: &[u8]) -> bool {
+    // Where the last star stands, and how much of the name it has taken: more, if what follows does not match.
+    let (mut at, mut in_pattern) = (0, 0);
+    let mut star = None;
+    while at < name.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                star = Some((in_pattern, at));
+                in_pattern += 1;
+            }
+            Some(letter) if *letter == b'?' || name.get(at) == Some(letter) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            _ => {
+                let Some((star_at, taken)) = star else { return false };
+                star = Some((star_at, taken + 1));
+                (in_pattern, at) = (star_at + 1, taken + 1);
+            }
+        }
+    }
+    pattern.get(in_pattern..).is_none_or(|rest| rest.iter().all(|letter| *letter == b'*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_part_of_the_name() {
+        assert!(matches("nfs.opcode", "OPCODE"));
+        assert!(matches("nfs.opcode", ""));
+        assert!(!matches("nfs.opcode", "opcodes"));
+    }
+
+    #[test]
+    fn a_pattern_with_wildcards_matches_the_whole_name() {
+        for (pattern, expected) in [
+            ("nfs.*", true),
+            ("*.opcode", true),
+            ("*op*de", true),
+            ("nfs.opcod?", true),
+            ("n*s.o*p*code*", true),
+            ("opcode*", false),
+            ("nfs.?", false),
+            ("*opcod", false),
+        ] {
+            assert_eq!(matches("nfs.opcode", pattern), expected, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The catalogue of fields: what the structures of all protocols describe, and the [`facts`](super::facts) beside them,
+//! each name once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nfsrdma_dissectors::field::registry::{Place, Registry};
+use nfsrdma_dissectors::field::{FlagName, Kind};
+
+use super::facts::{ALIASES, Fact};
+
+/// The type of a field, which says what it can be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A protocol: its bytes, to the end of what it carries.
+    Protocol,
+    /// A structure; its fields follow inside it.
+    Structure,
+    /// A number of 0 or more.
+    Unsigned,
+    /// A number.
+    Signed,
+    /// Yes or no.
+    Boolean,
+    /// A number whose values have names.
+    Enumeration,
+    /// A number whose bits have names.
+    Flags,
+    /// Bytes.
+    Bytes,
+    /// Text.
+    Text,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// An Ethernet address.
+    Ethernet,
+    /// A point in time.
+    Time,
+    /// A length of time.
+    Duration,
+}
+
+impl Type {
+    fn of(name: &str, kind: Kind) -> Self {
+        match kind {
+            Kind::Group if !name.contains('.') => Self::Protocol,
+            Kind::Group => Self::Structure,
+            Kind::Unsigned | Kind::Hex(_) => Self::Unsigned,
+            Kind::Signed => Self::Signed,
+            Kind::Bool => Self::Boolean,
+            Kind::Enum => Self::Enumeration,
+            Kind::Flags => Self::Flags,
+            Kind::Bytes => Self::Bytes,
+            Kind::Text => Self::Text,
+            Kind::Ipv4 => Self::Ipv4,
+            Kind::Ipv6 => Self::Ipv6,
+            Kind::Ethernet => Self::Ethernet,
+        }
+    }
+
+    /// The name, as the list of fields shows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol",
+            Self::Structure => "structure",
+            Self::Unsigned => "unsigned",
+            Self::Signed => "signed",
+            Self::Boolean => "boolean",
+            Self::Enumeration => "enumeration",
+            Self::Flags => "flags",
+            Self::Bytes => "bytes",
+            Self::Text => "text",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Ethernet => "ethernet",
+            Self::Time => "time",
+            Self::Duration => "duration",
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A field, by its name.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name in filters.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Type,
+    /// What it is; of a field that several structures have, what it is in the first.
+    pub text: String,
+    /// Where it is defined, in every structure that has it.
+    pub sources: Vec<String>,
+    /// What the specification calls the values, or the bits of a mask, that have names.
+    pub names: Vec<FlagName>,
+}
+
+/// Every field, in the order of names.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    entries: BTreeMap<&'static str, Entry>,
+}
+
+impl Catalog {
+    /// Every field that there is.
+    pub fn new() -> Self {
+        let mut entries = BTreeMap::new();
+        for (name, places) in Registry::all().fields() {
+            entries.extend(described(name, places).map(|entry| (name, entry)));
+        }
+        let nfs = entries.contains_key("nfs.opcode").then_some(("nfs", "Network File System", "RFC 8881"));
+        let facts = [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat();
+        let facts = facts.into_iter().map(Fact::description);
+        let protocols = nfs.into_iter().map(|(name, text, source)| (name, Type::Protocol, text, source));
+        for (name, kind, text, source) in facts.chain(protocols) {
+            entries.insert(name, plain(name, kind, text, source));
+        }
+        for alias in ALIASES {
+            let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
+            let kind = of.first().map_or(Type::Unsigned, |of| of.kind);
+            // A part of a value has no names of its own.
+            let names =
+                of.iter().flat_map(|of| &of.names).filter(|_| alias.bits.is_none()).copied().collect();
+            let entry = plain(alias.name, kind, alias.about, alias.source);
+            entries.insert(alias.name, Entry { names, ..entry });
+        }
+        Self { entries }
+    }
+
+    /// The field of this name.
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// Every field, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The names that are most like this one, the most like it first; none where no name is like it.
+    pub fn nearest(&self, name: &str) -> Vec<&'static str> {
+        nearest(name, self.entries.keys().copied())
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn plain(name: &'static str, kind: Type, text: &str, source: &str) -> Entry {
+    Entry { name, kind, text: text.to_owned(), sources: vec![source.to_owned()], names: Vec::new() }
+}
+
+fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
+    // Where a structure is called as one of its values, the value is what is compared.
+    let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
+    let mut entry = Entry {
+        name,
+        kind: Type::of(name, first.field.kind),
+        text: first.said().text,
+        sources: Vec::new(),
+        names: Vec::new(),
+    };
+    for place in places {
+        let source = place.said().source;
+        if !entry.sources.contains(&source) {
+            entry.sources.push(source);
+        }
+        for named in place.names {
+            if !entry.names.contains(named) {
+                entry.names.push(*named);
+            }
+        }
+    }
+    Some(entry)
+}
+
+/// The most names that are proposed.
+const PROPOSALS: usize = 3;
+
+/// Those of `names` that are most like `name`.
+pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let most = name.len().div_ceil(4).clamp(1, 4);
+    let mut found: Vec<(usize, &str)> = names
+        .filter(|other| other.len().abs_diff(name.len()) <= most)
+        .map(|other| (distance(name.as_bytes(), other.as_bytes()), other))
+        .filter(|(distance, _)| *distance <= most)
+        .collect();
+    found.sort_unstable();
+    let closest = found.first().map_or(0, |(distance, _)| *distance);
+    found
+        .into_iter()
+        .filter(|(distance, _)| *distance <= closest + 1)
+        .map(|(_, name)| name)
+        .take(PROPOSALS)
+        .collect()
+}
+
+/// How many letters must be put in, left out, changed or swapped with their neighbours, case aside.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
+            let is_same = x.eq_ignore_ascii_case(y);
+            let mut cost =
+                (at(&last, j) + usize::from(!is_same)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let (x_before, y_before) =
+                (i.checked_sub(1).and_then(|i| a.get(i)), j.checked_sub(1).and_then(|j| b.get(j)));
+            if y_before == Some(x) && x_before == Some(y) {
+                cost = cost.min(at(&before, j - 1) + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_many_structures_is_one_entry_with_all_their_sources() {
+        let catalog = Catalog::new();
+        let offset = catalog.get("nfs.offset4").unwrap();
+        assert_eq!(offset.kind, Type::Unsigned);
+        assert!(offset.sources.contains(&"RFC 8881 section 18.32.1".to_owned()), "{:?}", offset.sources);
+        assert!(offset.sources.contains(&"RFC 7862 section 15.10.1".to_owned()), "{:?}", offset.sources);
+    }
+
+    #[test]
+    fn enumerations_bring_the_names_of_their_values() {
+        let catalog = Catalog::new();
+        let names = |field: &str| catalog.get(field).unwrap().names.clone();
+        assert!(names("nfs.opcode").contains(&(53, "SEQUENCE")));
+        assert!(names("nfs.status").contains(&(10013, "NFS4ERR_GRACE")));
+        assert!(names("infiniband.bth.opcode").contains(&(4, "RC Send Only")));
+    }
+
+    #[test]
+    fn a_protocol_is_told_from_a_structure() {
+        let catalog = Catalog::new();
+        for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
+            assert_eq!(catalog.get(protocol).map(|entry| entry.kind), Some(Type::Protocol), "{protocol}");
+        }
+        assert_eq!(catalog.get("infiniband.bth").map(|entry| entry.kind), Some(Type::Structure));
+        assert_eq!(catalog.get("tcp.flags").map(|entry| entry.kind), Some(Type::Flags));
+    }
+
+    #[test]
+    fn what_was_mistyped_is_proposed() {
+        let catalog = Catalog::new();
+        assert_eq!(catalog.nearest("nfs.opcod"), ["nfs.opcode"]);
+        assert_eq!(catalog.nearest("infiniband.bht.destqp"), ["infiniband.bth.destqp"]);
+        assert_eq!(catalog.nearest("RPC.XID").first(), Some(&"rpc.xid"));
+        assert_eq!(catalog.nearest("http.request.method"), [""; 0]);
+    }
+
+    #[test]
+    fn every_alias_stands_for_a_field_that_there_is() {
+        let catalog = Catalog::new();
+        for alias in ALIASES {
+            assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
+        }
+    }
+}

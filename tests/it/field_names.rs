@@ -1,0 +1,69 @@
+//! Names of fields are Wireshark's where Wireshark has the field. `fields/wireshark.txt` holds those of our names that
+//! are Wireshark's, `fields/ours.txt` the others, so that a name that is nearly Wireshark's is not added unseen.
+//! `UPDATE=1 cargo test --test it field_names` writes both, with the help of tshark.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nfsrdma_inspect::filter::catalog::Catalog;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fields").join(name)
+}
+
+fn stored(name: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(file(name)).unwrap_or_default();
+    text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+/// The names of Wireshark's fields and protocols, or None where tshark is not installed.
+fn wireshark() -> Option<BTreeSet<String>> {
+    let output = Command::new("tshark").args(["-G", "fields"]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(text.lines().filter_map(|line| line.split('\t').nth(2)).map(str::to_owned).collect())
+}
+
+fn ours() -> BTreeSet<String> {
+    let catalog = Catalog::new();
+    let names = catalog.iter().map(|entry| entry.name.to_owned());
+    names.filter(|name| name != "nfsrdma" && !name.starts_with("nfsrdma.")).collect()
+}
+
+fn write(name: &str, about: &str, names: impl Iterator<Item = String>) {
+    let lines: Vec<String> = names.collect();
+    fs::write(file(name), format!("# {about}\n{}\n", lines.join("\n"))).unwrap();
+}
+
+#[test]
+fn a_name_is_wiresharks_or_is_listed_as_ours() {
+    let ours = ours();
+    if std::env::var_os("UPDATE").is_some() {
+        let theirs = wireshark().expect("tshark tells which names are Wireshark's");
+        write("wireshark.txt", "Names of fields that Wireshark has.", ours.intersection(&theirs).cloned());
+        write("ours.txt", "Names of fields that Wireshark has not.", ours.difference(&theirs).cloned());
+    }
+    let (wiresharks, others) = (stored("wireshark.txt"), stored("ours.txt"));
+    let unlisted: Vec<_> =
+        ours.iter().filter(|name| !wiresharks.contains(*name) && !others.contains(*name)).collect();
+    assert!(
+        unlisted.is_empty(),
+        "{unlisted:?} are in no list of tests/it/fields; find Wireshark's names for them with tshark -G fields, and \
+         where it has none: UPDATE=1 cargo test --test it field_names"
+    );
+    let gone: Vec<_> = wiresharks.union(&others).filter(|name| !ours.contains(*name)).collect();
+    assert!(gone.is_empty(), "{gone:?} are no fields any more: UPDATE=1 cargo test --test it field_names");
+}
+
+#[test]
+fn the_stored_names_are_those_of_the_tshark_that_is_here() {
+    let Some(theirs) = wireshark() else {
+        eprintln!("skipped: tshark is not installed");
+        return;
+    };
+    let missing: Vec<_> = stored("wireshark.txt").into_iter().filter(|name| !theirs.contains(name)).collect();
+    assert!(missing.is_empty(), "tshark does not know {missing:?}");
+    let known: Vec<_> = stored("ours.txt").into_iter().filter(|name| theirs.contains(name)).collect();
+    assert!(known.is_empty(), "tshark knows {known:?}, which are listed as ours");
+}

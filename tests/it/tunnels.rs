@@ -1,0 +1,219 @@
+//! A capture from a mirror port or an overlay tells the same Transactions as one without tunnel: every frame of a real
+//! capture is put into each kind of tunnel, and the lines are to be the same, ICRC, frames and times included.
+
+use std::process::Command;
+
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use serde_json::Value;
+
+use crate::captures::Temporary;
+use crate::mutations::{Kept, frames};
+use crate::program;
+
+const NAME: &str = "rxe-v42-deleg";
+
+const ETHERNET: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+
+fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    [&ETHERNET[..], &ether_type.to_be_bytes(), payload].concat()
+}
+
+/// An IPv4 datagram; `fragment` is the word of flags and offset. `length` bytes of payload were on the wire.
+fn ipv4(protocol: u8, fragment: u16, payload: &[u8], length: usize) -> Vec<u8> {
+    let mut header = vec![0x45, 0];
+    header.extend((20 + length as u16).to_be_bytes());
+    header.extend([0, 1]);
+    header.extend(fragment.to_be_bytes());
+    header.extend([64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    ethernet(0x0800, &[&header, payload].concat())
+}
+
+/// The header of UDP for so many bytes.
+fn udp(port: u16, length: usize) -> Vec<u8> {
+    [0xc001, port, 8 + length as u16, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Puts a frame into a tunnel: its bytes, and how many there were on the wire.
+type Wrap = fn(&[u8], usize) -> Vec<u8>;
+
+fn gre(header: &[u8], inside: &[u8], length: usize) -> Vec<u8> {
+    ipv4(47, 0x4000, &[header, inside].concat(), header.len() + length)
+}
+
+const ERSPAN_2: [u8; 16] = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0x64, 0x00, 0x05, 0, 0, 0, 0];
+const VXLAN: [u8; 8] = [0x08, 0, 0, 0, 0, 0, 100, 0];
+/// Labels 100 and 200.
+const LABELS: [u8; 8] = [0x00, 0x06, 0x40, 0x40, 0x00, 0x0c, 0x81, 0x40];
+
+const TUNNELS: [(&str, Wrap); 13] = [
+    ("gre", |f, n| gre(&[0, 0, 0x08, 0], &f[14..], n - 14)),
+    ("gre with checksum, key and sequence", |f, n| {
+        gre(&[0xb0, 0, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9], &f[14..], n - 14)
+    }),
+    ("nvgre", |f, n| gre(&[0x20, 0, 0x65, 0x58, 0, 0, 1, 0], f, n)),
+    ("erspan type I", |f, n| gre(&[0, 0, 0x88, 0xbe], f, n)),
+    ("erspan type II", |f, n| gre(&ERSPAN_2, f, n)),
+    ("erspan type III", |f, n| {
+        let erspan = [0x20, 0x64, 0, 5, 1, 2, 3, 4, 0, 0, 0x80, 1, 0x0c, 0, 0, 0, 0, 0, 0, 0];
+        gre(&[&[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1][..], &erspan].concat(), f, n)
+    }),
+    ("vxlan", |f, n| vxlan(f, n)),
+    ("vxlan of a tagged frame", |f, n| vxlan(&[&f[..12], &[0x81, 0, 0, 5][..], &f[12..]].concat(), n + 4)),
+    ("mpls", |f, _| ethernet(0x8847, &[&LABELS, &f[14..]].concat())),
+    ("mpls pseudo-wire", |f, _| ethernet(0x8847, &[&LABELS, f].concat())),
+    ("mpls pseudo-wire with control word", |f, _| {
+        ethernet(0x8848, &[&LABELS, &[0, 0, 0, 7][..], f].concat())
+    }),
+    ("ip in ip", |f, n| ipv4(4, 0x4000, &f[14..], n - 14)),
+    ("a mirrored overlay", |f, n| {
+        let inside = vxlan(f, n);
+        gre(&ERSPAN_2, &inside, n + inside.len() - f.len())
+    }),
+];
+
+fn vxlan(inside: &[u8], length: usize) -> Vec<u8> {
+    let length = VXLAN.len() + length;
+    ipv4(17, 0x4000, &[&udp(4789, length), &VXLAN[..], inside].concat(), 8 + length)
+}
+
+/// A capture of Ethernet frames, with nanoseconds.
+fn pcap(frames: &[Kept]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1u32] {
+        file.extend(word.to_le_bytes());
+    }
+    for frame in frames {
+        let (seconds, nanoseconds) = (frame.time.0 / 1_000_000_000, frame.time.0 % 1_000_000_000);
+        for word in [seconds as u32, nanoseconds as u32, frame.bytes.len() as u32, frame.length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(&frame.bytes);
+    }
+    file
+}
+
+fn wrapped(frames: &[Kept], wrap: Wrap) -> Vec<Kept> {
+    let wrap = |kept: &Kept| {
+        let bytes = wrap(&kept.bytes, kept.length as usize);
+        let added = (bytes.len() - kept.bytes.len()) as u32;
+        Kept { length: kept.length + added, bytes, ..kept.clone() }
+    };
+    // A tunnel for IP holds nothing else.
+    frames.iter().filter(|kept| kept.bytes[12..14] == [0x08, 0x00]).map(wrap).collect()
+}
+
+fn lines(name: &str, frames: &[Kept]) -> program::Lines {
+    program::json(Temporary::new(&format!("{}.pcap", name.replace(' ', "-")), &pcap(frames)).path())
+}
+
+fn only_ip(name: &str) -> Vec<Kept> {
+    frames(name).into_iter().filter(|kept| kept.bytes[12..14] == [0x08, 0x00]).collect()
+}
+
+#[test]
+fn in_every_tunnel_the_transactions_are_those_without() {
+    let frames = only_ip(NAME);
+    let plain = lines("plain", &frames).transactions;
+    assert!(plain.len() > 30);
+    for (name, wrap) in TUNNELS {
+        assert_eq!(lines(name, &wrapped(&frames, wrap)).transactions, plain, "{name}");
+    }
+}
+
+#[test]
+fn a_snap_length_cuts_inside_of_a_tunnel_what_it_cuts_without() {
+    let mut frames = only_ip(NAME);
+    for frame in &mut frames {
+        frame.bytes.truncate(160);
+    }
+    let plain = lines("plain-cut", &frames).transactions;
+    assert!(plain.iter().any(|transaction| !transaction.missing().is_empty()));
+    for (name, wrap) in TUNNELS {
+        let name = format!("cut {name}");
+        assert_eq!(lines(&name, &wrapped(&frames, wrap)).transactions, plain, "{name}");
+    }
+}
+
+/// The numbers of frames, which are others where one packet takes two frames.
+fn without_frames(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            members.remove("frames");
+            members.values_mut().for_each(|member| *member = without_frames(member.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_frames(item.take())),
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn a_tunnel_whose_datagrams_are_in_fragments() {
+    let plain = only_ip(NAME);
+    let mut fragments = Vec::new();
+    for (number, kept) in (1u16..).zip(&plain) {
+        let payload = [&ERSPAN_2, &kept.bytes[..]].concat();
+        let (head, tail) = payload.split_at(payload.len() / 16 * 8);
+        let offset = head.len() as u16 / 8;
+        for (flags, piece) in [(0x2000, head), (offset, tail)] {
+            let mut bytes = ipv4(47, flags, piece, piece.len());
+            bytes[18..20].copy_from_slice(&number.to_be_bytes());
+            fragments.push(Kept { length: bytes.len() as u32, bytes, ..kept.clone() });
+        }
+    }
+    let comparable = |lines: program::Lines| {
+        lines.transactions.into_iter().map(|t| without_frames(t.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(comparable(lines("fragments", &fragments)), comparable(lines("whole", &plain)));
+}
+
+/// The ICRC covers addresses that stand inside of the tunnel.
+#[test]
+fn the_icrc_is_checked_inside_of_a_tunnel() {
+    let frames = only_ip(NAME);
+    let checked = |frames: &[Kept]| {
+        let mut flow = Flow::new(Limits { check_icrc: true, ..Limits::default() });
+        for (number, kept) in (1..).zip(frames) {
+            flow.frame(&kept.frame(number));
+        }
+        (flow.icrc().good, flow.icrc().bad, flow.icrc().unknown)
+    };
+    assert_eq!(checked(&frames), (frames.len() as u64, 0, 0));
+    for (name, wrap) in TUNNELS {
+        assert_eq!(checked(&wrapped(&frames, wrap)), (frames.len() as u64, 0, 0), "{name}");
+    }
+}
+
+/// tshark finds the same XIDs in the same frames. It reads RoCEv2 in ERSPAN and VXLAN.
+#[test]
+fn tshark_finds_the_same_packets_in_a_tunnel() {
+    let frames = only_ip(NAME);
+    for (name, wrap) in TUNNELS.into_iter().filter(|(name, _)| ["erspan type II", "vxlan"].contains(name)) {
+        let file = Temporary::new(
+            &format!("tshark-{}.pcap", name.replace(' ', "-")),
+            &pcap(&wrapped(&frames, wrap)),
+        );
+        let fields = ["-T", "fields", "-E", "occurrence=f", "-e", "frame.number", "-e", "rpcordma.xid"];
+        let output = Command::new("tshark").arg("-r").arg(file.path()).args(fields).output();
+        let Ok(output) = output else {
+            eprintln!("tshark is not installed: not compared");
+            return;
+        };
+        let mut theirs: Vec<(u64, u32)> = Vec::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            if let Some((frame, xid)) = line.split_once('\t').filter(|(_, xid)| !xid.is_empty()) {
+                let xid = u32::from_str_radix(xid.trim_start_matches("0x"), 16).expect("an XID");
+                theirs.push((frame.parse().expect("a number"), xid));
+            }
+        }
+        let mut ours: Vec<(u64, u32)> = Vec::new();
+        for transaction in program::json(file.path()).transactions {
+            for message in ["call", "reply"].into_iter().filter_map(|side| transaction.message(side)) {
+                ours.extend(program::frames(message).first().map(|frame| (*frame, transaction.xid())));
+            }
+        }
+        ours.sort_unstable();
+        assert!(!theirs.is_empty(), "{name}");
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
