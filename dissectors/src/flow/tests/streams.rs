@@ -272,6 +272,16 @@ fn a_stream_that_begins_in_the_middle_is_known_by_its_structure() {
 }
 
 #[test]
+fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
+    let mut s = Stream { ports: [700, 20049], ..Stream::new(0) };
+    // ULPDU length 46, DDP and RDMAP control, and words that could be those of a Reply.
+    let fpdu = [&[0, 46, 0x41, 0x43, 0, 0, 0, 7, 0, 0, 0, 1][..], &[0; 36]].concat();
+    let frames = vec![s.send(Server, &[&[7; 30][..], &reply(7)].concat()), s.send(Server, &fpdu)];
+    let outcome = expect_all(&frames, &[]);
+    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(Passed::Tcp, 2)]);
+}
+
+#[test]
 fn who_sent_the_syn_is_the_client() {
     // A callback of NFSv4.0: the server of NFS opens the connection.
     let mut s = Stream::new(700);
