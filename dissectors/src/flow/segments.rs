@@ -275,7 +275,11 @@ impl Flow {
                     return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
-                self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                let received = match segment.flags.ack() {
+                    true => stream.halves(sender).1.received(segment.acknowledgment),
+                    false => 0,
+                };
+                self.read(at, sender, |half, carried| half.take(first, data, sight, received, carried));
                 return;
             }
             Protocol::Opening => {
@@ -318,7 +322,7 @@ impl Flow {
                 if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
                 } else {
-                    self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                    self.read(at, sender, |half, carried| half.take(first, data, sight, 0, carried));
                 }
                 self.read(at, sender.peer(), |half, carried| half.release(carried));
             }
@@ -366,6 +370,10 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
+        // What waits for the other direction comes behind the holes in that.
+        while let Some(side) = self.streams.get_mut(at).and_then(Stream::side_with_hole) {
+            self.read(at, side, |half, carried| half.give_up(now, carried));
+        }
         for side in [Side::A, Side::B] {
             self.read(at, side, |half, carried| half.finish(now, carried));
         }
@@ -404,9 +412,9 @@ impl Flow {
     fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
-        let half = match sender {
-            Side::A => a,
-            Side::B => b,
+        let (half, other) = match sender {
+            Side::A => (a, b),
+            Side::B => (b, a),
         };
         let first = self.meanings.len();
         let mut over = Vec::new();
@@ -424,7 +432,15 @@ impl Flow {
             meanings: &mut self.meanings,
             over: &mut over,
         };
+        half.note_other(other.reached());
         give(half, &mut carried);
+        // What one direction waits for may be given out in the other, and so on.
+        let (mut waits, mut reached) = (&mut *other, &mut *half);
+        while waits.note_other(reached.reached()) {
+            carried.sender = carried.sender.peer();
+            waits.release(&mut carried);
+            std::mem::swap(&mut waits, &mut reached);
+        }
         let contradictions = half.take_contradictions();
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);

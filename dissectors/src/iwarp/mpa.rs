@@ -132,19 +132,23 @@ static PAD: Field = Field {
     name: "iwarp_mpa.pad",
     label: "pad",
     kind: Kind::Bytes,
-    doc: "Makes the FPDU a multiple of four bytes.",
+    doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
 };
 
 /// The CRC of an FPDU. RFC 5044 section 4.4.
-static CRC: Field =
-    Field { name: "iwarp_mpa.crc", label: "crc", kind: Kind::Hex(8), doc: "CRC32C, where CRCs are in use." };
+static CRC: Field = Field {
+    name: "iwarp_mpa.crc",
+    label: "crc",
+    kind: Kind::Hex(8),
+    doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
+};
 
 /// The private data of a start-up frame. RFC 5044 section 7.1.1.
 static PRIVATE_DATA: Field = Field {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
     kind: Kind::Bytes,
-    doc: "What the layer above tells as the connection starts.",
+    doc: "What the layer above tells as the connection starts. RFC 5044 section 7.1.1.",
 };
 
 impl FpduHeader {

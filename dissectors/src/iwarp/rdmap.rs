@@ -222,7 +222,7 @@ terminate_control! {
     LlpTerminate {
         LlpErrorType => "iwarp_rdma.term_etype_llp", LlpError => "iwarp_rdma.term_errcode_llp"
     }
-    /// Terminate Control of another layer.
+    /// Terminate Control of another layer. RFC 5040 section 4.8.
     OtherTerminate {
         u8 => "iwarp_rdma.term_etype", u8 => "iwarp_rdma.term_errcode"
     }

@@ -61,6 +61,11 @@ impl Stream {
         }
     }
 
+    /// A side of whose bytes some are missing before others.
+    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<Side> {
+        [Side::A, Side::B].into_iter().find(|side| self.halves(*side).0.has_hole())
+    }
+
     /// It is known what the stream carries.
     pub(in crate::flow) fn carry(&mut self, verdict: Verdict) {
         let begins = matches!(self.protocol, Protocol::Opening);

@@ -60,7 +60,7 @@ impl Connection {
 
 const WORK: [&str; 2] = [
     "#1 c1 > 7 READ NFS3_OK call 6 reply 8 w[2000/2000/4096@7-7]",
-    "#2 c1 > 8 WRITE NFS3_OK call 9 reply 12 r112[1500/1500@11-11]",
+    "#2 c1 > 8 WRITE NFS3_OK call 9 reply 12 r68[1500/1500@11-11]",
 ];
 
 #[test]
@@ -86,7 +86,7 @@ fn without_its_beginning_a_stream_has_the_same_transactions() {
             &frames,
             &[
                 "#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[2000/2000/4096@2-2]",
-                "#2 c1 > 8 WRITE NFS3_OK call 4 reply 7 r112[1500/1500@6-6]",
+                "#2 c1 > 8 WRITE NFS3_OK call 4 reply 7 r68[1500/1500@6-6]",
             ],
         );
     }
@@ -101,7 +101,7 @@ fn a_segment_that_tcp_sends_again_is_a_copy_of_its_message() {
         &frames,
         &[
             "#1 c1 > 7 READ NFS3_OK call 6,7 x2 reply 9 w[2000/2000/4096@8-8]",
-            "#2 c1 > 8 WRITE NFS3_OK call 10 reply 13 r112[1500/1500@12-12]",
+            "#2 c1 > 8 WRITE NFS3_OK call 10 reply 13 r68[1500/1500@12-12]",
         ],
     );
 }
@@ -130,7 +130,7 @@ fn a_lost_segment_is_missing_and_what_follows_is_not() {
         &frames,
         &[
             "#1 c1 > 7 READ NFS3_OK call 6 reply 7 w[0/2000/4096] missing write:0:0-1999",
-            "#2 c1 > 8 WRITE NFS3_OK call 8 reply 11 r112[1500/1500@10-10]",
+            "#2 c1 > 8 WRITE NFS3_OK call 8 reply 11 r68[1500/1500@10-10]",
         ],
     );
 }
@@ -169,7 +169,7 @@ fn a_connection_that_carries_records_may_step_up_to_rdma() {
         &[
             "#1 c1 > 1 GETATTR NFS3ERR_STALE call 4 reply 5",
             "#2 c2 > 7 READ NFS3_OK call 8 reply 10 w[2000/2000/4096@9-9]",
-            "#3 c2 > 8 WRITE NFS3_OK call 11 reply 14 r112[1500/1500@13-13]",
+            "#3 c2 > 8 WRITE NFS3_OK call 11 reply 14 r68[1500/1500@13-13]",
         ],
     );
     let transports = [0, 1].map(|at| outcome.transactions[at].connection.transport.to_string());
