@@ -12,6 +12,7 @@ mod command_line;
 mod encode;
 mod field_names;
 mod generated;
+mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
 mod memory;

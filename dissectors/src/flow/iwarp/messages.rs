@@ -199,8 +199,10 @@ impl Messages {
             other => other.insert(Write { stag, next: offset, owner: Owner::default() }),
         };
         write.next = offset.wrapping_add(u64::from(data.length));
-        let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
-        taker.event(payload.sight, Event::Operation(operation));
+        if payload.was_seen() {
+            let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
+            taker.event(payload.sight, Event::Operation(operation));
+        }
         if ends {
             self.write = None;
         }
@@ -223,7 +225,10 @@ impl Messages {
         if data.length == 0 {
             return taker.event(payload.sight, Event::Control);
         }
-        taker.event(payload.sight, Event::Operation(Operation::ReadResponse { offset: source, data, owner }));
+        if payload.was_seen() {
+            let operation = Operation::ReadResponse { offset: source, data, owner };
+            taker.event(payload.sight, Event::Operation(operation));
+        }
     }
 
     fn send(&mut self, number: MessageNumber, offset: u32, payload: &Payload<'_>, taker: &mut impl Taker) {
