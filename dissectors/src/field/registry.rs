@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::header::Fixed;
 use crate::xdr::Xdr;
-use crate::{infiniband, net, nfs, rpc, rpcrdma};
+use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 use super::{Field, FlagName, Kind};
 
@@ -39,6 +39,7 @@ impl Registry {
         let mut registry = Self::default();
         net::describe(&mut registry);
         infiniband::describe(&mut registry);
+        iwarp::describe(&mut registry);
         rpcrdma::describe(&mut registry);
         rpc::describe(&mut registry);
         nfs::describe(&mut registry);
