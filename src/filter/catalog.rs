@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::registry::{Place, Registry};
 use nfsrdma_dissectors::field::{FlagName, Kind};
@@ -132,6 +133,12 @@ impl Catalog {
             entries.insert(alias.name, Entry { names, ..entry });
         }
         Self { entries }
+    }
+
+    /// The catalogue, made when it is first asked for.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Catalog> = LazyLock::new(Catalog::new);
+        &SHARED
     }
 
     /// The field of this name.
