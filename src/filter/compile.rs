@@ -1,9 +1,11 @@
 //! From the form of a filter to its program: names become fields, words become values of the type that they are
 //! compared with, and what makes no sense is refused.
 
+use std::borrow::Cow;
+
 use regex::bytes::RegexBuilder;
 
-use super::catalog::{Catalog, Entry, Type, nearest};
+use super::catalog::{Catalog, Entry, Origin, Type, nearest};
 use super::error::{FilterError, proposal};
 use super::literal;
 use super::program::{Comparison, Expression, Function, Node};
@@ -17,7 +19,7 @@ pub(super) const FIELDS: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub(super) name: &'static str,
-    pub(super) kind: Type,
+    pub(super) origin: Origin,
     /// Whether a value is looked at; else it is enough that the field is there.
     pub(super) has_value: bool,
 }
@@ -187,7 +189,9 @@ impl<'c> Compiler<'c> {
             Quantifier::Any => false,
             Quantifier::All => true,
         };
-        let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
+        let left_sort = self.sort(left)?;
+        let right = &*self.beside_text(left_sort, right);
+        let right_sort = self.sort(right)?;
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
             return Err(self.no_field_beside(left, relation, right));
         };
@@ -208,6 +212,19 @@ impl<'c> Compiler<'c> {
         let left = self.expression(left, left_beside)?;
         let right = self.expression(right, right_beside)?;
         Ok(Node::Compare { left, is, right, every })
+    }
+
+    /// The name of a protocol beside text is text: nobody means the bytes in `nfsrdma.transport == tcp`.
+    fn beside_text<'o, 't>(&self, sort: Option<Sort>, operand: &'o Operand<'t>) -> Cow<'o, Operand<'t>> {
+        match operand.form {
+            Form::Word(word)
+                if sort == Some(Sort::Text)
+                    && self.field_of(operand).is_some_and(|entry| entry.kind == Type::Protocol) =>
+            {
+                Cow::Owned(Operand { form: Form::Quoted(word.as_bytes().to_vec()), span: operand.span })
+            }
+            _ => Cow::Borrowed(operand),
+        }
     }
 
     fn no_field_beside(&self, left: &Operand<'_>, relation: Relation, right: &Operand<'_>) -> FilterError {
@@ -281,6 +298,7 @@ impl<'c> Compiler<'c> {
 
     /// An operand that must be of a sort.
     fn beside(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
+        let operand = &*self.beside_text(Some(beside.sort), operand);
         match self.sort(operand)? {
             Some(sort) if !sort.goes_with(beside.sort) => {
                 Err(self
@@ -432,7 +450,7 @@ impl<'c> Compiler<'c> {
         if self.fields.len() == FIELDS {
             return Err(self.error(span, format!("a filter may name {FIELDS} fields, and this is one more")));
         }
-        self.fields.push(Named { name: entry.name, kind: entry.kind, has_value });
+        self.fields.push(Named { name: entry.name, origin: entry.origin.clone(), has_value });
         Ok(self.fields.len() - 1)
     }
 

@@ -3,21 +3,26 @@
 //! A filter is read in three steps: [`token`] takes the text apart, [`syntax`] finds what belongs together, and
 //! [`compile`] makes of it a [`program`] over the fields that it names. The [`catalog`] knows the fields, of which
 //! [`facts`] are those that no structure has.
-
-#![allow(dead_code, reason = "the views run filters next")]
+//!
+//! To run, [`gather`] listens to the decoders for these fields alone, [`about`] adds what is known beyond the bytes, and
+//! [`selection`] tells which frames or Transactions pass.
 
 pub mod catalog;
 pub mod facts;
 
+mod about;
 mod compile;
 mod error;
+mod gather;
 mod literal;
 mod program;
+mod selection;
 mod syntax;
 mod token;
 mod value;
 
 pub use error::FilterError;
+pub use selection::{Selection, Tally};
 
 use catalog::Catalog;
 use compile::{Compiler, Named};

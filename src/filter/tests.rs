@@ -149,6 +149,14 @@ fn text_is_compared_as_it_stands() {
 }
 
 #[test]
+fn the_name_of_a_protocol_beside_text_is_text() {
+    let transport = [("nfsrdma.transport", Value::Text(b"tcp"))];
+    assert!(
+        holds("nfsrdma.transport == tcp", &transport) && holds("nfsrdma.transport in {udp, tcp}", &transport)
+    );
+}
+
+#[test]
 fn contains_looks_for_a_part() {
     let name = [("nfs.name", Value::Text(br"\\SERVER\SHARE"))];
     assert!(holds(r#"nfs.name contains "\\\\SERVER\\SHARE""#, &name));

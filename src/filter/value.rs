@@ -92,6 +92,17 @@ impl Values {
         Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
     }
 
+    /// An empty store for the same fields as another.
+    pub(super) fn like(other: &Self) -> Self {
+        Self::new(other.slots.len())
+    }
+
+    /// Takes over all that another store has.
+    pub(super) fn copy(&mut self, other: &Self) {
+        self.slots.clone_from(&other.slots);
+        self.bytes.clone_from(&other.bytes);
+    }
+
     /// Forgets the values, and keeps the room for others.
     pub(super) fn clear(&mut self) {
         self.slots.iter_mut().for_each(Vec::clear);

@@ -9,6 +9,7 @@
 
 mod captures;
 mod command_line;
+mod display_filter;
 mod encode;
 mod field_names;
 mod generated;
