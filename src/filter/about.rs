@@ -34,6 +34,9 @@ fn text(to: &mut Gatherer, fact: Fact, text: impl FnOnce() -> Option<String>) {
 pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
     let Some(record) = transaction.message(which) else { return };
     let wants = to.wants;
+    if wants.bare_protocols {
+        to.program = CallWords::of(reading).protocol();
+    }
     if wants.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
         // What was told before an error stands, here and below.
@@ -52,17 +55,14 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
         }
         listener.finish();
     }
+    // NULL has neither arguments nor results, and belongs to its program all the same.
+    if let Some(protocol) = to.program {
+        to.protocol(protocol);
+    }
     if which == Which::Reply {
         // The Call tells what a Reply answers.
         if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
             let _ = reading.observe_rpc_header(Which::Call, &mut listener);
-        }
-    }
-    if wants.bare_protocols {
-        // NULL has neither arguments nor results, and belongs to its program all the same.
-        let words = CallWords::of(reading);
-        if words.program == Some(Program::NFS.0.into()) {
-            to.protocol("nfs");
         }
     }
     if wants.message {
@@ -106,6 +106,21 @@ struct CallWords {
 }
 
 impl CallWords {
+    /// The protocol that the fields of the program begin with.
+    fn protocol(&self) -> Option<&'static str> {
+        let program = Program(u32::try_from(self.program?).ok()?);
+        Some(match program {
+            Program::MOUNT => "mount",
+            Program::NLM => "nlm",
+            Program::NSM => "stat",
+            Program::PORTMAP => "portmap",
+            Program::NFSACL => "nfsacl",
+            Program::RQUOTA => "rquota",
+            program if program == Program::NFS || program.is_transient() => "nfs",
+            _ => "rpc",
+        })
+    }
+
     fn of(reading: &Reading<'_>) -> Self {
         let mut words = Self::default();
         // What was told before an error stands.

@@ -22,6 +22,8 @@ pub(super) struct Wants {
     pub(super) headers: bool,
     /// Management datagrams are told.
     pub(super) management: bool,
+    /// The headers of iWARP are told, which stand in a stream of TCP.
+    pub(super) iwarp: bool,
     /// The RPC-over-RDMA header is told.
     pub(super) rpcrdma: bool,
     /// The RPC header is told.
@@ -55,6 +57,7 @@ impl Wants {
                     match layer {
                         Layer::Frame => {
                             self.headers = true;
+                            self.iwarp |= name.starts_with("iwarp");
                             let is_managed = ["infiniband.mad", "infiniband.cm", "rpcordma."];
                             self.management |= is_managed.iter().any(|start| name.starts_with(start));
                         }
@@ -65,8 +68,9 @@ impl Wants {
                 }
             }
             Origin::Fact(Fact::Protocols) => {
-                *self =
-                    Self { headers: true, rpcrdma: true, rpc: true, procedure: true, frame: true, ..*self };
+                self.frame = true;
+                (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
+                (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
             Origin::Fact(fact) if Fact::FRAME.contains(fact) || Fact::PAYLOAD.contains(fact) => {
                 self.frame = true
@@ -103,6 +107,8 @@ pub(super) struct Gatherer {
     /// The slot of `frame.protocols`.
     names: Option<Slot>,
     protocols: String,
+    /// The protocol of the message that is listened to; its structures may have fields of others.
+    pub(super) program: Option<&'static str>,
     open: Vec<(usize, Slots, usize)>,
 }
 
@@ -132,6 +138,7 @@ impl Gatherer {
             looked_at,
             names,
             protocols: String::new(),
+            program: None,
             open: Vec::new(),
         }
     }
@@ -140,6 +147,7 @@ impl Gatherer {
     pub(super) fn clear(&mut self) {
         self.values.clear();
         self.protocols.clear();
+        self.program = None;
     }
 
     /// Listens to decoders of `bytes`, whose first has position `base`.
@@ -231,12 +239,19 @@ impl Gatherer {
         slots
     }
 
+    /// Whether a protocol without a header may be what is listened to.
+    fn is_here(&self, slot: Slot) -> bool {
+        let name = self.fields.get(slot).map(|field| field.name);
+        self.program.is_none_or(|program| name == Some(program))
+    }
+
     fn name_protocol(&mut self, field: &'static Field) {
         let (name, is_header) = match field.name.split_once('.') {
             Some((name, _)) => (name, false),
             None => (field.name, true),
         };
-        if !is_header && self.protocols.rsplit(':').next() == Some(name) {
+        let is_of_other = self.program.is_some_and(|program| program != name);
+        if !is_header && (is_of_other || self.protocols.rsplit(':').next() == Some(name)) {
             return;
         }
         if !self.protocols.is_empty() {
@@ -271,7 +286,7 @@ impl Listener<'_, '_> {
         while headless != 0 {
             let slot = headless.trailing_zeros() as Slot;
             headless &= headless - 1;
-            if !self.to.values.has(slot) {
+            if self.to.is_here(slot) && !self.to.values.has(slot) {
                 self.push_bytes(slot, at..usize::MAX);
             }
         }

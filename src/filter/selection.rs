@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::reading::Reading;
 use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
-use nfsrdma_dissectors::flow::{Flow, Key, Meaning};
+use nfsrdma_dissectors::flow::{Flow, Key, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Place;
 use nfsrdma_dissectors::infiniband::cm;
@@ -240,6 +240,14 @@ impl Selection {
             {
                 PrivateData::find(private.bytes, private.at, &mut listener);
             }
+            listener.finish();
+        }
+        if let Carried::Tcp(segment) = &datagram.carried
+            && wants.iwarp
+            && flow.is_iwarp()
+        {
+            let mut listener = self.to.listen(frame.bytes, 0);
+            observe_segment(segment.payload, &mut listener);
             listener.finish();
         }
         if wants.frame {

@@ -12,6 +12,7 @@ mod command_line;
 mod display_filter;
 mod encode;
 mod field_names;
+mod filters_like_tshark;
 mod generated;
 mod kernel_counters;
 mod linux_names;
