@@ -28,6 +28,8 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
+                                                  what a display filter selects, in Wireshark's language
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'

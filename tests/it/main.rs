@@ -9,8 +9,10 @@
 
 mod captures;
 mod command_line;
+mod display_filter;
 mod encode;
 mod field_names;
+mod filters_like_tshark;
 mod generated;
 mod iwarp_loss;
 mod kernel_counters;
