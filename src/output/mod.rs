@@ -3,8 +3,11 @@
 //! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
+pub mod checks;
+pub mod comparison;
 pub mod frames;
 pub mod json;
+pub mod junit;
 pub mod kept_frames;
 mod label;
 pub mod list;

@@ -8,7 +8,9 @@
 )]
 
 mod captures;
+mod checks;
 mod command_line;
+mod comparison;
 mod display_filter;
 mod encode;
 mod field_names;
@@ -32,6 +34,7 @@ mod schema;
 mod second_count;
 mod second_count_iwarp;
 mod server_counters;
+mod single_changes;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
