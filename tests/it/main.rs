@@ -30,6 +30,7 @@ mod second_count;
 mod server_counters;
 mod snap;
 mod tcp_counters;
+mod tcp_loss;
 mod transport_line;
 mod tunnels;
 mod wireshark;

@@ -248,16 +248,19 @@ impl Flow {
 
     /// The input ends: everything that waits is given out, what is still open last and in the order of its Calls.
     pub fn finish(&mut self) {
+        self.finish_streams(self.now);
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
         // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
-        self.finish_streams(self.now);
         let sight = Sight { frames: &[], time: Timestamp::default() };
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
         }
         for key in self.ledger.in_order_of_calls() {
+            self.release(key);
+        }
+        while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
     }

@@ -344,6 +344,13 @@ impl<'a> Reading<'a> {
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
             return Ok(());
         }
+        match (call.cred.payload(), which) {
+            (Payload::Creation, Which::Call) => return gss::InitArg::read(&mut cursor, observer).map(|_| ()),
+            (Payload::Creation, Which::Reply) => {
+                return gss::InitRes::read(&mut cursor, observer).map(|_| ());
+            }
+            _ => {}
+        }
         let Some(mut cursor) = opened(call.cred.payload(), &mut cursor, observer)? else { return Ok(()) };
         let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
         match which {

@@ -96,6 +96,7 @@ impl Records {
         mut piece: Piece<'p>,
         seat: &mut Seat<'_>,
     ) -> Option<(Next, Piece<'p>)> {
+        let first = seat.meanings.len();
         while piece.data.length > 0 {
             if let Some(next) = self.follows(&piece) {
                 return Some((next, piece));
@@ -103,7 +104,7 @@ impl Records {
             piece = match self.state {
                 State::Mark => self.mark(piece, seat),
                 State::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
-                State::Lost => self.search(piece, seat),
+                State::Lost => self.search(piece, first, seat),
             };
         }
         None
@@ -123,6 +124,11 @@ impl Records {
     }
 
     fn mark<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+        if piece.data.bytes.is_empty() && self.mark.is_empty() && self.unfinished.is_none() {
+            // The record that would begin here was not captured.
+            self.state = State::Lost;
+            return piece;
+        }
         let start = piece.at - self.mark.len() as u64;
         let wanted = RecordMark::LENGTH - self.mark.len();
         let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
@@ -239,8 +245,8 @@ impl Records {
     }
 
     /// Looks for the beginning of a record. In the middle of bytes that belong to something unknown, a Reply must answer a
-    /// Call that is known.
-    fn search<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+    /// Call that is known. What the piece meant up to here stands among the meanings from `first` on.
+    fn search<'p>(&mut self, piece: Piece<'p>, first: usize, seat: &mut Seat<'_>) -> Piece<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
             bytes.get(*at..).and_then(rpc::recognize_record).is_some_and(|found| {
@@ -255,7 +261,7 @@ impl Records {
             self.state = State::Mark;
         }
         if skipped > 0 {
-            seat.skipped(skipped, piece.sight, found.is_none());
+            seat.skipped(skipped, piece.sight, found.is_none() && seat.meanings.len() == first);
         }
         piece.after(skipped)
     }

@@ -37,6 +37,9 @@ struct Carried<'a> {
     over: &'a mut Vec<ConnectionKey>,
 }
 
+/// So far apart are two segments of one stream that both are far from all that was seen of it before.
+const FOLLOWS: u32 = 1 << 20;
+
 fn transport(protocol: &Protocol) -> Transport {
     match protocol {
         Protocol::Mpa(_) => Transport::Iwarp,
@@ -265,10 +268,11 @@ impl Flow {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
+        let mut is_kept = false;
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
-                    return self.stray(at, sight, segment);
+                    return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
                 self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
@@ -276,15 +280,24 @@ impl Flow {
             }
             Protocol::Opening => {
                 let (own, _) = stream.halves(sender);
-                own.keep(first, data, sight);
-                let mut bytes = [0; protocol::ENOUGH];
-                let there = bytes.iter_mut().zip(own.first_bytes());
-                let count = there.map(|(place, byte)| *place = byte).count();
-                let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
-                    return self.give_up_holes(at, sight.time);
+                let at_once = match own.is_next(first) {
+                    true => protocol::first_bytes(data.bytes, ports),
+                    false => Verdict::Undecided,
+                };
+                if at_once == Verdict::Undecided {
+                    is_kept = true;
+                    own.keep(first, data, sight);
+                    let mut bytes = [0; protocol::ENOUGH];
+                    let there = bytes.iter_mut().zip(own.first_bytes());
+                    let count = there.map(|(place, byte)| *place = byte).count();
+                    let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                    if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
+                        return self.give_up_holes(at, sight.time);
+                    }
+                    verdict
+                } else {
+                    at_once
                 }
-                verdict
             }
             Protocol::Middle { looked_at } => {
                 let verdict = protocol::segment(data, ports, *looked_at < protocol::SEARCHED);
@@ -293,7 +306,6 @@ impl Flow {
             }
             Protocol::Other => Verdict::Other,
         };
-        let was_opening = matches!(stream.protocol, Protocol::Opening);
         match verdict {
             Verdict::Undecided => {}
             Verdict::Other => {
@@ -303,29 +315,28 @@ impl Flow {
             }
             Verdict::Records | Verdict::Mpa | Verdict::Tls => {
                 stream.carry(verdict);
-                if was_opening {
+                if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
-                    self.read(at, sender.peer(), |half, carried| half.release(carried));
                 } else {
                     self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
                 }
+                self.read(at, sender.peer(), |half, carried| half.release(carried));
             }
         }
     }
 
     /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
-    fn stray(&mut self, at: usize, sight: Sight<'_>, segment: &TcpSegment<'_>) {
+    fn stray(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
         let before = stream.stray.replace(segment.sequence);
-        let meaning = self.account.undecoded(Undecoded::Stray);
-        self.meanings.push(meaning);
-        let follows =
-            |before: crate::net::TcpSequence| before.distance(segment.sequence).unsigned_abs() < 1 << 20;
-        if before.is_some_and(follows) {
+        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < FOLLOWS) {
             self.end_stream(at, sight.time);
             self.streams.renew(at, ports);
+            return self.bytes(at, sender, sight, segment, data);
         }
+        let meaning = self.account.undecoded(Undecoded::Stray);
+        self.meanings.push(meaning);
     }
 
     /// What a segment tells besides its bytes: the end of the stream, and what was received.
@@ -486,7 +497,7 @@ impl Flow {
     fn forget_streams(&mut self, newest: usize, now: Timestamp) {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
-            if !stream.is_idle() && !stream.is_ending {
+            if !stream.is_idle() {
                 self.account.gave_up(GivenUp::Stream);
             }
             self.end_stream(at, now);

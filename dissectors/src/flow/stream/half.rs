@@ -143,6 +143,11 @@ impl Half {
         std::mem::take(&mut self.contradictions)
     }
 
+    /// Whether these bytes are the next, and none wait.
+    pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
+        self.held.is_empty() && self.next.is_none_or(|next| next == self.place(sequence))
+    }
+
     /// Keeps a segment until it is known what the stream carries.
     pub(in crate::flow) fn keep(&mut self, sequence: TcpSequence, data: Data<'_>, sight: Sight<'_>) {
         let at = self.place(sequence);

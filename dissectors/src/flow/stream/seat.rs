@@ -39,7 +39,7 @@ impl Seat<'_> {
             return;
         }
         self.account.skipped_bytes += u64::from(bytes);
-        if is_all && self.meanings.is_empty() {
+        if is_all {
             self.account.undecoded_later(Undecoded::NoRecordMark, 1);
         }
         self.meanings.push(Meaning::Skipped { bytes });

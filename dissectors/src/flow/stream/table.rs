@@ -112,7 +112,8 @@ impl Stream {
 
     /// Whether nothing is lost by forgetting it.
     pub(in crate::flow) fn is_idle(&self) -> bool {
-        matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
+        self.is_ending
+            || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
     }
 }
 

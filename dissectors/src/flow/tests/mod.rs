@@ -6,6 +6,9 @@ mod connections;
 mod loss;
 mod message;
 mod messages;
+mod streams;
+mod tcp;
+mod udp;
 mod wire;
 
 use std::ops::Range;
