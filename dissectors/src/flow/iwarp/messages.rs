@@ -194,6 +194,11 @@ impl Messages {
             self.write = self.write.take().filter(|_| !ends);
             return taker.event(payload.sight, Event::Control);
         }
+        // It was not captured: nobody saw it move.
+        if payload.sight.frames.is_empty() {
+            self.write = None;
+            return;
+        }
         let write = match &mut self.write {
             Some(write) if write.stag == stag && write.next == offset => write,
             other => other.insert(Write { stag, next: offset, owner: Owner::default() }),
@@ -222,6 +227,9 @@ impl Messages {
         self.reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
             return taker.event(payload.sight, Event::Control);
+        }
+        if payload.sight.frames.is_empty() {
+            return;
         }
         taker.event(payload.sight, Event::Operation(Operation::ReadResponse { offset: source, data, owner }));
     }
