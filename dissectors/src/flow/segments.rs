@@ -275,7 +275,12 @@ impl Flow {
                     return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
-                self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                // An RDMA operation names memory that the other side has advertised before.
+                let is_rdma = matches!(stream.protocol, Protocol::Mpa(_)) && segment.flags.ack();
+                let (_, peer) = stream.halves(sender);
+                let after = if is_rdma { peer.unread(segment.acknowledgment) } else { None };
+                let after = after.unwrap_or_default();
+                self.read(at, sender, |half, carried| half.take(first, data, sight, after, carried));
                 return;
             }
             Protocol::Opening => {
@@ -318,7 +323,7 @@ impl Flow {
                 if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
                 } else {
-                    self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                    self.read(at, sender, |half, carried| half.take(first, data, sight, 0, carried));
                 }
                 self.read(at, sender.peer(), |half, carried| half.release(carried));
             }
@@ -366,6 +371,12 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
+        // One hole at a time, because what is behind it may be what the other direction waits for.
+        while let Some(stream) = self.streams.get_mut(at)
+            && let Some((_, side)) = stream.first_hole()
+        {
+            self.read(at, side, |half, carried| half.give_up(now, carried));
+        }
         for side in [Side::A, Side::B] {
             self.read(at, side, |half, carried| half.finish(now, carried));
         }
@@ -404,10 +415,11 @@ impl Flow {
     fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
-        let half = match sender {
-            Side::A => a,
-            Side::B => b,
+        let (mut half, mut other) = match sender {
+            Side::A => (a, b),
+            Side::B => (b, a),
         };
+        let mut sender = sender;
         let first = self.meanings.len();
         let mut over = Vec::new();
         let mut carried = Carried {
@@ -424,8 +436,20 @@ impl Flow {
             meanings: &mut self.meanings,
             over: &mut over,
         };
+        half.peer_was_read(other.read_to());
         give(half, &mut carried);
-        let contradictions = half.take_contradictions();
+        let mut contradictions = half.take_contradictions();
+        // What was read may be what the other direction waits for, and so on.
+        loop {
+            (half, other, sender) = (other, half, sender.peer());
+            half.peer_was_read(other.read_to());
+            if !half.is_ready() {
+                break;
+            }
+            carried.sender = sender;
+            half.release(&mut carried);
+            contradictions += half.take_contradictions();
+        }
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
         let sight = Sight { frames: &[], time: self.now };

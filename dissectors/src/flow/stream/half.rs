@@ -3,6 +3,9 @@
 //! Segments that come in order pass through without being copied. Those behind a hole are held until it is filled, or
 //! given up: at once when too many bytes wait, soon when the receiver has acknowledged what is missing (it was on the wire
 //! and not captured, unless it was only captured late), and else when no retransmission is to be expected any more.
+//!
+//! What a segment means may rest on what its sender had received, as an RDMA Write rests on the Call that advertised the
+//! memory. A segment can therefore be made to wait until the other direction was read up to what the segment acknowledges.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,6 +42,8 @@ struct Held {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
+    /// Up to where the other direction is to be read first.
+    after: Position,
 }
 
 impl Held {
@@ -77,6 +82,8 @@ pub(in crate::flow) struct Half {
     /// In order, without overlap, all beyond `next`.
     held: VecDeque<Held>,
     held_bytes: usize,
+    /// Up to where the other direction was read, if segments wait for it.
+    peer_read: Option<Position>,
     /// Segments that repeated bytes otherwise than they came first.
     contradictions: u64,
 }
@@ -152,7 +159,7 @@ impl Half {
     pub(in crate::flow) fn keep(&mut self, sequence: TcpSequence, data: Data<'_>, sight: Sight<'_>) {
         let at = self.place(sequence);
         let next = self.start(at);
-        self.hold(Piece { at, data, sight }.after(next.saturating_sub(at) as u32));
+        self.hold(Piece { at, data, sight }.after(next.saturating_sub(at) as u32), 0);
     }
 
     /// The first bytes, as many as are there.
@@ -181,12 +188,41 @@ impl Half {
         *self = Self { first: self.first, ..Self::default() };
     }
 
-    /// Takes a segment with bytes.
+    /// The place of an acknowledgement of what was not read yet.
+    pub(in crate::flow) fn unread(&self, acknowledgment: TcpSequence) -> Option<Position> {
+        let next = self.next?;
+        let position = self.place(acknowledgment);
+        // A FIN takes a number, too.
+        let position = self.end.map_or(position, |end| end.min(position));
+        (position > next && position <= next + NEAR).then_some(position)
+    }
+
+    /// Up to where it was read.
+    pub(in crate::flow) fn read_to(&self) -> Option<Position> {
+        self.next
+    }
+
+    /// The other direction was read up to here.
+    pub(in crate::flow) fn peer_was_read(&mut self, to: Option<Position>) {
+        self.peer_read = to;
+    }
+
+    fn waits(&self, after: Position) -> bool {
+        self.peer_read.is_some_and(|read| read < after)
+    }
+
+    /// Whether the next bytes were held and wait no longer.
+    pub(in crate::flow) fn is_ready(&self) -> bool {
+        self.held.front().is_some_and(|held| Some(held.at) == self.next && !self.waits(held.after))
+    }
+
+    /// Takes a segment with bytes, whose turn comes after the other direction was read up to `after`.
     pub(in crate::flow) fn take(
         &mut self,
         sequence: TcpSequence,
         data: Data<'_>,
         sight: Sight<'_>,
+        after: Position,
         reader: &mut impl Reader,
     ) {
         if data.length == 0 {
@@ -207,11 +243,11 @@ impl Half {
         if at < next {
             reader.again(piece.within(0..(next - at) as u32));
         }
-        if new.at == next && self.held.front().is_none_or(|held| held.at >= end) {
+        if new.at == next && !self.waits(after) && self.held.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
             reader.piece(new);
         } else {
-            self.hold(new);
+            self.hold(new, after);
         }
         self.drain(reader);
         if self.ahead_since.is_some() {
@@ -220,7 +256,7 @@ impl Half {
     }
 
     /// Holds what of a segment is not held yet.
-    fn hold(&mut self, piece: Piece<'_>) {
+    fn hold(&mut self, piece: Piece<'_>, after: Position) {
         let Range { start, end } = piece.range();
         let part =
             |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
@@ -232,7 +268,7 @@ impl Half {
                 None => (from..end, end..end),
             };
             if !hole.is_empty() {
-                self.insert(at, part(hole));
+                self.insert(at, part(hole), after);
                 at += 1;
             }
             if known.is_empty() {
@@ -244,13 +280,14 @@ impl Half {
         }
     }
 
-    fn insert(&mut self, at: usize, piece: Piece<'_>) {
+    fn insert(&mut self, at: usize, piece: Piece<'_>, after: Position) {
         let held = Held {
             at: piece.at,
             length: piece.data.length,
             bytes: piece.data.bytes.to_vec(),
             frames: piece.sight.frames.to_vec(),
             time: piece.sight.time,
+            after,
         };
         self.held_bytes += held.cost();
         self.held.insert(at, held);
@@ -278,6 +315,7 @@ impl Half {
     fn drain(&mut self, reader: &mut impl Reader) {
         while let Some(held) = self.held.front()
             && Some(held.at) == self.next
+            && !self.waits(held.after)
             && let Some(held) = self.held.pop_front()
         {
             self.held_bytes -= held.cost();
@@ -305,7 +343,11 @@ impl Half {
         // A FIN takes a number, too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.held.front() {
-            Some(held) => Some(next..held.at),
+            // What was acknowledged of it is waited for less.
+            Some(held) if (next..held.at).contains(&acknowledged) && acknowledged > next => {
+                Some(next..acknowledged)
+            }
+            Some(held) => (held.at > next).then_some(next..held.at),
             None if acknowledged > next => Some(next..acknowledged),
             None => None,
         }
@@ -338,6 +380,8 @@ impl Half {
 
     /// Nothing more will come: gives out everything that waits, with its holes.
     pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl Reader) {
+        self.peer_read = None;
+        self.drain(reader);
         while !self.held.is_empty() {
             self.give_up(now, reader);
         }

@@ -100,6 +100,12 @@ impl Stream {
         }
     }
 
+    /// When its first hole is to be given up, and who sent what is not there.
+    pub(in crate::flow) fn first_hole(&self) -> Option<(Timestamp, Side)> {
+        let of = |half: &Half, side| half.deadline().map(|deadline| (deadline, side));
+        of(&self.a, Side::A).into_iter().chain(of(&self.b, Side::B)).min_by_key(|(deadline, _)| *deadline)
+    }
+
     /// What it holds, in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         let unfinished = match &self.protocol {
@@ -193,7 +199,7 @@ impl Streams {
     /// Notes when the first hole of a stream is to be given up.
     pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
-        let deadline = stream.a.deadline().into_iter().chain(stream.b.deadline()).min();
+        let deadline = stream.first_hole().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
             if let Some(before) = stream.deadline {
                 self.deadlines.remove(&(before, at));
