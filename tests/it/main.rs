@@ -10,10 +10,12 @@
 mod captures;
 mod command_line;
 mod encode;
+mod exhibit;
 mod field_names;
 mod generated;
 mod kernel_counters;
 mod linux_names;
+mod loss;
 mod memory;
 mod mid_capture;
 mod mountstats;
@@ -34,3 +36,4 @@ mod tcp_loss;
 mod transport_line;
 mod tunnels;
 mod wireshark;
+mod witness;
