@@ -219,6 +219,7 @@ impl FrameList {
                 self.line.piece(styles.mark);
                 self.message(key, which, flow);
             }
+            Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Skipped { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
@@ -426,6 +427,7 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
             (Some(transaction), _) => program_name(transaction),
             (None, Meaning::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
             (None, Meaning::Management) => "MPA".to_owned(),
+            (None, Meaning::Part) if flow.is_iwarp() => "iWARP".to_owned(),
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
             (None, Meaning::Part | Meaning::Skipped { .. } | Meaning::Undecoded(_)) => "RPC".to_owned(),
             _ => "TCP".to_owned(),

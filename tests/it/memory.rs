@@ -209,7 +209,8 @@ impl Connections {
                 *mark = if is_rpc { MARK[0] } else { b'G' };
             }
         }
-        &self.frames
+        // What becomes of a stream that carries something else is known with its second frame.
+        if is_rpc { &self.frames } else { &self.frames[..2] }
     }
 }
 

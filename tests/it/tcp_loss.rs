@@ -12,16 +12,17 @@ fn beginning(name: &str, count: usize) -> Vec<Kept> {
     frames(name).into_iter().take(count).collect()
 }
 
-/// Reads the frames under the numbers that they had; the Transactions by client's port and XID, and the undecoded frames.
-fn read<'a>(
-    frames: impl IntoIterator<Item = (usize, &'a Kept)>,
-) -> (BTreeMap<(Option<u32>, u32), Transaction>, Vec<String>) {
+/// By the client's port and the XID.
+type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
+
+/// Reads the frames under the numbers that they had; the Transactions, and the frames that gave no meaning.
+fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
     let mut flow = Flow::new(Limits::default());
     for (number, kept) in frames {
         flow.frame(&kept.frame(number as u64 + 1));
     }
     flow.finish();
-    let mut transactions = BTreeMap::new();
+    let mut transactions = Transactions::new();
     while let Some(transaction) = flow.next_transaction() {
         let name = (transaction.connection.client.port, transaction.xid.0);
         assert!(transactions.insert(name, transaction).is_none(), "{name:x?} twice");

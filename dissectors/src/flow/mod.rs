@@ -43,7 +43,7 @@ use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
-pub use iwarp::MpaCounts;
+pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
 pub use meaning::Meaning;
 pub use setup::{Service, Terms};
@@ -61,6 +61,7 @@ use fragments::Fragments;
 use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
+use stream::protocol::Protocol;
 use stream::table::Streams;
 use transaction::{Direction, Which};
 
@@ -239,6 +240,11 @@ impl Flow {
     /// own and those that waited for it.
     pub fn meanings(&self) -> &[Meaning] {
         &self.meanings
+    }
+
+    /// Whether the last frame was a segment of iWARP.
+    pub fn is_iwarp(&self) -> bool {
+        self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
     }
 
     /// The next Transaction that is done with.

@@ -344,14 +344,14 @@ impl<'a> Reading<'a> {
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
             return Ok(());
         }
-        match (call.cred.payload(), which) {
-            (Payload::Creation, Which::Call) => return gss::InitArg::read(&mut cursor, observer).map(|_| ()),
-            (Payload::Creation, Which::Reply) => {
-                return gss::InitRes::read(&mut cursor, observer).map(|_| ());
-            }
-            _ => {}
+        let payload = call.cred.payload();
+        if let Payload::Control(control) = payload {
+            return match which {
+                Which::Call => control.arguments(&mut cursor, observer),
+                Which::Reply => control.results(&mut cursor, observer),
+            };
         }
-        let Some(mut cursor) = opened(call.cred.payload(), &mut cursor, observer)? else { return Ok(()) };
+        let Some(mut cursor) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
         let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
         match which {
             Which::Call => procedure.arguments(&mut cursor, observer),
@@ -370,7 +370,7 @@ fn opened<'a, O: Observer<'a>>(
         Payload::Plain => Ok(Some(*cursor)),
         Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
         Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
-        Payload::Creation | Payload::Control => Ok(None),
+        Payload::Control(_) => Ok(None),
     }
 }
 

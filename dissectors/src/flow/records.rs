@@ -30,7 +30,7 @@ pub(super) enum Next {
 }
 
 /// Messages that are remembered for their copies.
-const SENT: usize = 512;
+const SENT: usize = 128;
 
 /// Frames of one message that are listed.
 const FRAMES: usize = 1 << 16;
@@ -249,11 +249,15 @@ impl Records {
     fn search<'p>(&mut self, piece: Piece<'p>, first: usize, seat: &mut Seat<'_>) -> Piece<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
-            bytes.get(*at..).and_then(rpc::recognize_record).is_some_and(|found| {
-                *at == 0
-                    || found.mtype == MsgType::CALL
-                    || seat.exchange.knows_call(seat.sender.peer(), found.xid)
-            })
+            let bytes = bytes.get(*at..).unwrap_or_default();
+            let answers = || {
+                let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
+                found.is_some_and(|found| seat.exchange.knows_call(seat.sender.peer(), found.xid))
+            };
+            match at {
+                0 => rpc::recognize_record(bytes).is_some(),
+                _ => rpc::recognize_call_record(bytes).is_some() || answers(),
+            }
         };
         let found = (0..bytes.len()).find(begins);
         let skipped = found.map_or(piece.data.length, |at| at as u32);

@@ -275,12 +275,11 @@ impl Flow {
                     return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
-                // An RDMA operation names memory that the other side has advertised before.
-                let is_rdma = matches!(stream.protocol, Protocol::Mpa(_)) && segment.flags.ack();
-                let (_, peer) = stream.halves(sender);
-                let after = if is_rdma { peer.unread(segment.acknowledgment) } else { None };
-                let after = after.unwrap_or_default();
-                self.read(at, sender, |half, carried| half.take(first, data, sight, after, carried));
+                let received = match segment.flags.ack() {
+                    true => stream.halves(sender).1.received(segment.acknowledgment),
+                    false => 0,
+                };
+                self.read(at, sender, |half, carried| half.take(first, data, sight, received, carried));
                 return;
             }
             Protocol::Opening => {
@@ -371,10 +370,8 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
-        // One hole at a time, because what is behind it may be what the other direction waits for.
-        while let Some(stream) = self.streams.get_mut(at)
-            && let Some((_, side)) = stream.first_hole()
-        {
+        // What waits for the other direction comes behind the holes in that.
+        while let Some(side) = self.streams.get_mut(at).and_then(Stream::side_with_hole) {
             self.read(at, side, |half, carried| half.give_up(now, carried));
         }
         for side in [Side::A, Side::B] {
@@ -415,11 +412,10 @@ impl Flow {
     fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
-        let (mut half, mut other) = match sender {
+        let (half, other) = match sender {
             Side::A => (a, b),
             Side::B => (b, a),
         };
-        let mut sender = sender;
         let first = self.meanings.len();
         let mut over = Vec::new();
         let mut carried = Carried {
@@ -436,20 +432,16 @@ impl Flow {
             meanings: &mut self.meanings,
             over: &mut over,
         };
-        half.peer_was_read(other.read_to());
+        half.note_other(other.reached());
         give(half, &mut carried);
-        let mut contradictions = half.take_contradictions();
-        // What was read may be what the other direction waits for, and so on.
-        loop {
-            (half, other, sender) = (other, half, sender.peer());
-            half.peer_was_read(other.read_to());
-            if !half.is_ready() {
-                break;
-            }
-            carried.sender = sender;
-            half.release(&mut carried);
-            contradictions += half.take_contradictions();
+        // What one direction waits for may be given out in the other, and so on.
+        let (mut waits, mut reached) = (&mut *other, &mut *half);
+        while waits.note_other(reached.reached()) {
+            carried.sender = carried.sender.peer();
+            waits.release(&mut carried);
+            std::mem::swap(&mut waits, &mut reached);
         }
+        let contradictions = half.take_contradictions();
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
         let sight = Sight { frames: &[], time: self.now };
@@ -481,13 +473,10 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
-        for side in [Side::A, Side::B] {
-            let is_due = self.streams.get_mut(at).is_some_and(|stream| {
-                stream.halves(side).0.deadline().is_some_and(|deadline| deadline <= now)
-            });
-            if is_due {
-                self.read(at, side, |half, carried| half.give_up(now, carried));
-            }
+        while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
+            && deadline <= now
+        {
+            self.read(at, side, |half, carried| half.give_up(now, carried));
         }
         self.streams.note_deadline(at);
         self.count_held(at, now);

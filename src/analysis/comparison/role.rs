@@ -132,7 +132,11 @@ pub const RULES: &[Rule] = &[
     identity(Identity::Owner, &["nfs.open_owner4", "nfs.lock_owner4"]),
     identity(Identity::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
     identity(Identity::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
-    identity(Identity::Host, &["rpc.auth.machinename", "nfs.machinename4", "nfs.r_addr", "nfs.server"]),
+    identity(
+        Identity::Host,
+        &["rpc.auth.machinename", "nfs.machinename4", "nfs.r_addr", "nfs.server", "nfs.universal_address.*"],
+    ),
+    varies("a server listens where it is told to", &["nfsrdma.universal_address.port"]),
     identity(Identity::Program, &["nfs.cb_program", "nfs.callback.ident"]),
     identity(Identity::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
     identity(Identity::Device, &["nfs.deviceid"]),

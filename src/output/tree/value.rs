@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
-use nfsrdma_dissectors::rpc::UniversalAddress;
+use nfsrdma_dissectors::rpc::universal_address;
 
 use crate::output::style::Glyphs;
 use crate::output::units::{Exact, Hex, quote};
@@ -48,8 +48,8 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
         }
         Value::Text(bytes) => {
             quoted(bytes, glyphs, text);
-            match UniversalAddress::parse(bytes).filter(|_| is_universal_address(field)) {
-                Some(UniversalAddress(at)) => write!(text, " ({} port {})", at.ip(), at.port()),
+            match universal_address::parse(bytes).filter(|_| is_universal_address(field)) {
+                Some(at) => write!(text, " ({} port {})", at.ip(), at.port()),
                 None => Ok(()),
             }
         }

@@ -1,7 +1,8 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
 //! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`search`] finds them again after a gap, and in the middle;
-//! - [`messages`]: FPDUs become operations: Sends put together, Read responses matched with their requests.
+//! - [`messages`]: FPDUs become operations: Sends put together, Read responses matched with their requests;
+//! - [`shown`]: what a view tells of one segment.
 //!
 //! Payload goes on as it arrives, without being kept, but where its CRC must be known first: an FPDU with a CRC in use that
 //! does not lie in one piece is held until it is whole. What is lost in the middle of an FPDU loses no framing.
@@ -10,8 +11,9 @@ mod framing;
 mod markers;
 mod messages;
 mod search;
+mod shown;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use crate::field::Unobserved;
 use crate::frame::Part;
@@ -24,6 +26,8 @@ use crate::rpcrdma;
 use super::Sight;
 use super::account::Undecoded;
 use super::stream::{Piece, Position};
+
+pub use shown::observe_segment;
 
 use framing::{Framing, Payload};
 use messages::Messages;

@@ -3,9 +3,6 @@
 //! Segments that come in order pass through without being copied. Those behind a hole are held until it is filled, or
 //! given up: at once when too many bytes wait, soon when the receiver has acknowledged what is missing (it was on the wire
 //! and not captured, unless it was only captured late), and else when no retransmission is to be expected any more.
-//!
-//! What a segment means may rest on what its sender had received, as an RDMA Write rests on the Call that advertised the
-//! memory. A segment can therefore be made to wait until the other direction was read up to what the segment acknowledges.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -42,8 +39,8 @@ struct Held {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
-    /// Up to where the other direction is to be read first.
-    after: Position,
+    /// Its sender had received the other direction up to here.
+    received: Position,
 }
 
 impl Held {
@@ -79,11 +76,11 @@ pub(in crate::flow) struct Half {
     ahead_since: Option<Timestamp>,
     /// After the last byte, by the FIN behind it.
     end: Option<Position>,
+    /// Up to where the other direction was given out. What its sender sent after it had received more waits.
+    other_reached: Position,
     /// In order, without overlap, all beyond `next`.
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Up to where the other direction was read, if segments wait for it.
-    peer_read: Option<Position>,
     /// Segments that repeated bytes otherwise than they came first.
     contradictions: u64,
 }
@@ -188,41 +185,35 @@ impl Half {
         *self = Self { first: self.first, ..Self::default() };
     }
 
-    /// The place of an acknowledgement of what was not read yet.
-    pub(in crate::flow) fn unread(&self, acknowledgment: TcpSequence) -> Option<Position> {
-        let next = self.next?;
+    /// Where the receiver of this direction is, by what it acknowledges; 0 where that tells nothing.
+    pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
+        let Some(next) = self.next else { return 0 };
         let position = self.place(acknowledgment);
         // A FIN takes a number, too.
         let position = self.end.map_or(position, |end| end.min(position));
-        (position > next && position <= next + NEAR).then_some(position)
+        if position > next + NEAR { 0 } else { position }
     }
 
-    /// Up to where it was read.
-    pub(in crate::flow) fn read_to(&self) -> Option<Position> {
+    /// Up to where its bytes were given out; unknown where nothing of it was seen.
+    pub(in crate::flow) fn reached(&self) -> Option<Position> {
         self.next
     }
 
-    /// The other direction was read up to here.
-    pub(in crate::flow) fn peer_was_read(&mut self, to: Option<Position>) {
-        self.peer_read = to;
+    /// The other direction was given out up to here: whether something waited for that.
+    pub(in crate::flow) fn note_other(&mut self, reached: Option<Position>) -> bool {
+        self.other_reached = reached.unwrap_or(Position::MAX);
+        self.held
+            .front()
+            .is_some_and(|held| Some(held.at) == self.next && held.received <= self.other_reached)
     }
 
-    fn waits(&self, after: Position) -> bool {
-        self.peer_read.is_some_and(|read| read < after)
-    }
-
-    /// Whether the next bytes were held and wait no longer.
-    pub(in crate::flow) fn is_ready(&self) -> bool {
-        self.held.front().is_some_and(|held| Some(held.at) == self.next && !self.waits(held.after))
-    }
-
-    /// Takes a segment with bytes, whose turn comes after the other direction was read up to `after`.
+    /// Takes a segment with bytes, whose sender had received the other direction up to `received`.
     pub(in crate::flow) fn take(
         &mut self,
         sequence: TcpSequence,
         data: Data<'_>,
         sight: Sight<'_>,
-        after: Position,
+        received: Position,
         reader: &mut impl Reader,
     ) {
         if data.length == 0 {
@@ -243,11 +234,12 @@ impl Half {
         if at < next {
             reader.again(piece.within(0..(next - at) as u32));
         }
-        if new.at == next && !self.waits(after) && self.held.front().is_none_or(|held| held.at >= end) {
+        let is_due = received <= self.other_reached;
+        if new.at == next && is_due && self.held.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
             reader.piece(new);
         } else {
-            self.hold(new, after);
+            self.hold(new, received);
         }
         self.drain(reader);
         if self.ahead_since.is_some() {
@@ -256,7 +248,7 @@ impl Half {
     }
 
     /// Holds what of a segment is not held yet.
-    fn hold(&mut self, piece: Piece<'_>, after: Position) {
+    fn hold(&mut self, piece: Piece<'_>, received: Position) {
         let Range { start, end } = piece.range();
         let part =
             |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
@@ -268,7 +260,7 @@ impl Half {
                 None => (from..end, end..end),
             };
             if !hole.is_empty() {
-                self.insert(at, part(hole), after);
+                self.insert(at, part(hole), received);
                 at += 1;
             }
             if known.is_empty() {
@@ -280,14 +272,14 @@ impl Half {
         }
     }
 
-    fn insert(&mut self, at: usize, piece: Piece<'_>, after: Position) {
+    fn insert(&mut self, at: usize, piece: Piece<'_>, received: Position) {
         let held = Held {
             at: piece.at,
             length: piece.data.length,
             bytes: piece.data.bytes.to_vec(),
             frames: piece.sight.frames.to_vec(),
             time: piece.sight.time,
-            after,
+            received,
         };
         self.held_bytes += held.cost();
         self.held.insert(at, held);
@@ -315,7 +307,7 @@ impl Half {
     fn drain(&mut self, reader: &mut impl Reader) {
         while let Some(held) = self.held.front()
             && Some(held.at) == self.next
-            && !self.waits(held.after)
+            && held.received <= self.other_reached
             && let Some(held) = self.held.pop_front()
         {
             self.held_bytes -= held.cost();
@@ -343,14 +335,15 @@ impl Half {
         // A FIN takes a number, too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.held.front() {
-            // What was acknowledged of it is waited for less.
-            Some(held) if (next..held.at).contains(&acknowledged) && acknowledged > next => {
-                Some(next..acknowledged)
-            }
-            Some(held) => (held.at > next).then_some(next..held.at),
+            Some(held) => Some(next..held.at),
             None if acknowledged > next => Some(next..acknowledged),
             None => None,
         }
+    }
+
+    /// Whether bytes are missing before some that wait or were acknowledged.
+    pub(in crate::flow) fn has_hole(&self) -> bool {
+        self.hole().is_some_and(|hole| !hole.is_empty())
     }
 
     /// When the hole is to be given up, if there is one.
@@ -366,6 +359,10 @@ impl Half {
     /// Gives up waiting for the first hole: it becomes a piece without bytes, and what waited behind it follows.
     pub(in crate::flow) fn give_up(&mut self, now: Timestamp, reader: &mut impl Reader) {
         let Some(hole) = self.hole() else { return };
+        if hole.is_empty() {
+            // What it waits for in the other direction does not come.
+            self.other_reached = Position::MAX;
+        }
         let mut from = hole.start;
         while from < hole.end {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
@@ -380,8 +377,6 @@ impl Half {
 
     /// Nothing more will come: gives out everything that waits, with its holes.
     pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl Reader) {
-        self.peer_read = None;
-        self.drain(reader);
         while !self.held.is_empty() {
             self.give_up(now, reader);
         }

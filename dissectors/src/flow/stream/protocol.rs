@@ -84,7 +84,11 @@ pub(in crate::flow) fn segment(data: Data<'_>, ports: [Port; 2], everywhere: boo
     if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
         return Verdict::Mpa;
     }
-    let begins = |at: &usize| bytes.get(*at..).is_some_and(|bytes| rpc::recognize_record(bytes).is_some());
+    let begins = |at: &usize| match at {
+        // The length of an FPDU of MPA, and what follows it, is like the mark of a fragment that is not the last.
+        0 => bytes.first().is_some_and(|byte| byte & 0x80 != 0) && rpc::recognize_record(bytes).is_some(),
+        at => bytes.get(*at..).is_some_and(|bytes| rpc::recognize_call_record(bytes).is_some()),
+    };
     let end = if everywhere || ports.contains(&NFS) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins) {
         Some(_) => Verdict::Records,

@@ -61,6 +61,11 @@ impl Stream {
         }
     }
 
+    /// A side of whose bytes some are missing before others.
+    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<Side> {
+        [Side::A, Side::B].into_iter().find(|side| self.halves(*side).0.has_hole())
+    }
+
     /// It is known what the stream carries.
     pub(in crate::flow) fn carry(&mut self, verdict: Verdict) {
         let begins = matches!(self.protocol, Protocol::Opening);
@@ -100,10 +105,15 @@ impl Stream {
         }
     }
 
-    /// When its first hole is to be given up, and who sent what is not there.
-    pub(in crate::flow) fn first_hole(&self) -> Option<(Timestamp, Side)> {
-        let of = |half: &Half, side| half.deadline().map(|deadline| (deadline, side));
-        of(&self.a, Side::A).into_iter().chain(of(&self.b, Side::B)).min_by_key(|(deadline, _)| *deadline)
+    /// When the first of its directions is to be given up waiting, and who sends that. What waits for the other direction
+    /// waits as long as there is a hole in that.
+    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, Side)> {
+        let of = |half: &Half, other: &Half, side| {
+            let counts = half.has_hole() || !other.has_hole();
+            half.deadline().filter(|_| counts).map(|deadline| (deadline, side))
+        };
+        let (a, b) = (of(&self.a, &self.b, Side::A), of(&self.b, &self.a, Side::B));
+        a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
     /// What it holds, in bytes.
@@ -163,6 +173,11 @@ impl Streams {
         self.slots.get_mut(at)
     }
 
+    /// The stream of the last segment.
+    pub(in crate::flow) fn last(&self) -> Option<&Stream> {
+        self.last.and_then(|(_, at)| self.slots.get(at))
+    }
+
     /// Every stream.
     pub(in crate::flow) fn all(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
@@ -199,7 +214,7 @@ impl Streams {
     /// Notes when the first hole of a stream is to be given up.
     pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
-        let deadline = stream.first_hole().map(|(deadline, _)| deadline);
+        let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
             if let Some(before) = stream.deadline {
                 self.deadlines.remove(&(before, at));

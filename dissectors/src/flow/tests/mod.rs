@@ -3,6 +3,8 @@
 mod bounds;
 mod chunks;
 mod connections;
+mod control_messages;
+mod iwarp;
 mod loss;
 mod message;
 mod messages;

@@ -8,7 +8,7 @@ use super::v3::{self, NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres,
 crate::operations! { "nlm";
     /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: nobody waits for a Reply.
     Procedure, Args<'a>, Results:
-    0 NULL(Void) -> Void, "Do nothing";
+    0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
     1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
     2 LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock. XNFS section 10, NLM_LOCK";
     3 CANCEL(NlmCancargs<'a>) -> NlmRes<'a>, "Wait for a lock no more. XNFS section 10, NLM_CANCEL";

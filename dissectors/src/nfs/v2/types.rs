@@ -1,5 +1,6 @@
 //! The types that the procedures share. RFC 1094 section 2.3.
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::nfs::Status;
 use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
@@ -121,6 +122,10 @@ impl<T> Setting<T> {
 
 impl<'a, T: Xdr<'a>> Xdr<'a> for Setting<T> {
     const KIND: Kind = T::KIND;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
 
     #[inline]
     fn decode<O: Observer<'a>>(

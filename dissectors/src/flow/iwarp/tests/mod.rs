@@ -3,4 +3,4 @@
 mod damage;
 mod framing;
 mod messages;
-mod wire;
+pub(in crate::flow) mod wire;

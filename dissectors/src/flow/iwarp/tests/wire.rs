@@ -13,29 +13,31 @@ use crate::iwarp::rdmap::{Invalidate, Opcode, RdmapControl, ReadRequest};
 use crate::rdma::{Data, Handle, Operation, Owner, Side};
 
 /// Where streams begin.
-pub(super) const START: Position = 1 << 32;
+pub(in crate::flow) const START: Position = 1 << 32;
 
 /// What one side sends.
 #[derive(Clone)]
-pub(super) struct Sender {
-    pub(super) bytes: Vec<u8>,
+pub(in crate::flow) struct Sender {
+    pub(in crate::flow) bytes: Vec<u8>,
     /// Where the first marker stands in them.
-    pub(super) markers: Option<usize>,
-    pub(super) has_crc: bool,
+    pub(in crate::flow) markers: Option<usize>,
+    pub(in crate::flow) has_crc: bool,
     sends: u32,
     reads: u32,
+    /// How many of them were taken out.
+    sent: usize,
     /// The longest payload of one segment.
-    pub(super) segment: usize,
+    pub(in crate::flow) segment: usize,
 }
 
 impl Sender {
     /// A sender in the middle of a stream, without markers.
-    pub(super) fn plain(has_crc: bool) -> Self {
-        Self { bytes: Vec::new(), markers: None, has_crc, sends: 0, reads: 0, segment: 600 }
+    pub(in crate::flow) fn plain(has_crc: bool) -> Self {
+        Self { bytes: Vec::new(), markers: None, has_crc, sends: 0, reads: 0, sent: 0, segment: 600 }
     }
 
     /// Adds a start-up frame; `peer_wants` are its peer's flags M and C.
-    pub(super) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
+    pub(in crate::flow) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
         let enhanced = Enhanced {
             peer_to_peer: false,
             send_rtr: false,
@@ -61,6 +63,12 @@ impl Sender {
         sender
     }
 
+    /// Takes out what has not been sent yet.
+    pub(in crate::flow) fn take(&mut self) -> Vec<u8> {
+        let sent = std::mem::replace(&mut self.sent, self.bytes.len());
+        self.bytes[sent..].to_vec()
+    }
+
     fn marker(&mut self, begins: usize) {
         if let Some(first) = self.markers
             && (self.bytes.len() - first).is_multiple_of(512)
@@ -72,7 +80,7 @@ impl Sender {
     }
 
     /// Adds an FPDU.
-    pub(super) fn fpdu(&mut self, ulpdu: &[u8]) {
+    pub(in crate::flow) fn fpdu(&mut self, ulpdu: &[u8]) {
         let header = FpduHeader { ulpdu_length: ulpdu.len() as u16 };
         let covered_from = self.bytes.len();
         self.marker(covered_from);
@@ -89,7 +97,7 @@ impl Sender {
         self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
     }
 
-    pub(super) fn tagged(&mut self, opcode: Opcode, stag: u32, offset: u64, payload: &[u8]) {
+    pub(in crate::flow) fn tagged(&mut self, opcode: Opcode, stag: u32, offset: u64, payload: &[u8]) {
         let count = payload.len().div_ceil(self.segment).max(1);
         for at in 0..count {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
@@ -100,7 +108,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn untagged(&mut self, opcode: Opcode, queue: Queue, number: u32, payload: &[u8]) {
+    pub(in crate::flow) fn untagged(&mut self, opcode: Opcode, queue: Queue, number: u32, payload: &[u8]) {
         let count = payload.len().div_ceil(self.segment).max(1);
         for at in 0..count {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
@@ -115,16 +123,16 @@ impl Sender {
         }
     }
 
-    pub(super) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
+    pub(in crate::flow) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
         self.sends += 1;
         self.untagged(opcode, Queue::SEND, self.sends, payload);
     }
 
-    pub(super) fn write(&mut self, stag: u32, offset: u64, payload: &[u8]) {
+    pub(in crate::flow) fn write(&mut self, stag: u32, offset: u64, payload: &[u8]) {
         self.tagged(Opcode::WRITE, stag, offset, payload);
     }
 
-    pub(super) fn read(&mut self, sink: (u32, u64), length: u32, source: (u32, u64)) {
+    pub(in crate::flow) fn read(&mut self, sink: (u32, u64), length: u32, source: (u32, u64)) {
         self.reads += 1;
         let request = ReadRequest {
             sink_stag: Handle(sink.0),
@@ -136,14 +144,14 @@ impl Sender {
         self.untagged(Opcode::READ_REQUEST, Queue::READ_REQUEST, self.reads, &request.encode());
     }
 
-    pub(super) fn respond(&mut self, sink: (u32, u64), payload: &[u8]) {
+    pub(in crate::flow) fn respond(&mut self, sink: (u32, u64), payload: &[u8]) {
         self.tagged(Opcode::READ_RESPONSE, sink.0, sink.1, payload);
     }
 }
 
 /// Bytes that are shown shortly.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Content(pub(super) Vec<u8>);
+pub(in crate::flow) struct Content(pub(in crate::flow::iwarp) Vec<u8>);
 
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -153,7 +161,7 @@ impl std::fmt::Debug for Content {
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(in crate::flow) enum Seen {
     Startup,
     Send { bytes: Content, length: usize, gaps: Vec<std::ops::Range<u64>>, frames: Vec<u64> },
     Again { owner: u64, ends: bool },
@@ -166,21 +174,21 @@ pub(super) enum Seen {
 
 /// Takes events, and feeds the connection.
 #[derive(Default)]
-pub(super) struct Bench {
-    pub(super) iwarp: Iwarp,
-    pub(super) log: Log,
+pub(in crate::flow) struct Bench {
+    pub(in crate::flow) iwarp: Iwarp,
+    pub(in crate::flow) log: Log,
     number: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Log {
-    pub(super) seen: Vec<Seen>,
-    pub(super) known: Vec<u32>,
+pub(in crate::flow) struct Log {
+    pub(in crate::flow) seen: Vec<Seen>,
+    pub(in crate::flow) known: Vec<u32>,
     owners: u64,
     /// How often an owner was asked for, which the layer above looks up.
-    pub(super) lookups: u64,
+    pub(in crate::flow) lookups: u64,
     /// Whether the fields of data beyond a piece are put together.
-    pub(super) joins: bool,
+    pub(in crate::flow) joins: bool,
 }
 
 impl Log {
@@ -268,7 +276,7 @@ impl Taker for Log {
 
 impl Bench {
     /// Feeds a piece of which `captured` bytes are there, in a frame of its own.
-    pub(super) fn cut(&mut self, side: Side, at: Position, bytes: &[u8], captured: usize) {
+    pub(in crate::flow) fn cut(&mut self, side: Side, at: Position, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);
         let sight = Sight { frames: &[number], time: Timestamp(self.number as i64) };
@@ -276,19 +284,19 @@ impl Bench {
         self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
     }
 
-    pub(super) fn feed(&mut self, side: Side, at: Position, bytes: &[u8]) {
+    pub(in crate::flow) fn feed(&mut self, side: Side, at: Position, bytes: &[u8]) {
         self.cut(side, at, bytes, bytes.len());
     }
 
     /// Bytes that were not captured.
-    pub(super) fn hole(&mut self, side: Side, at: Position, length: usize) {
+    pub(in crate::flow) fn hole(&mut self, side: Side, at: Position, length: usize) {
         let sight = Sight { frames: &[], time: Timestamp(self.number as i64) };
         let data = Data { bytes: &[], length: length as u32 };
         self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last repeated.
-    pub(super) fn pieces(&mut self, side: Side, bytes: &[u8], lengths: &[usize]) {
+    pub(in crate::flow) fn pieces(&mut self, side: Side, bytes: &[u8], lengths: &[usize]) {
         let mut at = 0;
         let mut lengths = lengths.iter().copied();
         let mut length = bytes.len();
@@ -300,24 +308,24 @@ impl Bench {
         }
     }
 
-    pub(super) fn counts(&mut self) -> MpaCounts {
+    pub(in crate::flow) fn counts(&mut self) -> MpaCounts {
         self.iwarp.take_counts()
     }
 }
 
-pub(super) fn response(offset: u64, bytes: Vec<u8>) -> Seen {
+pub(in crate::flow) fn response(offset: u64, bytes: Vec<u8>) -> Seen {
     Seen::Response { offset, length: bytes.len() as u32, bytes: Content(bytes) }
 }
 
 /// Bytes that tell their places.
-pub(super) fn payload(length: usize, seed: u8) -> Vec<u8> {
+pub(in crate::flow) fn payload(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(7).wrapping_add(seed) ^ (at >> 8) as u8).collect()
 }
 
-pub(super) fn send(bytes: Vec<u8>, frames: &[u64]) -> Seen {
+pub(in crate::flow) fn send(bytes: Vec<u8>, frames: &[u64]) -> Seen {
     Seen::Send { length: bytes.len(), bytes: Content(bytes), gaps: Vec::new(), frames: frames.to_vec() }
 }
 
-pub(super) fn write(stag: u32, offset: u64, bytes: Vec<u8>) -> Seen {
+pub(in crate::flow) fn write(stag: u32, offset: u64, bytes: Vec<u8>) -> Seen {
     Seen::Write { stag, offset, length: bytes.len() as u32, bytes: Content(bytes) }
 }
