@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -25,6 +25,7 @@ function __fish_nfsrdma_inspect_using_subcommand
 end
 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s r -l read -d 'Capture file, the same as FILE; may be given again' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l display-filter -d 'Show what a display filter selects, in Wireshark\'s language: -Y \'nfs.opcode == READ\'' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
 frames\t'One frame of the capture'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'

@@ -33,6 +33,8 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
+                                                  what a display filter selects, in Wireshark's language
   nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
