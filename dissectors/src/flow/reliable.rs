@@ -480,7 +480,7 @@ impl Requests {
                 Place::First => self.partial_run(0),
                 _ => self.run(0..1),
             };
-            let is_old = |part: &Part| now.since(part.time).is_some_and(|age| age > AGE);
+            let is_old = |part: &Part| now.apart(part.time) > AGE;
             if !self.is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
                 return None;
             }
