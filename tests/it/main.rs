@@ -8,7 +8,9 @@
 )]
 
 mod captures;
+mod clocks;
 mod command_line;
+mod crowd;
 mod encode;
 mod exhibit;
 mod field_names;
@@ -18,8 +20,10 @@ mod linux_names;
 mod loss;
 mod memory;
 mod mid_capture;
+mod mirrors;
 mod mountstats;
 mod mutations;
+mod one_direction;
 mod program;
 mod readers;
 mod reordering;
@@ -36,6 +40,7 @@ mod tcp_counters;
 mod tcp_loss;
 mod transport_line;
 mod transports;
+mod truncation;
 mod tunnels;
 mod wireshark;
 mod witness;
