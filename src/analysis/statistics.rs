@@ -204,6 +204,14 @@ impl Statistics {
             }));
     }
 
+    /// Counts frames that were chosen for the Transaction that they belong to.
+    pub fn chosen_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
+        self.frames += frames;
+        self.bytes += bytes;
+        let both = [self.times, times].into_iter().flatten();
+        self.times = both.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)));
+    }
+
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
         let missing = transaction.missing();

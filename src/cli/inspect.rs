@@ -13,6 +13,7 @@ use super::bytes::Bytes;
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::{Exit, complain, unwritten};
+use crate::filter::Filter;
 use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
 
@@ -30,6 +31,16 @@ pub(super) struct InspectArgs {
     /// Capture file, the same as FILE; may be given again
     #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     read: Vec<PathBuf>,
+
+    /// Show what a display filter selects, in Wireshark's language: -Y 'nfs.opcode == READ'
+    ///
+    /// With --view frames the filter decides frame by frame, as in Wireshark; the fields of a message count for the frame
+    /// that completes it. Otherwise it decides by the Transaction as a whole: any of its frames, both of its messages, and
+    /// what is known of it (nfsrdma.latency, ...). The summary counts what is selected: Transactions and their frames; with
+    /// --view frames the frames, and the Transactions that one of them belongs to. What could not be decoded is counted of
+    /// the whole input. 'nfsrdma-inspect fields' lists the fields.
+    #[arg(short = 'Y', long, value_name = "FILTER")]
+    display_filter: Option<String>,
 
     /// What a line is
     #[arg(long, default_value = "transactions")]
@@ -168,8 +179,12 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
             "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
         );
     }
+    let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
+        Ok(filter) => filter,
+        Err(error) => bail!("-Y: {error}"),
+    };
     let mut source = Source::open(args.files())?;
-    let errors = show(args, &mut source).map_err(unwritten)?;
+    let errors = show(args, filter, &mut source).map_err(unwritten)?;
     for error in &errors {
         complain(error);
     }
@@ -177,10 +192,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
 }
 
 /// Reads to the end and shows everything; gives what was wrong with the files.
-fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>> {
+fn show(args: &InspectArgs, filter: Option<Filter>, source: &mut Source) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
-    let mut output = Output::new(args.settings(), BufWriter::with_capacity(64 << 10, progress.page()));
+    let page = BufWriter::with_capacity(64 << 10, progress.page());
+    let mut output = Output::new(args.settings(), page).with_filter(filter);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
@@ -205,9 +221,9 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
             Err(error) => errors.push(error),
         }
         while output.lines() < most
-            && let Some(transaction) = flow.next_transaction()
+            && let Some((key, transaction)) = flow.next_named()
         {
-            output.transaction(&transaction)?;
+            output.transaction(key, &transaction)?;
         }
         if flush_each {
             output.flush()?;
@@ -218,6 +234,13 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
             }
             progress.draw(source.progress(), output.transactions());
         }
+    }
+    if output.not_kept() > 0 {
+        complain(format_args!(
+            "-Y: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
+             Transaction may be missing",
+            output.not_kept()
+        ));
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {

@@ -29,7 +29,8 @@ pub(crate) const ALL: [&str; 19] = [
     "tcp-v42",
 ];
 
-fn folder() -> PathBuf {
+/// The folder of the captures.
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures")
 }
 

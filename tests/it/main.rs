@@ -8,13 +8,18 @@
 )]
 
 mod captures;
+mod checks;
 mod clocks;
 mod command_line;
+mod comparison;
 mod crowd;
+mod display_filter;
 mod encode;
 mod exhibit;
 mod field_names;
+mod filters_like_tshark;
 mod generated;
+mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
 mod loss;
@@ -35,6 +40,7 @@ mod schema;
 mod second_count;
 mod second_count_iwarp;
 mod server_counters;
+mod single_changes;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;

@@ -8,15 +8,15 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use crate::mutations::{Kept, frames};
 
 /// The first exchanges of a mount, in which something of everything is.
-fn beginning(name: &str, count: usize) -> Vec<Kept> {
+pub(crate) fn beginning(name: &str, count: usize) -> Vec<Kept> {
     frames(name).into_iter().take(count).collect()
 }
 
 /// By the client's port and the XID.
-type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
+pub(crate) type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
 
 /// Reads the frames under the numbers that they had; the Transactions, and the frames that gave no meaning.
-fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
+pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
     let mut flow = Flow::new(Limits::default());
     for (number, kept) in frames {
         flow.frame(&kept.frame(number as u64 + 1));
@@ -31,7 +31,7 @@ fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transaction
     (transactions, undecoded.map(|(why, count)| format!("{} {count}", why.key())).collect())
 }
 
-fn facts(transaction: &Transaction) -> String {
+pub(crate) fn facts(transaction: &Transaction) -> String {
     let facts = transaction.read(|reading| reading.facts());
     format!("{:?} {:?} {:?}", facts.operation, facts.status, transaction.missing())
 }

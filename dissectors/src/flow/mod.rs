@@ -165,7 +165,7 @@ pub struct Flow {
     meanings: Vec<Meaning>,
     /// When the last frame was seen.
     now: Timestamp,
-    ready: VecDeque<Transaction>,
+    ready: VecDeque<(Key, Transaction)>,
     transactions: u64,
     numbered: u64,
 }
@@ -249,6 +249,11 @@ impl Flow {
 
     /// The next Transaction that is done with.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
+        self.next_named().map(|(_, transaction)| transaction)
+    }
+
+    /// The next Transaction that is done with, and what its frames named it by.
+    pub fn next_named(&mut self) -> Option<(Key, Transaction)> {
         self.ready.pop_front()
     }
 
@@ -482,6 +487,6 @@ impl Flow {
             entry.transaction.connection = connection.name(client);
         }
         self.account.kept_bytes = self.account.kept_bytes.saturating_sub(entry.transaction.kept_bytes());
-        self.ready.push_back(entry.transaction);
+        self.ready.push_back((key, entry.transaction));
     }
 }

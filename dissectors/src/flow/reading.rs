@@ -320,16 +320,44 @@ impl<'a> Reading<'a> {
     where
         'a: 'b,
     {
-        if let Some(record) = self.transaction.message(which)
-            && record.rpcrdma.is_some()
-        {
-            let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
-            Header::decode(&mut cursor, observer)?;
-            if record.is_rdma_error() {
-                return Ok(());
-            }
+        self.observe_rpcrdma(which, observer)?;
+        if self.transaction.message(which).is_some_and(MessageRecord::is_rdma_error) {
+            return Ok(());
         }
         self.observe_rpc(which, observer)
+    }
+
+    /// Tells an observer the RPC-over-RDMA header of the Call or the Reply, if it has one.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpcrdma<'b, O: Observer<'a>>(&'b self, which: Which, observer: &mut O) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        match self.transaction.message(which).filter(|record| record.rpcrdma.is_some()) {
+            Some(record) => {
+                let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
+                Header::decode(&mut cursor, observer).map(|_| ())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells an observer the RPC header of the Call or the Reply, and nothing of what follows it.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpc_header<O: Observer<'a>>(&self, which: Which, observer: &mut O) -> Result<(), Error> {
+        match self.cursor(which) {
+            Some(mut cursor) => rpc::Message::decode(&mut cursor, observer).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The captured bytes of the RPC message, and the position of the first as observers are told it.
+    pub fn rpc_bytes(&self, which: Which) -> Option<(&'a [u8], usize)> {
+        self.cursor(which).map(|cursor| (cursor.rest(), cursor.position()))
     }
 
     /// Tells an observer everything in the RPC message of the Call or the Reply.

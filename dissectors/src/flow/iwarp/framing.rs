@@ -42,6 +42,11 @@ impl Payload<'_> {
         self.data.length == self.length
     }
 
+    /// Whether there are frames that carried it: bytes beyond a snap length were seen, those of a lost segment were not.
+    pub(super) fn was_seen(&self) -> bool {
+        !self.sight.frames.is_empty()
+    }
+
     /// Whether it ends here.
     pub(super) fn is_end(&self) -> bool {
         self.offset + self.data.length == self.length

@@ -194,18 +194,15 @@ impl Messages {
             self.write = self.write.take().filter(|_| !ends);
             return taker.event(payload.sight, Event::Control);
         }
-        // It was not captured: nobody saw it move.
-        if payload.sight.frames.is_empty() {
-            self.write = None;
-            return;
-        }
         let write = match &mut self.write {
             Some(write) if write.stag == stag && write.next == offset => write,
             other => other.insert(Write { stag, next: offset, owner: Owner::default() }),
         };
         write.next = offset.wrapping_add(u64::from(data.length));
-        let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
-        taker.event(payload.sight, Event::Operation(operation));
+        if payload.was_seen() {
+            let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
+            taker.event(payload.sight, Event::Operation(operation));
+        }
         if ends {
             self.write = None;
         }
@@ -228,10 +225,10 @@ impl Messages {
         if data.length == 0 {
             return taker.event(payload.sight, Event::Control);
         }
-        if payload.sight.frames.is_empty() {
-            return;
+        if payload.was_seen() {
+            let operation = Operation::ReadResponse { offset: source, data, owner };
+            taker.event(payload.sight, Event::Operation(operation));
         }
-        taker.event(payload.sight, Event::Operation(Operation::ReadResponse { offset: source, data, owner }));
     }
 
     fn send(&mut self, number: MessageNumber, offset: u32, payload: &Payload<'_>, taker: &mut impl Taker) {

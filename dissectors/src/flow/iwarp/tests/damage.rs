@@ -98,11 +98,12 @@ fn a_gap_in_the_payload_of_an_fpdu_loses_only_these_bytes() {
                 .seen
                 .iter()
                 .map(|seen| match seen {
-                    Seen::Write { bytes, .. } => bytes.0.len() as u64,
+                    Seen::Write { length, .. } => u64::from(*length),
                     _ => 0,
                 })
                 .sum();
-            assert_eq!(seen, 400);
+            // One of the bytes that were lost may be of a marker.
+            assert!(seen == 400 || (has_markers && seen == 404), "{seen}");
             assert_eq!(bench.log.seen.last(), Some(&send(payload(60, 1), &[3])));
             let counts = bench.counts();
             assert_eq!((counts.unknown, counts.bad, counts.skipped_bytes), (1, 0, 0));
