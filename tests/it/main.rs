@@ -23,6 +23,7 @@ mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
 mod loss;
+mod many_connections;
 mod memory;
 mod mid_capture;
 mod mirrors;

@@ -456,7 +456,7 @@ impl Flow {
             }
         }
         if let Some(key) = key.filter(|_| self.connections.is_over_bound()) {
-            self.forget_connections(key.at, sight);
+            self.forget_connections(Some(key.at), sight);
         }
     }
 
