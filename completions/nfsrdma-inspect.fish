@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -45,7 +45,13 @@ never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-connections -d 'Connections; then those that were silent longest are forgotten' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-open-transactions -d 'Transactions that wait for their Reply; then the oldest are given up' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-lingering-transactions -d 'Transactions that are done, and wait for late copies of their messages' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-message-bytes -d 'Bytes of the messages of all Transactions; then those that are done are given out, and then the oldest' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-set-ups -d 'Connections that are being set up' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-streams -d 'Streams of TCP; then those that were silent longest are forgotten' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-hole-bytes -d 'Bytes of one TCP stream that wait behind a hole; then the hole is given up' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-stream-bytes -d 'Bytes that all TCP streams hold, behind holes and in messages that are not whole yet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-part-bytes -d 'Bytes of RDMA messages that are not whole yet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-early-bytes -d 'Bytes of RDMA packets that were captured before what tells their place' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fragment-bytes -d 'Bytes of IP fragments that wait for the others of their datagram' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'

@@ -100,10 +100,40 @@ struct Bounds {
         default_value_t = of(Limits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
+    /// Bytes of the messages of all Transactions; then those that are done are given out, and then the oldest
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().message_bytes as u64))]
+    max_message_bytes: Bytes,
+
     /// Connections that are being set up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = of(Limits::default().set_ups))]
     max_set_ups: NonZeroUsize,
+
+    /// Streams of TCP; then those that were silent longest are forgotten
+    #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = of(Limits::default().streams))]
+    max_streams: NonZeroUsize,
+
+    /// Bytes of one TCP stream that wait behind a hole; then the hole is given up
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().hole_bytes as u64))]
+    max_hole_bytes: Bytes,
+
+    /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().stream_bytes as u64))]
+    max_stream_bytes: Bytes,
+
+    /// Bytes of RDMA messages that are not whole yet
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().part_bytes as u64))]
+    max_part_bytes: Bytes,
+
+    /// Bytes of RDMA packets that were captured before what tells their place
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(Limits::default().early_bytes))]
+    max_early_bytes: Bytes,
 
     /// Bytes of IP fragments that wait for the others of their datagram
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
@@ -123,17 +153,25 @@ fn of(count: usize) -> NonZeroUsize {
 impl InspectArgs {
     fn limits(&self) -> Limits {
         let limits = Limits::default();
-        let fragment_bytes = usize::try_from(self.bounds.max_fragment_bytes.0).unwrap_or(usize::MAX);
+        let bytes = |bytes: &Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
         Limits {
             connections: self.bounds.max_connections.get(),
             open_transactions: self.bounds.max_open_transactions.get(),
             lingering_transactions: self.bounds.max_lingering_transactions.get(),
             set_ups: self.bounds.max_set_ups.get(),
-            fragments: fragments::Bounds { bytes: fragment_bytes, ..limits.fragments },
+            message_bytes: bytes(&self.bounds.max_message_bytes),
+            streams: self.bounds.max_streams.get(),
+            hole_bytes: bytes(&self.bounds.max_hole_bytes),
+            stream_bytes: bytes(&self.bounds.max_stream_bytes),
+            part_bytes: bytes(&self.bounds.max_part_bytes),
+            early_bytes: self.bounds.max_early_bytes.0,
+            fragments: fragments::Bounds {
+                bytes: bytes(&self.bounds.max_fragment_bytes),
+                ..limits.fragments
+            },
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
             keep_data: self.tree,
-            ..limits
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::flow::{Flow, Limits};
 use nfsrdma_dissectors::frame::Timestamp;
 
+use crate::exhibit::{ALL, named, run, same};
 use crate::mutations::{Kept, frames};
 
 /// What must not depend on the order: by XID and direction the operation, the status, and the bytes of the chunks.
@@ -79,5 +80,27 @@ fn neighbours_that_changed_places_lose_nothing() {
         let (facts, incomplete, undecoded) = read(&swapped);
         assert_eq!((incomplete, undecoded), (Vec::new(), Vec::new()), "frames {} and {}", at + 1, at + 2);
         assert_eq!(facts, expected, "frames {} and {}", at + 1, at + 2);
+    }
+}
+
+/// Of each transport: all that a Transaction says is the same, but for times and the numbers of frames.
+#[test]
+fn neighbours_that_changed_places_change_nothing_on_any_transport() {
+    for exhibit in &ALL {
+        for range in [exhibit.quiet(0, 200), exhibit.quiet(exhibit.frames.len() / 2, 120)] {
+            let expected = exhibit.within(&range);
+            for at in range.start..range.end.saturating_sub(1) {
+                let said = format!("{}: frames {} and {}", exhibit.name, at + 1, at + 2);
+                let mut frames: Vec<_> = exhibit.numbered(range.clone()).collect();
+                frames.swap(at - range.start, at + 1 - range.start);
+                let outcome = run(frames);
+                assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
+                let found = named(&outcome.transactions, &said);
+                assert_eq!(found.len(), expected.len(), "{said}");
+                for (name, index) in &expected {
+                    same(found[name], &exhibit.transactions[*index], false, &said);
+                }
+            }
+        }
     }
 }

@@ -4,13 +4,17 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::flow::Transaction as FlowTransaction;
+use nfsrdma_dissectors::flow::transaction::{Transport, Which};
 use serde_json::Value;
 
 use crate::captures::{self, Temporary};
+use crate::exhibit::{ALL, agrees, named, run};
 use crate::kernel_counters::{equals_the_second_count, totals};
 use crate::mountstats::Mountstats;
 use crate::program::{self, Transaction};
 use crate::second_count::{self, Message};
+use crate::witness;
 
 const NAME: &str = "rxe-v42-snap128";
 
@@ -181,5 +185,63 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
             }
         }
         assert_eq!(cut_headers > 0, snap < 256, "{name} {snap}: {cut_headers}");
+    }
+}
+
+/// Of each transport, with the snap lengths that people use: as many Transactions as in the whole capture, and of each the same or
+/// less, of which `missing` says what.
+#[test]
+fn with_a_snap_length_every_transport_tells_the_same_or_less() {
+    for exhibit in &ALL {
+        for snap in [96, 128, 256] {
+            let said = format!("{} with a snap length of {snap}", exhibit.name);
+            let frames: Vec<_> = { exhibit.frames.iter().cloned() }
+                .map(|mut kept| {
+                    kept.bytes.truncate(snap);
+                    kept
+                })
+                .collect();
+            let outcome = run((1..).zip(&frames));
+            let found = named(&outcome.transactions, &said);
+            let expected: BTreeMap<_, _> =
+                exhibit.transactions.iter().map(|t| (witness::name(t), t)).collect();
+            for (name, now) in &found {
+                let before = expected.get(name).unwrap_or_else(|| panic!("{said}: {name:x?} is invented"));
+                let said = format!("{said}: {name:x?}");
+                agrees(now, before, &said);
+                let codes: Vec<_> = now.missing().iter().map(ToString::to_string).collect();
+                for (side, which) in [("call", Which::Call), ("reply", Which::Reply)] {
+                    let whole = before.message(which).unwrap();
+                    let is_whole = now.message(which).is_some_and(|message| message.bytes == whole.bytes);
+                    let is_of = |code: &String| code == side || code.starts_with(&format!("{side}:"));
+                    let is_missed = codes.iter().any(is_of);
+                    assert_eq!(is_missed, !is_whole, "{said}: {codes:?}");
+                }
+                // What moved is counted by the headers.
+                let moved = |t: &FlowTransaction| {
+                    let chunks = t.read_chunks.iter().chain(&t.write_chunks).chain(&t.reply_chunk);
+                    chunks.map(|chunk| chunk.moved()).sum::<u64>()
+                };
+                if now.call.as_ref().is_some_and(|call| call.rpc_at.is_some()) {
+                    assert!(moved(now) == moved(before), "{said}: {} of {}", moved(now), moved(before));
+                }
+            }
+            let sends = outcome.undecoded.get("cut_header").copied().unwrap_or(0);
+            if (exhibit.transactions.iter().any(|t| t.connection.transport == Transport::Iwarp), snap)
+                == (true, 96)
+            {
+                // 10 bytes are left behind the headers of Ethernet, IP, TCP with its time stamps, and DDP: the XID and the
+                // version, but not the word that tells a Call from a Reply.
+                let rdma = expected.values().filter(|t| t.connection.transport == Transport::Iwarp).count();
+                assert_eq!(found.len(), expected.len() - rdma, "{said}");
+                // Where two FPDUs are in one segment, of the second not even the headers of DDP are there.
+                let cut = sends + outcome.undecoded["malformed"];
+                assert!((sends..=cut).contains(&(2 * rdma as u64)), "{said}: {:?}", outcome.undecoded);
+                continue;
+            }
+            // Of a second FPDU in one segment as little may be there as that.
+            assert_eq!(found.len(), expected.len(), "{said}: {:?}", outcome.undecoded);
+            assert!(sends <= 1, "{said}: {:?}", outcome.undecoded);
+        }
     }
 }

@@ -28,6 +28,9 @@ counted! {
         NotRpcRdma = "not_rpc_over_rdma",
         /// A message on a connection that carries RPC-over-RDMA, but with a header that is none.
         MalformedHeader = "malformed_rpc_over_rdma",
+        /// A message on a connection that carries RPC-over-RDMA, of which a snap length left too little to tell a Call from a
+        /// Reply.
+        CutHeader = "cut_header",
         /// A part of a message whose other parts were not seen.
         MessagePart = "message_part",
         /// A part of an RDMA Write whose first packet, which has the address, was not seen.
@@ -79,6 +82,8 @@ counted! {
         Stream = "tcp_streams",
         /// The segments that waited behind a hole in a stream: the hole was given up.
         Hole = "tcp_holes",
+        /// A packet that came before what tells its place, and found no room to wait for that.
+        Early = "early_packets",
         /// An IP datagram in fragments.
         Fragments = "ip_fragments",
     }

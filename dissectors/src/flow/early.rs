@@ -7,7 +7,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::Packet;
 use crate::rdma::Side;
 
-use super::account::{Account, Undecoded};
+use super::account::{Account, GivenUp, Undecoded};
 use super::ledger::Key;
 use super::{Limits, Sight};
 
@@ -82,7 +82,11 @@ impl Early {
                 | Undecoded::ReadOfUnknownMemory
         );
         let payload = packet.payload.bytes;
-        if !waits_for_memory || account.early_bytes + payload.len() as u64 > limits.early_bytes {
+        if !waits_for_memory {
+            return;
+        }
+        if account.early_bytes + payload.len() as u64 > limits.early_bytes {
+            account.gave_up(GivenUp::Early);
             return;
         }
         account.undecoded_after_all(why);

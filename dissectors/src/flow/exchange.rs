@@ -21,7 +21,7 @@ use super::chunk::Segment;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
-use super::transaction::{Direction, MessageRecord, Transaction, Which};
+use super::transaction::{Direction, HeaderWords, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.
@@ -160,7 +160,10 @@ impl Exchange {
             self.is_rpc = true;
         }
         let Some(envelope) = Envelope::open(message.bytes, message.length) else {
-            return desk.account.undecoded(Undecoded::MalformedHeader);
+            // The fixed words, of which the last tells what kind of message it is.
+            let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
+            let why = if is_cut { Undecoded::CutHeader } else { Undecoded::MalformedHeader };
+            return desk.account.undecoded(why);
         };
         let is_done = envelope.words.proc == Proc::RDMA_DONE;
         let rpc = inline(message, &envelope);

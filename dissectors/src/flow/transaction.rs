@@ -105,6 +105,11 @@ pub struct HeaderWords {
     pub credits: u32,
 }
 
+impl HeaderWords {
+    /// Bytes of a header up to the end of these words.
+    pub(super) const LENGTH: usize = 16;
+}
+
 /// As many bytes of two messages must be equal for one to be a copy of the other, if not all of both was captured: a Call up
 /// to its procedure (RFC 5531 section 9).
 const COMMON: usize = 24;
