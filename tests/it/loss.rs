@@ -61,7 +61,7 @@ fn message(now: &Transaction, before: &Transaction, which: Which, lost: &[&Part]
     // Its end was lost, and with it how long it was: at least one byte more is missing than is known.
     let end = known - 1;
     let up_to = |end: u64| { gone.iter() }.map(move |range| range.start..range.end.min(end));
-    let expected = union(up_to(end).chain([end..known]));
+    let expected = union(up_to(end).chain(std::iter::once(end..known)));
     assert_eq!(said_missing, expected, "{said}: {which:?} of {whole} bytes, of which {gone:?} are gone");
     assert!(gone.iter().any(|range| range.contains(&end)), "{said}: {which:?} ends in what was captured");
     // A record mark tells the length. A packet of InfiniBand tells whether it is the last: without it, and where two in a row

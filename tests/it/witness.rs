@@ -195,10 +195,13 @@ impl Memory {
     }
 }
 
+/// The bytes of a message that is not whole yet, and which frame carried which of them.
+type Unfinished = (Vec<u8>, Vec<(usize, Range<usize>)>);
+
 /// The packets of RoCE: one connection between two addresses, in which they come as they were sent.
 #[derive(Default)]
 struct Packets {
-    sends: HashMap<Address, (Vec<u8>, Vec<(usize, Range<usize>)>)>,
+    sends: HashMap<Address, Unfinished>,
     writes: HashMap<Address, Memory>,
     /// By whose memory is read.
     reads: HashMap<Address, VecDeque<Memory>>,
