@@ -35,7 +35,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -V -T -c -q -t -h --read --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --version --help fields help"
+            opts="-r -V -T -c -q -w -P -t -h --read --view --tree --format --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help fields help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -91,6 +91,36 @@ _nfsrdma__inspect() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --write)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -w)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 --time)
                     COMPREPLY=($(compgen -W "r d a ad e" -- "${cur}"))
                     return 0
@@ -128,6 +158,10 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --max-kept-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-write-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= version h/help
+    string join \n r/read= view= V/tree T/format= c/count= q/quiet w/write= P/print t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -30,6 +30,7 @@ frames\t'One frame of the capture'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s c -l count -d 'Stop after COUNT lines' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s w -l write -d 'Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
 d\t'Seconds since the line before'
 a\t'Time of day, UTC'
@@ -47,8 +48,10 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-lin
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-set-ups -d 'Connections that are being set up' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fragment-bytes -d 'Bytes of IP fragments that wait for the others of their datagram' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-write-bytes -d 'Bytes of what waits until it is known which Transaction it belongs to, with -w' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
 use super::bytes::Bytes;
 use super::progress::Progress;
 use super::style::{self, Color};
+use super::write::{self, Written};
 use super::{Exit, complain, unwritten};
 use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
@@ -50,6 +51,18 @@ pub(super) struct InspectArgs {
     /// Leave out the lines, and show the summary alone
     #[arg(short = 'q', long)]
     quiet: bool,
+
+    /// Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction
+    ///
+    /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
+    /// copies included, and requests for bytes; acknowledgements are not. With --view frames all frames that are shown are
+    /// written. As in tshark, lines are shown only with -P.
+    #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    write: Option<PathBuf>,
+
+    /// With -w, show lines too
+    #[arg(short = 'P', long, requires = "write")]
+    print: bool,
 
     /// How times are written
     #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
@@ -103,6 +116,11 @@ struct Bounds {
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = Bytes(Limits::default().kept_bytes))]
     max_kept_bytes: Bytes,
+
+    /// Bytes of what waits until it is known which Transaction it belongs to, with -w
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(256 << 20))]
+    max_write_bytes: Bytes,
 }
 
 fn of(count: usize) -> NonZeroUsize {
@@ -121,6 +139,7 @@ impl InspectArgs {
             fragments: fragments::Bounds { bytes: fragment_bytes, ..limits.fragments },
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
+            note_steps: self.write.is_some(),
             keep_data: self.tree,
             ..limits
         }
@@ -131,9 +150,10 @@ impl InspectArgs {
             format: self.format,
             view: self.view,
             tree: self.tree,
-            quiet: self.quiet,
+            quiet: self.quiet || (self.write.is_some() && !self.print),
             time: self.time,
             summary: self.summary.unwrap_or(match self.format {
+                _ if self.writes_to_standard_output() => SummaryFormat::None,
                 Format::Text => SummaryFormat::Text,
                 Format::Json => SummaryFormat::Json,
             }),
@@ -144,6 +164,10 @@ impl InspectArgs {
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.read.iter().chain(&self.files)
+    }
+
+    fn writes_to_standard_output(&self) -> bool {
+        self.write.as_deref().is_some_and(write::is_standard_output)
     }
 
     /// Whether the input may pause: then nothing that is known may wait in a buffer.
@@ -168,8 +192,21 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
             "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
         );
     }
+    if args.writes_to_standard_output()
+        && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
+    {
+        bail!(
+            "-w - writes a capture to standard output, where nothing else can go; give -w a file, or leave out -P and --summary"
+        );
+    }
     let mut source = Source::open(args.files())?;
-    let errors = show(args, &mut source).map_err(unwritten)?;
+    let files: Vec<&PathBuf> = args.files().collect();
+    let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
+    let mut written = None;
+    if let Some(to) = &args.write {
+        written = Some(write::open(to, &files, args.view, room)?);
+    }
+    let errors = show(args, &mut source, written)?;
     for error in &errors {
         complain(error);
     }
@@ -177,7 +214,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
 }
 
 /// Reads to the end and shows everything; gives what was wrong with the files.
-fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>> {
+fn show(args: &InspectArgs, source: &mut Source, mut written: Option<Written>) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
     let mut output = Output::new(args.settings(), BufWriter::with_capacity(64 << 10, progress.page()));
@@ -192,7 +229,10 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
             Ok(Some(frame)) => {
                 has_frames = true;
                 let is_known = frame.link.is_known();
-                output.frame(&frame, &mut flow)?;
+                output.frame(&frame, &mut flow).map_err(unwritten)?;
+                if let Some(written) = &mut written {
+                    written.frame(source, &flow)?;
+                }
                 if !is_known {
                     errors.extend(source.unknown_link());
                 }
@@ -205,23 +245,29 @@ fn show(args: &InspectArgs, source: &mut Source) -> io::Result<Vec<SourceError>>
             Err(error) => errors.push(error),
         }
         while output.lines() < most
-            && let Some(transaction) = flow.next_transaction()
+            && let Some((key, transaction)) = flow.next_named()
         {
-            output.transaction(&transaction)?;
+            output.transaction(&transaction).map_err(unwritten)?;
+            if let Some(written) = &mut written {
+                written.transaction(key, &transaction);
+            }
         }
         if flush_each {
-            output.flush()?;
+            output.flush().map_err(unwritten)?;
         }
         if progress.is_due() {
             if flush_often {
-                output.flush()?;
+                output.flush().map_err(unwritten)?;
             }
             progress.draw(source.progress(), output.transactions());
         }
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {
-        output.finish(&flow, source.dropped())?;
+        output.finish(&flow, source.dropped()).map_err(unwritten)?;
+    }
+    if let Some(written) = written {
+        written.finish(&mut flow)?;
     }
     Ok(errors)
 }

@@ -7,6 +7,7 @@ mod fields;
 mod inspect;
 mod progress;
 mod style;
+mod write;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -28,6 +29,7 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'

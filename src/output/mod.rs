@@ -3,11 +3,13 @@
 //! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
+pub mod frame_file;
 pub mod frames;
 pub mod json;
 pub mod kept_frames;
 mod label;
 pub mod list;
+pub mod pcapng;
 mod settings;
 pub mod style;
 pub mod summary;

@@ -33,3 +33,4 @@ mod tcp_counters;
 mod transport_line;
 mod tunnels;
 mod wireshark;
+mod write;

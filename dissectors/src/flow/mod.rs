@@ -33,6 +33,7 @@ mod reliable;
 mod retries;
 mod segments;
 mod setup;
+mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use coverage::Coverage;
 pub use ledger::Key;
 pub use meaning::Meaning;
 pub use setup::Terms;
+pub use step::{Deed, Step};
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
@@ -94,6 +96,8 @@ pub struct Limits {
     pub keep_data: bool,
     /// Whether the ICRC of every packet is checked.
     pub check_icrc: bool,
+    /// Whether [`Flow::steps`] tells what each frame did.
+    pub note_steps: bool,
 }
 
 impl Default for Limits {
@@ -113,6 +117,7 @@ impl Default for Limits {
             kept_bytes: 64 << 20,
             keep_data: false,
             check_icrc: false,
+            note_steps: false,
         }
     }
 }
@@ -162,7 +167,7 @@ pub struct Flow {
     meanings: Vec<Meaning>,
     /// When the last frame was seen.
     now: Timestamp,
-    ready: VecDeque<Transaction>,
+    ready: VecDeque<(Key, Transaction)>,
     transactions: u64,
     numbered: u64,
 }
@@ -206,6 +211,7 @@ impl Flow {
         self.now = frame.time;
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
+        self.ledger.steps.clear();
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -239,8 +245,19 @@ impl Flow {
         &self.meanings
     }
 
+    /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
+    /// [`Limits::note_steps`] asks for it.
+    pub fn steps(&self) -> &[Step] {
+        &self.ledger.steps
+    }
+
     /// The next Transaction that is done with.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
+        self.next_named().map(|(_, transaction)| transaction)
+    }
+
+    /// The next Transaction that is done with, and what its frames named it by.
+    pub fn next_named(&mut self) -> Option<(Key, Transaction)> {
         self.ready.pop_front()
     }
 
@@ -466,6 +483,6 @@ impl Flow {
             entry.transaction.connection = connection.name(client);
         }
         self.account.kept_bytes = self.account.kept_bytes.saturating_sub(entry.transaction.kept_bytes());
-        self.ready.push_back(entry.transaction);
+        self.ready.push_back((key, entry.transaction));
     }
 }
