@@ -3,6 +3,8 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+#[cfg(feature = "parquet")]
+mod export;
 mod fields;
 mod inspect;
 mod progress;
@@ -17,6 +19,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "parquet")]
+use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
 
@@ -31,6 +35,7 @@ pub const EXAMPLES: &str =
                                                   one line a frame, with date and time
   nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
+  nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
@@ -98,6 +103,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Fields(FieldsArgs),
+    #[cfg(feature = "parquet")]
+    Export(ExportArgs),
 }
 
 /// How the program ends.
@@ -132,6 +139,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     let outcome = match cli.command {
         Some(Command::Fields(args)) => fields::run(&args),
+        #[cfg(feature = "parquet")]
+        Some(Command::Export(args)) => export::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {
