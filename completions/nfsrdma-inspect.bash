@@ -16,11 +16,17 @@ _nfsrdma__inspect() {
             ",$1")
                 cmd="nfsrdma__inspect"
                 ;;
+            nfsrdma__inspect,export)
+                cmd="nfsrdma__inspect__subcmd__export"
+                ;;
             nfsrdma__inspect,fields)
                 cmd="nfsrdma__inspect__subcmd__fields"
                 ;;
             nfsrdma__inspect,help)
                 cmd="nfsrdma__inspect__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__help,export)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__export"
                 ;;
             nfsrdma__inspect__subcmd__help,fields)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__fields"
@@ -35,7 +41,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -V -T -c -q -w -P -t -h --read --view --tree --format --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help fields help"
+            opts="-r -V -T -c -q -w -P -t -h --read --view --tree --format --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -172,6 +178,35 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__export)
+            opts="-h --to --name --max-connections --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-connections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nfsrdma__subcmd__inspect__subcmd__fields)
             opts="-T -h --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -199,8 +234,22 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
-            opts="fields help"
+            opts="fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

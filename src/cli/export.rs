@@ -79,7 +79,11 @@ fn captures(args: &ExportArgs) -> Result<Vec<Capture<'_>>> {
 
 /// What is said when a table takes no more.
 fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
-    anyhow::anyhow!("{}: cannot write: {}; make room or write elsewhere with --to", args.to.display(), reason(error))
+    anyhow::anyhow!(
+        "{}: cannot write: {}; make room or write elsewhere with --to",
+        args.to.display(),
+        reason(error)
+    )
 }
 
 /// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.

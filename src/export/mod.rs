@@ -113,7 +113,11 @@ fn escaped(name: &str) -> String {
 pub fn documentation() -> String {
     fn table<R: Row>(text: &mut String) {
         let title = R::TABLE;
-        let _ = write!(text, "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n", R::ABOUT.trim());
+        let _ = write!(
+            text,
+            "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n",
+            R::ABOUT.trim()
+        );
         for Column { name, kind, is_optional, about } in R::COLUMNS {
             let not_null = if *is_optional { "" } else { ", not null" };
             let _ = writeln!(text, "| `{name}` | {}{not_null} | {} |", kind.sql(), about.trim());

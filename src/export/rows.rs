@@ -11,8 +11,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::output::json;
 
-use super::tally::Tally;
 use super::table::{Micros, table};
+use super::tally::Tally;
 
 type Text<'r> = Cow<'r, str>;
 

@@ -10,6 +10,8 @@
 mod captures;
 mod command_line;
 mod encode;
+#[cfg(feature = "parquet")]
+mod export;
 mod field_names;
 mod generated;
 mod kernel_counters;
