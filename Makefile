@@ -52,7 +52,8 @@ demo: build ## Show a real capture
 .PHONY: install
 install: build ## Install the program, its manual and completions (PREFIX, DESTDIR)
 	install -Dm755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/$(NAME)
-	install -Dm644 man/$(NAME).1 $(DESTDIR)$(PREFIX)/share/man/man1/$(NAME).1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -Dm644 completions/$(NAME).bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
 	install -Dm644 completions/_$(NAME) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(NAME)
 	install -Dm644 completions/$(NAME).fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(NAME).fish

@@ -1,5 +1,6 @@
 //! What many Transactions say together.
 
+pub mod baseline;
 pub mod comparison;
 pub mod connections;
 pub mod statistics;

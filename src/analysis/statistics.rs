@@ -204,6 +204,14 @@ impl Statistics {
             }));
     }
 
+    /// Counts frames that were chosen for the Transaction that they belong to.
+    pub fn chosen_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
+        self.frames += frames;
+        self.bytes += bytes;
+        let both = [self.times, times].into_iter().flatten();
+        self.times = both.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)));
+    }
+
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
         let missing = transaction.missing();
@@ -301,12 +309,11 @@ impl Statistics {
 
 /// Whether a Reply says that it was not done.
 fn has_failed(facts: &Facts) -> bool {
-    // NFS3_OK, NFS4_OK, MNT3_OK and NLM4_GRANTED are 0, as what means success is in every program here.
     let by_rpc = facts.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,
     });
-    by_rpc || facts.status.is_some_and(|status| status.number != 0)
+    by_rpc || facts.status.is_some_and(|status| !status.is_ok)
 }
 
 /// The chunks that the Call offers.
@@ -320,6 +327,7 @@ fn chunks(transaction: &Transaction) -> impl Iterator<Item = (&Chunk, ChunkKind)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nfsrdma_dissectors::nfs::ProcedureStatus;
 
     #[test]
     fn extremes_and_mean_are_exact_and_percentiles_have_three_digits() {
@@ -344,6 +352,17 @@ mod tests {
         latencies.add(u64::MAX);
         assert_eq!(latencies.max(), u64::MAX);
         assert!(latencies.histogram.is_some_and(|histogram| histogram.distinct_values() < 1 << 17));
+    }
+
+    #[test]
+    fn a_reply_has_failed_when_its_own_program_says_so() {
+        let facts = |number, name, is_ok| Facts {
+            status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
+            ..Facts::default()
+        };
+        assert!(!has_failed(&facts(0, "NFS3_OK", true)) && has_failed(&facts(2, "NFS3ERR_NOENT", false)));
+        assert!(!has_failed(&facts(1, "Q_OK", true)) && has_failed(&facts(2, "Q_NOQUOTA", false)));
+        assert!(!has_failed(&Facts::default()));
     }
 
     #[test]

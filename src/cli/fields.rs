@@ -60,7 +60,7 @@ struct Named<'a> {
 
 /// Lists them.
 pub(super) fn run(args: &FieldsArgs) -> Result<Exit> {
-    let catalog = Catalog::new();
+    let catalog = Catalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
     let entries: Vec<&Entry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
     if entries.is_empty() {

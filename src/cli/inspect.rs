@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::style::{self, Color};
 use super::write::{self, Written};
 use super::{Exit, complain, unwritten};
+use crate::filter::Filter;
 use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
 
@@ -31,6 +32,16 @@ pub(super) struct InspectArgs {
     /// Capture file, the same as FILE; may be given again
     #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     read: Vec<PathBuf>,
+
+    /// Show what a display filter selects, in Wireshark's language: -Y 'nfs.opcode == READ'
+    ///
+    /// With --view frames the filter decides frame by frame, as in Wireshark; the fields of a message count for the frame
+    /// that completes it. Otherwise it decides by the Transaction as a whole: any of its frames, both of its messages, and
+    /// what is known of it (nfsrdma.latency, ...). The summary counts what is selected: Transactions and their frames; with
+    /// --view frames the frames, and the Transactions that one of them belongs to. What could not be decoded is counted of
+    /// the whole input. 'nfsrdma-inspect fields' lists the fields.
+    #[arg(short = 'Y', long, value_name = "FILTER")]
+    display_filter: Option<String>,
 
     /// What a line is
     #[arg(long, default_value = "transactions")]
@@ -199,6 +210,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
             "-w - writes a capture to standard output, where nothing else can go; give -w a file, or leave out -P and --summary"
         );
     }
+    let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
+        Ok(filter) => filter,
+        Err(error) => bail!("-Y: {error}"),
+    };
     let mut source = Source::open(args.files())?;
     let files: Vec<&PathBuf> = args.files().collect();
     let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
@@ -206,7 +221,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     if let Some(to) = &args.write {
         written = Some(write::open(to, &files, args.view, room)?);
     }
-    let errors = show(args, &mut source, written)?;
+    let errors = show(args, filter, &mut source, written)?;
     for error in &errors {
         complain(error);
     }
@@ -214,10 +229,16 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
 }
 
 /// Reads to the end and shows everything; gives what was wrong with the files.
-fn show(args: &InspectArgs, source: &mut Source, mut written: Option<Written>) -> Result<Vec<SourceError>> {
+fn show(
+    args: &InspectArgs,
+    filter: Option<Filter>,
+    source: &mut Source,
+    mut written: Option<Written>,
+) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
-    let mut output = Output::new(args.settings(), BufWriter::with_capacity(64 << 10, progress.page()));
+    let page = BufWriter::with_capacity(64 << 10, progress.page());
+    let mut output = Output::new(args.settings(), page).with_filter(filter);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
@@ -229,9 +250,9 @@ fn show(args: &InspectArgs, source: &mut Source, mut written: Option<Written>) -
             Ok(Some(frame)) => {
                 has_frames = true;
                 let is_known = frame.link.is_known();
-                output.frame(&frame, &mut flow).map_err(unwritten)?;
+                let is_shown = output.frame(&frame, &mut flow).map_err(unwritten)?;
                 if let Some(written) = &mut written {
-                    written.frame(source, &flow)?;
+                    written.frame(source, &flow, is_shown)?;
                 }
                 if !is_known {
                     errors.extend(source.unknown_link());
@@ -247,9 +268,9 @@ fn show(args: &InspectArgs, source: &mut Source, mut written: Option<Written>) -
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_named()
         {
-            output.transaction(&transaction).map_err(unwritten)?;
+            let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
             if let Some(written) = &mut written {
-                written.transaction(key, &transaction);
+                written.transaction(key, &transaction, is_shown);
             }
         }
         if flush_each {
@@ -261,6 +282,13 @@ fn show(args: &InspectArgs, source: &mut Source, mut written: Option<Written>) -
             }
             progress.draw(source.progress(), output.transactions());
         }
+    }
+    if output.not_kept() > 0 {
+        complain(format_args!(
+            "-Y: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
+             Transaction may be missing",
+            output.not_kept()
+        ));
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {

@@ -3,12 +3,15 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+mod check;
+mod compare;
 #[cfg(feature = "parquet")]
 mod export;
 mod fields;
 mod inspect;
 mod progress;
 mod style;
+mod traces;
 mod write;
 
 use std::ffi::OsString;
@@ -19,6 +22,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use check::CheckArgs;
+use compare::CompareArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
 use fields::FieldsArgs;
@@ -34,6 +39,10 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
   nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
+  nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
+                                                  what a display filter selects, in Wireshark's language
+  nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
+  nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
@@ -64,6 +73,7 @@ A narrow terminal shows fewer columns.
 
 /// What the exit codes mean, for the help and the manual.
 pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
+  1  compare, check: something differs
   2  usage, or input that could not be read; what was understood before is printed
 ";
 
@@ -102,6 +112,8 @@ struct Cli {
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(CheckArgs),
+    Compare(CompareArgs),
     Fields(FieldsArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
@@ -112,6 +124,8 @@ enum Command {
 pub enum Exit {
     /// Everything was done, whatever statuses the capture holds.
     Done,
+    /// A check failed: two captures differ, or a capture differs from its baseline.
+    Differs,
     /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
     Failed,
 }
@@ -120,6 +134,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
+            Exit::Differs => 1,
             Exit::Failed => 2,
         })
     }
@@ -138,6 +153,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
+        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),

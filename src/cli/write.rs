@@ -58,16 +58,17 @@ fn unwritten(name: &str, error: io::Error) -> anyhow::Error {
 }
 
 impl Written {
-    /// Takes the last frame of the source, which the flow took before. In the view of frames it is one that is shown.
-    pub(super) fn frame(&mut self, source: &Source, flow: &Flow) -> Result<()> {
-        let is_chosen = self.view == View::Frames;
+    /// Takes the last frame of the source, which the flow took before; in the view of frames it may be shown.
+    pub(super) fn frame(&mut self, source: &Source, flow: &Flow, is_shown: bool) -> Result<()> {
+        let is_chosen = is_shown && self.view == View::Frames;
         self.file.frame(source, flow.steps(), is_chosen).map_err(|error| unwritten(&self.name, error))
     }
 
-    /// Takes a Transaction that is shown, or in the view of frames any.
-    pub(super) fn transaction(&mut self, key: Key, transaction: &Transaction) {
+    /// Takes a Transaction that is done. In the view of frames it tells what those are that are shown.
+    pub(super) fn transaction(&mut self, key: Key, transaction: &Transaction, is_shown: bool) {
+        let is_chosen = is_shown || self.view == View::Frames;
         transaction.read(|reading| {
-            self.file.transaction(key, transaction, reading, &reading.facts(), true);
+            self.file.transaction(key, transaction, reading, &reading.facts(), is_chosen);
         });
     }
 
@@ -77,7 +78,7 @@ impl Written {
         if self.view == View::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_named() {
-                self.transaction(key, &transaction);
+                self.transaction(key, &transaction, false);
             }
         }
         let Self { name, view, file } = self;

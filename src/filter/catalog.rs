@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::registry::{Place, Registry};
+use nfsrdma_dissectors::field::registry::{Layer, Place, Registry};
 use nfsrdma_dissectors::field::{FlagName, Kind};
 
-use super::facts::{ALIASES, Fact};
+use super::facts::{ALIASES, Alias, Fact};
 
 /// The type of a field, which says what it can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A protocol: its bytes, to the end of what it carries.
+    /// A protocol: the bytes of its header; of one that has none, the arguments or results.
     Protocol,
     /// A structure; its fields follow inside it.
     Structure,
@@ -87,6 +88,19 @@ impl fmt::Display for Type {
     }
 }
 
+/// Where the values of a field come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A structure has it, in one of these layers.
+    Structure(Vec<Layer>),
+    /// A protocol without a header of its own: it is there where one of its fields is.
+    Protocol(Vec<Layer>),
+    /// It is known of a frame or a Transaction.
+    Fact(Fact),
+    /// It stands for other fields.
+    Alias(&'static Alias),
+}
+
 /// A field, by its name.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -100,6 +114,8 @@ pub struct Entry {
     pub sources: Vec<String>,
     /// What the specification calls the values, or the bits of a mask, that have names.
     pub names: Vec<FlagName>,
+    /// Where its values come from.
+    pub origin: Origin,
 }
 
 /// Every field, in the order of names.
@@ -115,12 +131,12 @@ impl Catalog {
         for (name, places) in Registry::all().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
         }
-        let nfs = entries.contains_key("nfs.opcode").then_some(("nfs", "Network File System", "RFC 8881"));
-        let facts = [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat();
-        let facts = facts.into_iter().map(Fact::description);
-        let protocols = nfs.into_iter().map(|(name, text, source)| (name, Type::Protocol, text, source));
-        for (name, kind, text, source) in facts.chain(protocols) {
-            entries.insert(name, plain(name, kind, text, source));
+        for protocol in protocols(&entries) {
+            entries.insert(protocol.name, protocol);
+        }
+        for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat() {
+            let (name, kind, text, source) = fact.description();
+            entries.insert(name, plain(name, kind, text, source, Origin::Fact(fact)));
         }
         for alias in ALIASES {
             let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
@@ -128,10 +144,16 @@ impl Catalog {
             // A part of a value has no names of its own.
             let names =
                 of.iter().flat_map(|of| &of.names).filter(|_| alias.bits.is_none()).copied().collect();
-            let entry = plain(alias.name, kind, alias.about, alias.source);
+            let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
             entries.insert(alias.name, Entry { names, ..entry });
         }
         Self { entries }
+    }
+
+    /// The catalogue, made when it is first asked for.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Catalog> = LazyLock::new(Catalog::new);
+        &SHARED
     }
 
     /// The field of this name.
@@ -156,8 +178,43 @@ impl Default for Catalog {
     }
 }
 
-fn plain(name: &'static str, kind: Type, text: &str, source: &str) -> Entry {
-    Entry { name, kind, text: text.to_owned(), sources: vec![source.to_owned()], names: Vec::new() }
+fn plain(name: &'static str, kind: Type, text: &str, source: &str, origin: Origin) -> Entry {
+    Entry { name, kind, text: text.to_owned(), sources: vec![source.to_owned()], names: Vec::new(), origin }
+}
+
+/// Titles of protocols that have no header of their own, and where they are defined.
+const TITLES: [(&str, &str, &str); 8] = [
+    ("nfs", "Network File System", "RFC 1094, RFC 1813, RFC 7530, RFC 8881"),
+    ("mount", "Mount protocol of NFS", "RFC 1813 section 5"),
+    ("nlm", "Network Lock Manager", "RFC 1813 section 6"),
+    ("portmap", "Port mapper and RPCBIND", "RFC 1833"),
+    ("rquota", "Remote quotas", "the Solaris and Linux rquota.x"),
+    ("stat", "Network Status Monitor", "Protocols for Interworking: XNFS, chapter 11"),
+    ("nfsacl", "Access control lists beside NFSv3", "the Solaris and Linux nfs_acl.x"),
+    ("infiniband", "InfiniBand", "InfiniBand Architecture Specification volume 1"),
+];
+
+/// The protocols that have fields, but no group with their name.
+fn protocols(entries: &BTreeMap<&'static str, Entry>) -> Vec<Entry> {
+    let mut found: BTreeMap<&'static str, Entry> = BTreeMap::new();
+    for entry in entries.values() {
+        let Some((protocol, _)) = entry.name.split_once('.') else { continue };
+        let Origin::Structure(layers) = &entry.origin else { continue };
+        if entries.contains_key(protocol) {
+            continue;
+        }
+        let (text, source) = match TITLES.iter().find(|(name, ..)| *name == protocol) {
+            Some((_, text, source)) => (*text, *source),
+            None => (protocol, entry.sources.first().map_or("", String::as_str)),
+        };
+        let of = found
+            .entry(protocol)
+            .or_insert_with(|| plain(protocol, Type::Protocol, text, source, Origin::Protocol(Vec::new())));
+        if let Origin::Protocol(known) = &mut of.origin {
+            known.extend(layers);
+        }
+    }
+    found.into_values().collect()
 }
 
 fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
@@ -169,6 +226,7 @@ fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
         text: first.said().text,
         sources: Vec::new(),
         names: Vec::new(),
+        origin: Origin::Structure(places.iter().map(|place| place.layer).collect()),
     };
     for place in places {
         let source = place.said().source;

@@ -55,7 +55,8 @@ facts! {
     /// What a message is in its Transaction.
     MESSAGE:
     RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
-    RequestFrame "rpc.reqframe" Unsigned, "The first frame of the Call, on the Reply", "RFC 5531 section 9";
+    CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
+    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, where that is known", "RFC 5531 section 9";
     ProcedureV2 "nfs.procedure_v2" Unsigned, "Procedure of NFSv2, on Call and Reply", "RFC 1094 section 2.2";
     ProcedureV3 "nfs.procedure_v3" Unsigned, "Procedure of NFSv3, on Call and Reply", "RFC 1813 section 3";
     ProcedureV4 "nfs.procedure_v4" Unsigned, "Procedure of NFSv4, on Call and Reply", "RFC 8881 section 16";
@@ -103,7 +104,7 @@ facts! {
 
 /// A field whose values are those of others, as they are or a part of them: name, the others, what is done to a value,
 /// what it is, and where that is defined.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// Its name.
     pub name: &'static str,

@@ -8,10 +8,11 @@ use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::Operation;
 use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Key, Meaning, Undecoded};
-use nfsrdma_dissectors::frame::{Frame, Timestamp};
+use nfsrdma_dissectors::frame::{Frame, Part, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{Operation as Verb, Packet, Syndrome, Wire};
+use nfsrdma_dissectors::iwarp::mpa::{Role, Startup};
 use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
@@ -156,10 +157,10 @@ impl FrameList {
         match &datagram.carried {
             Carried::Infiniband(packet) => self.packet(packet, meaning, flow),
             Carried::Tcp(segment) => {
-                self.behind(flow, |text| tcp(segment, glyphs.to, text));
+                self.behind(flow, segment.payload, |text| tcp(segment, glyphs.to, text));
             }
             Carried::Udp(datagram) => {
-                self.behind(flow, |text| {
+                self.behind(flow, datagram.payload, |text| {
                     let (source, destination) = (datagram.source_port, datagram.destination_port);
                     let length = datagram.payload.length;
                     let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
@@ -177,16 +178,23 @@ impl FrameList {
     }
 
     /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.
-    fn behind(&mut self, flow: &Flow, wire: impl FnOnce(&mut String)) {
+    fn behind(&mut self, flow: &Flow, payload: Part<'_>, wire: impl FnOnce(&mut String)) {
         let styles = self.screen.styles;
         let means = |meaning: &&Meaning| !matches!(meaning, Meaning::Nothing | Meaning::Control);
-        let meanings: Vec<Meaning> = flow.meanings().iter().filter(means).copied().collect();
-        for (count, meaning) in meanings.iter().take(SHOWN).enumerate() {
-            if count > 0 {
+        let mut meanings: Vec<(Meaning, usize)> = Vec::new();
+        for meaning in flow.meanings().iter().filter(means) {
+            // Several FPDUs of one chunk are one thing.
+            match meanings.last_mut() {
+                Some((last, count)) if last == meaning => *count += 1,
+                _ => meanings.push((*meaning, 1)),
+            }
+        }
+        for (index, (meaning, count)) in meanings.iter().take(SHOWN).enumerate() {
+            if index > 0 {
                 self.line.text.truncate(self.line.text.trim_end().len());
                 self.line.text.push_str("; ");
             }
-            self.rpc(*meaning, flow);
+            self.stream(*meaning, *count, payload, flow);
         }
         if meanings.len() > SHOWN {
             let _ = write!(self.line.text, "; and {} more ", meanings.len() - SHOWN);
@@ -201,8 +209,8 @@ impl FrameList {
         self.line.piece(styles.dim);
     }
 
-    /// One of the things that bytes without RDMA mean.
-    fn rpc(&mut self, meaning: Meaning, flow: &Flow) {
+    /// One of the things that bytes of a stream or of a datagram mean, and how many FPDUs in a row mean the same.
+    fn stream(&mut self, meaning: Meaning, count: usize, payload: Part<'_>, flow: &Flow) {
         let styles = self.screen.styles;
         match meaning {
             Meaning::Message { key, which } => self.message(key, which, flow),
@@ -211,6 +219,7 @@ impl FrameList {
                 self.line.piece(styles.mark);
                 self.message(key, which, flow);
             }
+            Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Skipped { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
@@ -221,11 +230,31 @@ impl FrameList {
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            Meaning::Data { .. }
-            | Meaning::ReadRequest { .. }
-            | Meaning::Management
-            | Meaning::Control
-            | Meaning::Nothing => {}
+            Meaning::Data { key, kind, chunk } => {
+                let verb = match kind {
+                    ChunkKind::Read => "RDMA Read Response from",
+                    ChunkKind::Write | ChunkKind::Reply => "RDMA Write to",
+                };
+                let _ = write!(self.line.text, "{verb} ");
+                self.chunk(key, kind, chunk, flow);
+                if count > 1 {
+                    let _ = write!(self.line.text, "in {count} FPDUs ");
+                    self.line.piece(Style::new());
+                }
+            }
+            Meaning::ReadRequest { key, chunk } => {
+                self.line.text.push_str("RDMA Read Request of ");
+                self.chunk(key, ChunkKind::Read, chunk, flow);
+            }
+            Meaning::Management => {
+                startup(payload, &mut self.line.text);
+                self.line.piece(Style::new());
+            }
+            Meaning::Terminate(terminate) => {
+                let _ = write!(self.line.text, "Terminate: {terminate} ");
+                self.line.piece(styles.error);
+            }
+            Meaning::Control | Meaning::Nothing => {}
         }
     }
 
@@ -263,7 +292,7 @@ impl FrameList {
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            Meaning::Nothing | Meaning::Skipped { .. } => {}
+            Meaning::Nothing | Meaning::Skipped { .. } | Meaning::Terminate(_) => {}
         }
         if !matches!(meaning, Meaning::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
@@ -397,6 +426,9 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
         Carried::Tcp(_) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
             (None, Meaning::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
+            (None, Meaning::Management) => "MPA".to_owned(),
+            (None, Meaning::Part) if flow.is_iwarp() => "iWARP".to_owned(),
+            (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
             (None, Meaning::Part | Meaning::Skipped { .. } | Meaning::Undecoded(_)) => "RPC".to_owned(),
             _ => "TCP".to_owned(),
         },
@@ -406,6 +438,23 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
         Carried::Other(Reason::IpProtocol(protocol)) => protocol.to_string(),
         Carried::Other(Reason::Infiniband(_)) => "IB".to_owned(),
         Carried::Other(_) => "?".to_owned(),
+    }
+}
+
+/// Whether only iWARP has this meaning, of all that streams carry.
+fn is_iwarp(meaning: Meaning) -> bool {
+    match meaning {
+        Meaning::Data { .. } | Meaning::ReadRequest { .. } | Meaning::Terminate(_) => true,
+        Meaning::Undecoded(reason) => matches!(
+            reason,
+            Undecoded::Framing
+                | Undecoded::BadCrc
+                | Undecoded::WriteToUnknownMemory
+                | Undecoded::ReadOfUnknownMemory
+                | Undecoded::ReadWithoutRequest
+                | Undecoded::OtherService
+        ),
+        _ => false,
     }
 }
 
@@ -456,10 +505,38 @@ fn management(packet: &Packet<'_>, text: &mut String) {
     };
     let private = message.private().and_then(|part| PrivateData::find(part.bytes, part.at, &mut Unobserved));
     if let Some(private) = private {
-        let (send, receive) = (private.send_threshold(), private.receive_threshold());
-        let invalidation = if private.remote_invalidation { ", remote invalidation" } else { "" };
-        let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
+        thresholds(&private, text);
     }
+}
+
+/// A frame that starts MPA, and what it tells.
+fn startup(payload: Part<'_>, text: &mut String) {
+    let Some(startup) = Startup::decode(payload, &mut Unobserved) else {
+        text.push_str("end of a frame that starts MPA ");
+        return;
+    };
+    text.push_str(match (startup.role, startup.rejected) {
+        (Role::Request, _) => "MPA Request",
+        (Role::Reply, false) => "MPA Reply",
+        (Role::Reply, true) => "MPA Reply: rejected",
+    });
+    let _ = write!(text, ", revision {}", startup.revision);
+    text.push_str(if startup.markers { ", markers" } else { "" });
+    text.push_str(if startup.crc { ", CRC" } else { "" });
+    if let Some(enhanced) = startup.enhanced {
+        let _ = write!(text, ", IRD {} ORD {}", enhanced.ird.0, enhanced.ord.0);
+    }
+    if let Some(private) = startup.rpcrdma {
+        thresholds(&private, text);
+    }
+    text.push(' ');
+}
+
+/// The inline thresholds that private data tells.
+fn thresholds(private: &PrivateData, text: &mut String) {
+    let (send, receive) = (private.send_threshold(), private.receive_threshold());
+    let invalidation = if private.remote_invalidation { ", remote invalidation" } else { "" };
+    let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
 }
 
 /// Why a frame has no meaning, in words.
@@ -479,8 +556,9 @@ fn why(reason: Undecoded) -> &'static str {
         Undecoded::Contradiction => "other bytes than were sent first",
         Undecoded::Stray => "far from all other bytes of its stream",
         Undecoded::Tls => "TLS",
-        Undecoded::Mpa => "MPA",
         Undecoded::Management => "unknown management datagram",
+        Undecoded::Framing => "bytes without FPDU",
+        Undecoded::BadCrc => "FPDU with a bad CRC",
         Undecoded::OtherService => "transport service without use for NFS",
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FlagName, Observer, Value};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::rpc::gss::Payload;
+use nfsrdma_dissectors::rpc::gss::{Control, Payload};
 
 use super::style::Glyphs;
 use super::units::{Exact, quote, unquoted};
@@ -168,8 +168,8 @@ impl Labels {
         text.push_str(name);
         match facts.payload {
             Some(Payload::Privacy) => text.push_str(" (encrypted)"),
-            Some(Payload::Creation) => text.push_str(" RPCSEC_GSS context"),
-            Some(Payload::Control) => text.push_str(" RPCSEC_GSS control"),
+            Some(Payload::Control(Control::Init)) => text.push_str(" RPCSEC_GSS context"),
+            Some(Payload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
             _ if has_details(name) => {
                 self.call.begin(name);
                 self.reply.begin(name);

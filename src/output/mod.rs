@@ -3,9 +3,12 @@
 //! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
+pub mod checks;
+pub mod comparison;
 pub mod frame_file;
 pub mod frames;
 pub mod json;
+pub mod junit;
 pub mod kept_frames;
 mod label;
 pub mod list;
@@ -22,10 +25,11 @@ mod tests;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::{Flow, Transaction};
+use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::analysis::statistics::Statistics;
+use crate::filter::{Filter, Selection, Tally};
 
 use frames::FrameList;
 use json::JsonLines;
@@ -74,57 +78,93 @@ pub struct Output<W> {
     lines_view: Lines,
     statistics: Statistics,
     lines: u64,
+    selection: Option<Selection>,
 }
 
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
-        Self { lines_view: Lines::of(&settings), settings, to, statistics: Statistics::default(), lines: 0 }
-    }
-
-    /// Gives the flow the next frame, and shows it in the view of frames.
-    ///
-    /// # Errors
-    /// What writing gives, as of all functions here.
-    pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<()> {
-        self.statistics.frame(frame);
-        self.lines += u64::from(self.settings.view == View::Frames);
-        match &mut self.lines_view {
-            Lines::None | Lines::Json(_) => {
-                flow.frame(frame);
-                Ok(())
-            }
-            Lines::List(list) => {
-                list.start(frame.time);
-                flow.frame(frame);
-                Ok(())
-            }
-            Lines::Trees(_, kept) => {
-                kept.keep(frame);
-                flow.frame(frame);
-                Ok(())
-            }
-            Lines::Frames(list) => {
-                let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
-                list.frame(&mut self.to, frame, &datagram, meaning, flow)
-            }
-            Lines::FrameTrees(list, tree) => {
-                let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
-                list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
-                tree.frame(&mut self.to, frame, flow)?;
-                self.to.write_all(b"\n")
-            }
+        Self {
+            lines_view: Lines::of(&settings),
+            settings,
+            to,
+            statistics: Statistics::default(),
+            lines: 0,
+            selection: None,
         }
     }
 
-    /// Shows the next Transaction.
+    /// The same of what a filter selects alone.
+    pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
+        self.selection = filter.map(Selection::new);
+        self
+    }
+
+    /// How many frames gave values to the filter that were not kept until their Transactions were done.
+    pub fn not_kept(&self) -> u64 {
+        self.selection.as_ref().map_or(0, Selection::not_kept)
+    }
+
+    /// Gives the flow the next frame, and shows it in the view of frames. Tells whether it did.
+    ///
+    /// # Errors
+    /// What writing gives, as of all functions here.
+    pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<bool> {
+        // Times count from the first frame, whether it is shown or not.
+        match &mut self.lines_view {
+            Lines::List(list) => list.start(frame.time),
+            Lines::Trees(_, kept) => kept.keep(frame),
+            Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
+            Lines::None | Lines::Json(_) => {}
+        }
+        let is_frames = self.settings.view == View::Frames;
+        let (datagram, meaning, is_selected) = match &mut self.selection {
+            // Its frames are counted with a Transaction that passes.
+            Some(selection) if !is_frames => {
+                selection.note(frame, flow);
+                return Ok(false);
+            }
+            Some(selection) => selection.frame(frame, flow),
+            None => {
+                let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
+                (datagram, meaning, true)
+            }
+        };
+        if !is_selected {
+            return Ok(false);
+        }
+        self.statistics.frame(frame);
+        self.lines += u64::from(is_frames);
+        match &mut self.lines_view {
+            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow)?,
+            Lines::FrameTrees(list, tree) => {
+                list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
+                tree.frame(&mut self.to, frame, flow)?;
+                self.to.write_all(b"\n")?;
+            }
+            _ => {}
+        }
+        Ok(is_frames)
+    }
+
+    /// Shows the next Transaction, if it is selected, and tells whether it is; `key` is what its frames named it by.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        self.lines += u64::from(self.settings.view == View::Transactions);
-        let Self { to, lines_view, statistics, .. } = self;
+    pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<bool> {
+        let Self { to, lines_view, statistics, selection, lines, settings } = self;
+        let is_frames = settings.view == View::Frames;
         transaction.read(|reading| {
+            if let Some(selection) = selection {
+                let tally = match is_frames {
+                    // Its frames were counted one by one.
+                    true => selection.is_chosen(key).then(Tally::default),
+                    false => selection.transaction(key, transaction, reading),
+                };
+                let Some(Tally { frames, bytes, times }) = tally else { return Ok(false) };
+                statistics.chosen_frames(frames, bytes, times);
+            }
+            *lines += u64::from(!is_frames);
             let facts = reading.facts();
             statistics.transaction(transaction, &facts);
             match lines_view {
@@ -133,6 +173,7 @@ impl<W: Write> Output<W> {
                 Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, kept),
                 Lines::Json(json) => json.transaction(to, transaction, reading, &facts),
             }
+            .map(|()| true)
         })
     }
 

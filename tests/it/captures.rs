@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` says what each holds.
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 19] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
@@ -20,11 +20,17 @@ pub(crate) const ALL: [&str; 14] = [
     "rxe-v42-loss",
     "rxe-v42-mid",
     "rxe-v42-snap128",
+    "siw-v3",
+    "siw-v41",
+    "siw-v42",
+    "siw-v42-crc",
+    "siw-v42-mid",
     "tcp-v3",
     "tcp-v42",
 ];
 
-fn folder() -> PathBuf {
+/// The folder of the captures.
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures")
 }
 

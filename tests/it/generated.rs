@@ -76,3 +76,15 @@ fn manual_is_fresh() {
     man.render_version_section(&mut page).unwrap();
     hold("man/nfsrdma-inspect.1", &page);
 }
+
+#[test]
+fn manuals_of_subcommands_are_fresh() {
+    let mut command = cli::command();
+    command.build();
+    for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
+        let name = format!("{NAME}-{}", subcommand.get_name());
+        let mut page = Vec::new();
+        Man::new(subcommand.clone()).title(&name).render(&mut page).unwrap();
+        hold(&format!("man/{name}.1"), &page);
+    }
+}

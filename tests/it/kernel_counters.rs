@@ -189,3 +189,23 @@ fn four_connections_at_once_equal_the_second_count() {
         &program::json(&captures::path("rxe-v42-conc-head")).transactions,
     );
 }
+
+#[test]
+fn siw_v3_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v3");
+}
+
+#[test]
+fn siw_v41_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v41");
+}
+
+#[test]
+fn siw_v42_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v42");
+}
+
+#[test]
+fn siw_v42_with_crcs_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v42-crc");
+}

@@ -8,12 +8,17 @@
 )]
 
 mod captures;
+mod checks;
 mod command_line;
+mod comparison;
+mod display_filter;
 mod encode;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_names;
+mod filters_like_tshark;
 mod generated;
+mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
 mod memory;
@@ -29,10 +34,14 @@ mod repeat;
 mod rfc_names;
 mod schema;
 mod second_count;
+mod second_count_iwarp;
 mod server_counters;
+mod single_changes;
 mod snap;
 mod tcp_counters;
+mod tcp_loss;
 mod transport_line;
+mod transports;
 mod tunnels;
 mod wireshark;
 mod write;

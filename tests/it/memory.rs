@@ -151,3 +151,97 @@ fn the_packets_of_rdma_reads_and_writes_allocate_nothing() {
     }
     assert!(counts[0] > 3000 && counts[1] > 100, "{counts:?} packets of RDMA Reads and Writes");
 }
+
+/// Frames of many short connections of TCP, each between other ports: every tenth carries a Call of NFS and its Reply,
+/// the others something else.
+struct Connections {
+    frames: [Vec<u8>; 4],
+}
+
+const ETHERNET: usize = 14;
+const TCP: usize = ETHERNET + 20;
+const PAYLOAD: usize = TCP + 20;
+const MARK: [u8; 4] = [0x80, 0, 0, 40];
+const CALL: [u32; 10] = [7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+const REPLY: [u32; 6] = [7, 1, 0, 0, 0, 0];
+
+fn segment(from: u8, to: u8, ports: [u16; 2], numbers: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; PAYLOAD];
+    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+    frame[16..18].copy_from_slice(&((PAYLOAD - ETHERNET + payload.len()) as u16).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 6]);
+    frame[26..30].copy_from_slice(&[10, 0, 0, from]);
+    frame[30..34].copy_from_slice(&[10, 0, 0, to]);
+    frame[TCP..TCP + 2].copy_from_slice(&ports[0].to_be_bytes());
+    frame[TCP + 2..TCP + 4].copy_from_slice(&ports[1].to_be_bytes());
+    frame[TCP + 4..TCP + 8].copy_from_slice(&numbers[0].to_be_bytes());
+    frame[TCP + 8..TCP + 12].copy_from_slice(&numbers[1].to_be_bytes());
+    frame[TCP + 12..TCP + 14].copy_from_slice(&[0x50, flags]);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+impl Connections {
+    fn new() -> Self {
+        let words = |mark: [u8; 4], words: &[u32]| {
+            [&mark[..], &words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()].concat()
+        };
+        let (there, back) = ([0, 2049], [2049, 0]);
+        let reply = words([0x80, 0, 0, 24], &REPLY);
+        Self {
+            frames: [
+                segment(2, 1, there, [100, 0], 0x02, &[]),
+                segment(2, 1, there, [101, 501], 0x10, &words(MARK, &CALL)),
+                segment(1, 2, back, [501, 145], 0x10, &reply),
+                segment(2, 1, there, [145, 529], 0x11, &[]),
+            ],
+        }
+    }
+
+    /// The frames of a connection: of those with RPC, and of the others.
+    fn of(&mut self, connection: u32) -> &[Vec<u8>] {
+        let is_rpc = connection.is_multiple_of(10);
+        for (at, frame) in self.frames.iter_mut().enumerate() {
+            let (host, port) = if at == 2 { (30, TCP + 2) } else { (26, TCP) };
+            frame[host + 1..host + 3].copy_from_slice(&((connection >> 16) as u16).to_be_bytes());
+            frame[port..port + 2].copy_from_slice(&(connection as u16).to_be_bytes());
+            if let Some(mark) = frame.get_mut(PAYLOAD) {
+                *mark = if is_rpc { MARK[0] } else { b'G' };
+            }
+        }
+        // What becomes of a stream that carries something else is known with its second frame.
+        if is_rpc { &self.frames } else { &self.frames[..2] }
+    }
+}
+
+#[test]
+fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
+    let run = |connections: std::ops::Range<u32>, flow: &mut Flow| {
+        let mut capture = Connections::new();
+        let mut transactions = 0;
+        for connection in connections {
+            for (at, bytes) in (0u64..).zip(capture.of(connection)) {
+                let number = u64::from(connection) * 4 + at + 1;
+                flow.frame(&Frame {
+                    number: nfsrdma_dissectors::frame::FrameNumber(number),
+                    time: nfsrdma_dissectors::frame::Timestamp(number as i64 * 10_000),
+                    link: nfsrdma_dissectors::frame::LinkType::ETHERNET,
+                    bytes,
+                    length: bytes.len() as u32,
+                });
+            }
+            transactions += std::iter::from_fn(|| flow.next_transaction()).count();
+        }
+        transactions
+    };
+    let mut flow = Flow::new(Limits::default());
+    let mut transactions = 0;
+    let first = measure(|| transactions += run(0..100_000, &mut flow));
+    let rest = measure(|| transactions += run(100_000..1_000_000, &mut flow));
+    flow.finish();
+    transactions += std::iter::from_fn(|| flow.next_transaction()).count();
+    assert_eq!(transactions, 100_000);
+    assert!(first.bytes_max < 64 * MIB, "{first:?}");
+    assert!(rest.bytes_max < 8 * MIB, "{rest:?}");
+    assert_eq!(flow.account().undecoded_counts().count(), 0);
+}

@@ -89,7 +89,9 @@ const WORKLOAD: [Workload; 44] = [
 fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[Transaction]) {
     let is_v3 = transactions.iter().any(|t| t.is_nfs() && t.0["version"] == 3);
     let mut from = 0;
-    for line in captures::companion(name, "ops").lines() {
+    let ops = captures::companion(name, "ops");
+    let mut lines = ops.lines().peekable();
+    while let Some(line) = lines.next() {
         let columns: Vec<&str> = line.split('\t').collect();
         let (until, call) = (nanoseconds(columns[1]), columns[2]);
         if call == "end" {
@@ -100,10 +102,17 @@ fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[T
             .filter(|t| t.is_nfs() && t.call_time().is_some_and(|time| from < time && time <= until))
             .collect();
         let workload = WORKLOAD.iter().find(|w| w.call == call).unwrap_or_else(|| panic!("{name}: {line}"));
+        // The client may send a CLOSE when the call has returned.
+        let next =
+            lines.peek().map_or(until, |next| nanoseconds(next.split('\t').nth(1).unwrap_or_default()));
+        let closes = |t: &Transaction| {
+            linux_name(t) == "CLOSE" && t.call_time().is_some_and(|time| from < time && time <= next)
+        };
         let needed = if is_v3 { workload.v3 } else { workload.v4 };
         for operation in needed {
             assert!(
-                during.iter().any(|t| linux_name(t) == *operation && t.message("reply").is_some()),
+                during.iter().any(|t| linux_name(t) == *operation && t.message("reply").is_some())
+                    || (*operation == "CLOSE" && transactions.iter().any(closes)),
                 "{name}: no {operation} for line {line}"
             );
         }
@@ -116,20 +125,26 @@ fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[T
 
 #[test]
 fn a_capture_from_the_middle_has_the_transactions_of_every_line_of_the_workload() {
-    let lines = program::json(&captures::path("rxe-v42-mid"));
-    every_line_of_the_workload_has_its_transactions("rxe-v42-mid", &lines.transactions);
+    for name in ["rxe-v42-mid", "siw-v42-mid"] {
+        let lines = program::json(&captures::path(name));
+        every_line_of_the_workload_has_its_transactions(name, &lines.transactions);
+    }
 }
 
 #[test]
 fn a_capture_from_the_middle_is_complete() {
-    let lines = program::json(&captures::path("rxe-v42-mid"));
-    equals_the_second_count("rxe-v42-mid", &lines.transactions);
-    every_byte_moved("rxe-v42-mid", &lines.transactions);
+    for name in ["rxe-v42-mid", "siw-v42-mid"] {
+        let lines = program::json(&captures::path(name));
+        equals_the_second_count(name, &lines.transactions);
+        every_byte_moved(name, &lines.transactions);
+    }
 }
 
 #[test]
 fn a_capture_from_the_middle_knows_client_and_server() {
-    for transaction in program::json(&captures::path("rxe-v42-mid")).transactions {
+    let captures =
+        ["rxe-v42-mid", "siw-v42-mid"].map(|name| program::json(&captures::path(name)).transactions);
+    for transaction in captures.into_iter().flatten() {
         let sides = ["client", "server", "direction"].map(|key| transaction.text(key));
         assert_eq!(sides, [Some("10.9.0.2"), Some("10.9.0.1"), Some("forward")], "{transaction:?}");
     }
@@ -137,7 +152,7 @@ fn a_capture_from_the_middle_knows_client_and_server() {
 
 #[test]
 fn a_whole_capture_has_the_transactions_of_every_line_of_the_workload() {
-    for name in ["rxe-v3", "rxe-v42", "rxe-v42-ip6", "rxe-v42-loss"] {
+    for name in ["rxe-v3", "rxe-v42", "rxe-v42-ip6", "rxe-v42-loss", "siw-v3", "siw-v42-crc"] {
         let lines = program::json(&captures::path(name));
         every_line_of_the_workload_has_its_transactions(name, &lines.transactions);
     }

@@ -127,15 +127,18 @@ fn read(transaction: &Transaction) -> Facts {
     })
 }
 
-/// How many packets of these could begin or be a message.
+/// How many messages could begin or be in these packets.
 fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
-    let is_send = |kept: &&Kept| match net::decode(&kept.frame(1), &mut Unobserved).carried {
-        Carried::Infiniband(packet) => packet.form.operation == infiniband::Operation::Send,
+    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut Unobserved).carried {
+        Carried::Infiniband(packet) => usize::from(packet.form.operation == infiniband::Operation::Send),
         // The datagram may be one when it is whole.
-        Carried::Fragment(_) => true,
-        _ => false,
+        Carried::Fragment(_) => 1,
+        Carried::Udp(_) => 1,
+        // The shortest message has 20 bytes.
+        Carried::Tcp(segment) => segment.payload.length.div_ceil(20),
+        _ => 0,
     };
-    frames.into_iter().filter(is_send).count()
+    frames.into_iter().map(sends).sum()
 }
 
 /// One thing that happens to a capture; positions are taken modulo what is there.

@@ -15,12 +15,12 @@ fn schema(file: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
-fn assert_keeps(validator: &jsonschema::Validator, line: &Value, name: &str) {
+pub(crate) fn assert_keeps(validator: &jsonschema::Validator, line: &Value, name: &str) {
     let errors: Vec<_> = validator.iter_errors(line).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{name}: {errors:#?} in {line}");
 }
 
-fn validator(file: &str) -> jsonschema::Validator {
+pub(crate) fn validator(file: &str) -> jsonschema::Validator {
     jsonschema::draft202012::new(&schema(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
@@ -41,14 +41,14 @@ fn assert_described(schema: &Value, path: &str) {
 
 #[test]
 fn every_key_of_the_schemas_is_described() {
-    for file in ["transaction.schema.json", "summary.schema.json"] {
+    for file in ["transaction.schema.json", "summary.schema.json", "comparison.schema.json"] {
         assert_described(&schema(file), file);
     }
 }
 
 #[test]
 fn the_schemas_are_schemas() {
-    for file in ["transaction.schema.json", "summary.schema.json"] {
+    for file in ["transaction.schema.json", "summary.schema.json", "comparison.schema.json"] {
         assert!(jsonschema::meta::is_valid(&schema(file)), "{file}");
     }
 }

@@ -1,4 +1,5 @@
-//! The second count: from the packets of a RoCEv2 capture straight to the SENDs, and from these to messages,
+//! The second count: from the packets of a RoCEv2 capture straight to the SENDs (`second_count_iwarp` from the segments of one
+//! of iWARP), and from these to messages,
 //! segments and bytes. It knows nothing that the dissectors know, so that nobody tunes one to the other.
 //! (InfiniBand Architecture volume 1, chapter 9, opcodes and PSNs; RFC 8166 sections 4 and 5.)
 
@@ -6,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::captures;
 use crate::mountstats::Mountstats;
+use crate::second_count_iwarp;
 use crate::transport_line::{Kind, Segment, Totals};
 
 /// One RPC-over-RDMA message, whole or as far as the snap length lets it be read.
@@ -115,11 +117,12 @@ pub(crate) fn messages(pcap: &[u8]) -> Vec<Message> {
             }
         }
     }
+    messages.extend(second_count_iwarp::messages(pcap));
     messages
 }
 
 /// RFC 8166 section 4: XID, version, credits, procedure, Read list, Write list, Reply chunk, RPC message.
-fn message(bytes: &[u8], length: usize, from_client: bool) -> Option<Message> {
+pub(crate) fn message(bytes: &[u8], length: usize, from_client: bool) -> Option<Message> {
     let (xid, procedure) = (be32(bytes, 0)?, be32(bytes, 12)?);
     if be32(bytes, 4)? != 1 || procedure > 1 {
         return None;
@@ -243,4 +246,25 @@ fn second_count_of_rxe_v42_ip6_equals_the_transport_line() {
 #[test]
 fn second_count_of_rxe_v42_loss_equals_the_transport_line() {
     equals_the_transport_line("rxe-v42-loss", 2);
+}
+
+#[test]
+fn second_count_of_siw_v3_equals_the_transport_line() {
+    equals_the_transport_line("siw-v3", 0);
+}
+
+#[test]
+fn second_count_of_siw_v41_equals_the_transport_line() {
+    equals_the_transport_line("siw-v41", 2);
+}
+
+#[test]
+fn second_count_of_siw_v42_equals_the_transport_line() {
+    // Two delegations were returned at the unmount, too.
+    equals_the_transport_line("siw-v42", 4);
+}
+
+#[test]
+fn second_count_of_siw_v42_with_crcs_equals_the_transport_line() {
+    equals_the_transport_line("siw-v42-crc", 2);
 }

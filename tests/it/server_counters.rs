@@ -104,3 +104,23 @@ fn tcp_v3_equals_the_servers_counters() {
 fn tcp_v42_equals_the_servers_counters() {
     equals_the_servers_counters("tcp-v42");
 }
+
+#[test]
+fn siw_v3_equals_the_servers_counters() {
+    equals_the_servers_counters("siw-v3");
+}
+
+#[test]
+fn siw_v41_equals_the_servers_counters() {
+    equals_the_servers_counters("siw-v41");
+}
+
+#[test]
+fn siw_v42_equals_the_servers_counters() {
+    equals_the_servers_counters("siw-v42");
+}
+
+#[test]
+fn siw_v42_with_crcs_equals_the_servers_counters() {
+    equals_the_servers_counters("siw-v42-crc");
+}

@@ -50,11 +50,13 @@ counted! {
         Stray = "stray_segment",
         /// RPC-over-TLS, which hides its content.
         Tls = "tls",
-        /// MPA that gave no operation.
-        Mpa = "mpa",
         /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
         Management = "management",
-        /// A transport service of InfiniBand that NFS does not use.
+        /// Bytes of an iWARP stream in which no FPDU of MPA was found.
+        Framing = "mpa_framing",
+        /// An FPDU of MPA whose CRC is wrong.
+        BadCrc = "mpa_crc",
+        /// A service or an operation of the transport that NFS does not use.
         OtherService = "other_rdma_service",
     }
 }
@@ -105,6 +107,8 @@ pub struct Account {
     pub(super) kept_bytes: u64,
     /// Bytes of packets that wait for what tells their place.
     pub(super) early_bytes: u64,
+    /// What the CRCs of MPA were.
+    pub(super) mpa: super::iwarp::MpaCounts,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
 }

@@ -421,16 +421,12 @@ impl Ledger {
         None
     }
 
-    /// Every entry, in the order of the first frames of their Calls.
+    /// Every entry that is open, in the order of the first frames of their Calls; in that of their opening where one frame
+    /// holds several.
     pub(super) fn in_order_of_calls(&self) -> Vec<Key> {
-        let mut keys: Vec<_> = (0..)
-            .zip(&self.slots)
-            .filter_map(|(slot, place)| {
-                let key = Key(u64::from(place.generation) << 32 | slot);
-                Some((place.entry.as_ref()?.first_frame(), key))
-            })
-            .collect();
-        keys.sort_unstable_by_key(|(frame, _)| *frame);
+        let entries = self.opened.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
+        let mut keys: Vec<_> = entries.collect();
+        keys.sort_by_key(|(frame, _)| *frame);
         keys.into_iter().map(|(_, key)| key).collect()
     }
 

@@ -1,5 +1,7 @@
 //! What a frame was, told as soon as it is taken.
 
+use crate::iwarp::rdmap::Terminate;
+
 use super::account::Undecoded;
 use super::chunk::ChunkKind;
 use super::ledger::Key;
@@ -51,6 +53,8 @@ pub enum Meaning {
     Control,
     /// It sets a connection up or takes it down.
     Management,
+    /// It ends a stream of iWARP, and says why.
+    Terminate(Terminate),
     /// It should mean something, and does not.
     Undecoded(Undecoded),
 }

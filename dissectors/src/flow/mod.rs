@@ -23,6 +23,7 @@ mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
+mod iwarp;
 mod ledger;
 mod meaning;
 mod memory;
@@ -43,9 +44,10 @@ use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use coverage::Coverage;
+pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
 pub use meaning::Meaning;
-pub use setup::Terms;
+pub use setup::{Service, Terms};
 pub use step::{Deed, Step};
 pub use transaction::Transaction;
 
@@ -61,6 +63,7 @@ use fragments::Fragments;
 use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
+use stream::protocol::Protocol;
 use stream::table::Streams;
 use transaction::{Direction, Which};
 
@@ -209,9 +212,9 @@ impl Flow {
         let datagram = net::decode(frame, observer);
         let sight = Sight { frames: std::slice::from_ref(&frame.number), time: frame.time };
         self.now = frame.time;
+        self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
-        self.ledger.steps.clear();
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -245,6 +248,11 @@ impl Flow {
         &self.meanings
     }
 
+    /// Whether the last frame was a segment of iWARP.
+    pub fn is_iwarp(&self) -> bool {
+        self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+    }
+
     /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
     /// [`Limits::note_steps`] asks for it.
     pub fn steps(&self) -> &[Step] {
@@ -263,16 +271,19 @@ impl Flow {
 
     /// The input ends: everything that waits is given out, what is still open last and in the order of its Calls.
     pub fn finish(&mut self) {
+        self.finish_streams(self.now);
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
         // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
-        self.finish_streams(self.now);
         let sight = Sight { frames: &[], time: Timestamp::default() };
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
         }
         for key in self.ledger.in_order_of_calls() {
+            self.release(key);
+        }
+        while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
     }
@@ -296,6 +307,11 @@ impl Flow {
     /// What checking ICRCs found.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
+    }
+
+    /// What checking the CRCs of MPA found, and bytes that were left out.
+    pub fn mpa(&self) -> MpaCounts {
+        self.account.mpa
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.

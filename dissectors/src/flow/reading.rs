@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::field::{Field, Observer, Unobserved, Value};
-use crate::nfs::{self, Procedure, v3, v4};
+use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
 use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
@@ -32,7 +32,7 @@ pub struct Facts {
     pub procedure_name: Option<&'static str>,
     /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
     pub operation: Option<Operation>,
-    /// How the procedure went: `nfsstat3`, `nfsstat4`.
+    /// How the procedure went: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// How RPC went.
     pub rpc_status: Option<RpcStatus>,
@@ -66,15 +66,6 @@ impl Operation {
     fn new((name, number): (Option<&'static str>, u32)) -> Self {
         name.map_or(Self::Number(number), Self::Named)
     }
-}
-
-/// A status of the procedure's protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProcedureStatus {
-    /// The number.
-    pub number: u32,
-    /// Its name, if the specification has one.
-    pub name: Option<&'static str>,
 }
 
 /// How RPC, and RPC-over-RDMA below it, went.
@@ -316,19 +307,7 @@ impl<'a> Reading<'a> {
     ) -> Result<(), Error> {
         let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
         let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
-        // Every result but those of NULL begins with a status, and so does the head of a COMPOUND.
-        let begins = cursor.clone().word();
-        match procedure {
-            Procedure::V3(v3::Procedure::NULL) | Procedure::Null => {}
-            Procedure::V3(_) => {
-                let status = v3::Nfsstat3(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-            Procedure::Compound | Procedure::CbCompound => {
-                let status = v4::Nfsstat4(begins?);
-                facts.status = Some(ProcedureStatus { number: status.0, name: status.name() });
-            }
-        }
+        facts.status = procedure.status(cursor)?;
         procedure.results(&mut cursor, &mut Unobserved)
     }
 
@@ -341,16 +320,44 @@ impl<'a> Reading<'a> {
     where
         'a: 'b,
     {
-        if let Some(record) = self.transaction.message(which)
-            && record.rpcrdma.is_some()
-        {
-            let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
-            Header::decode(&mut cursor, observer)?;
-            if record.is_rdma_error() {
-                return Ok(());
-            }
+        self.observe_rpcrdma(which, observer)?;
+        if self.transaction.message(which).is_some_and(MessageRecord::is_rdma_error) {
+            return Ok(());
         }
         self.observe_rpc(which, observer)
+    }
+
+    /// Tells an observer the RPC-over-RDMA header of the Call or the Reply, if it has one.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpcrdma<'b, O: Observer<'a>>(&'b self, which: Which, observer: &mut O) -> Result<(), Error>
+    where
+        'a: 'b,
+    {
+        match self.transaction.message(which).filter(|record| record.rpcrdma.is_some()) {
+            Some(record) => {
+                let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
+                Header::decode(&mut cursor, observer).map(|_| ())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells an observer the RPC header of the Call or the Reply, and nothing of what follows it.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpc_header<O: Observer<'a>>(&self, which: Which, observer: &mut O) -> Result<(), Error> {
+        match self.cursor(which) {
+            Some(mut cursor) => rpc::Message::decode(&mut cursor, observer).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The captured bytes of the RPC message, and the position of the first as observers are told it.
+    pub fn rpc_bytes(&self, which: Which) -> Option<(&'a [u8], usize)> {
+        self.cursor(which).map(|cursor| (cursor.rest(), cursor.position()))
     }
 
     /// Tells an observer everything in the RPC message of the Call or the Reply.
@@ -365,7 +372,14 @@ impl<'a> Reading<'a> {
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
             return Ok(());
         }
-        let Some(mut cursor) = opened(call.cred.payload(), &mut cursor, observer)? else { return Ok(()) };
+        let payload = call.cred.payload();
+        if let Payload::Control(control) = payload {
+            return match which {
+                Which::Call => control.arguments(&mut cursor, observer),
+                Which::Reply => control.results(&mut cursor, observer),
+            };
+        }
+        let Some(mut cursor) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
         let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
         match which {
             Which::Call => procedure.arguments(&mut cursor, observer),
@@ -384,7 +398,7 @@ fn opened<'a, O: Observer<'a>>(
         Payload::Plain => Ok(Some(*cursor)),
         Payload::Integrity => gss::Protected::open(cursor, observer).map(|protected| Some(protected.body)),
         Payload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
-        Payload::Creation | Payload::Control => Ok(None),
+        Payload::Control(_) => Ok(None),
     }
 }
 

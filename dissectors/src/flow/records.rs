@@ -30,7 +30,7 @@ pub(super) enum Next {
 }
 
 /// Messages that are remembered for their copies.
-const SENT: usize = 512;
+const SENT: usize = 128;
 
 /// Frames of one message that are listed.
 const FRAMES: usize = 1 << 16;
@@ -96,6 +96,7 @@ impl Records {
         mut piece: Piece<'p>,
         seat: &mut Seat<'_>,
     ) -> Option<(Next, Piece<'p>)> {
+        let first = seat.meanings.len();
         while piece.data.length > 0 {
             if let Some(next) = self.follows(&piece) {
                 return Some((next, piece));
@@ -103,7 +104,7 @@ impl Records {
             piece = match self.state {
                 State::Mark => self.mark(piece, seat),
                 State::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
-                State::Lost => self.search(piece, seat),
+                State::Lost => self.search(piece, first, seat),
             };
         }
         None
@@ -123,6 +124,11 @@ impl Records {
     }
 
     fn mark<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+        if piece.data.bytes.is_empty() && self.mark.is_empty() && self.unfinished.is_none() {
+            // The record that would begin here was not captured.
+            self.state = State::Lost;
+            return piece;
+        }
         let start = piece.at - self.mark.len() as u64;
         let wanted = RecordMark::LENGTH - self.mark.len();
         let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
@@ -239,15 +245,19 @@ impl Records {
     }
 
     /// Looks for the beginning of a record. In the middle of bytes that belong to something unknown, a Reply must answer a
-    /// Call that is known.
-    fn search<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+    /// Call that is known. What the piece meant up to here stands among the meanings from `first` on.
+    fn search<'p>(&mut self, piece: Piece<'p>, first: usize, seat: &mut Seat<'_>) -> Piece<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
-            bytes.get(*at..).and_then(rpc::recognize_record).is_some_and(|found| {
-                *at == 0
-                    || found.mtype == MsgType::CALL
-                    || seat.exchange.knows_call(seat.sender.peer(), found.xid)
-            })
+            let bytes = bytes.get(*at..).unwrap_or_default();
+            let answers = || {
+                let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
+                found.is_some_and(|found| seat.exchange.knows_call(seat.sender.peer(), found.xid))
+            };
+            match at {
+                0 => rpc::recognize_record(bytes).is_some(),
+                _ => rpc::recognize_call_record(bytes).is_some() || answers(),
+            }
         };
         let found = (0..bytes.len()).find(begins);
         let skipped = found.map_or(piece.data.length, |at| at as u32);
@@ -255,7 +265,7 @@ impl Records {
             self.state = State::Mark;
         }
         if skipped > 0 {
-            seat.skipped(skipped, piece.sight, found.is_none());
+            seat.skipped(skipped, piece.sight, found.is_none() && seat.meanings.len() == first);
         }
         piece.after(skipped)
     }

@@ -4,10 +4,14 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
 use crate::rdma::{Data, Side};
 
+use crate::iwarp::mpa::Role;
+
 use super::account::{Account, GivenUp, Passed, Undecoded};
 use super::connection::{Connection, ConnectionKey, Connections, Ports};
+use super::iwarp::Iwarp;
 use super::ledger::Ledger;
 use super::records::{Next, Records};
+use super::setup::{Service, Terms};
 use super::stream::half::Half;
 use super::stream::protocol::{self, Protocol, Verdict};
 use super::stream::seat::Seat;
@@ -33,9 +37,12 @@ struct Carried<'a> {
     over: &'a mut Vec<ConnectionKey>,
 }
 
+/// So far apart are two segments of one stream that both are far from all that was seen of it before.
+const FOLLOWS: u32 = 1 << 20;
+
 fn transport(protocol: &Protocol) -> Transport {
     match protocol {
-        Protocol::Mpa => Transport::Iwarp,
+        Protocol::Mpa(_) => Transport::Iwarp,
         _ => Transport::Tcp,
     }
 }
@@ -75,19 +82,60 @@ impl Carried<'_> {
         self.give_up();
         self.over.extend(self.connection.take());
         *self.protocol = match next {
-            Next::Mpa => Protocol::Mpa,
+            Next::Mpa => Protocol::Mpa(Box::default()),
             Next::Tls => Protocol::Tls,
         };
+    }
+
+    /// Gives the reader of a stream of MPA to `read`. The frames that start MPA tell who opened the connection, and on which
+    /// terms.
+    #[inline]
+    fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut Seat<'_>)) {
+        let started = self.seated(|protocol, seat| {
+            let Protocol::Mpa(iwarp) = protocol else { return false };
+            read(iwarp, seat);
+            seat.account.mpa.add(iwarp.take_counts());
+            iwarp.take_started()
+        });
+        if started == Some(true) {
+            self.start_mpa();
+        }
+    }
+
+    #[cold]
+    fn start_mpa(&mut self) {
+        let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
+        let Some(connection) = self.connections.get_mut(key.at) else { return };
+        let startups = [Side::A, Side::B].map(|side| iwarp.startup(side));
+        for (side, startup) in [Side::A, Side::B].into_iter().zip(startups) {
+            match startup.map(|startup| startup.role) {
+                Some(Role::Request) => connection.opened_by = Some(side),
+                Some(Role::Reply) => connection.opened_by = Some(side.peer()),
+                None => {}
+            }
+        }
+        let Some(opened_by) = connection.opened_by else { return };
+        let [a, b] = startups.map(|startup| startup.and_then(|startup| startup.rpcrdma));
+        let (client, server, port) = match opened_by {
+            Side::A => (a, b, self.ports.b.1),
+            Side::B => (b, a, self.ports.a.1),
+        };
+        let terms = Terms { service: Service::Port(port), client, server };
+        connection.exchange.is_rpc |= terms.say_rpc();
+        connection.terms = Some(terms);
     }
 
     /// Nothing more will come: what is not whole is given out as what it is.
     fn give_up(&mut self) {
         for side in [Side::A, Side::B] {
             self.sender = side;
-            if let Protocol::Records(_) = self.protocol {
-                self.seated(|protocol, seat| {
-                    if let Some(records) = records(protocol, side) {
-                        records.give_up(seat);
+            if let Protocol::Records(_) | Protocol::Mpa(_) = self.protocol {
+                self.seated(|protocol, seat| match protocol {
+                    Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
+                    _ => {
+                        if let Some(records) = records(protocol, side) {
+                            records.give_up(seat);
+                        }
                     }
                 });
             }
@@ -117,7 +165,7 @@ impl Reader for Carried<'_> {
                     self.sender = sender;
                     piece = rest;
                 }
-                Protocol::Mpa => return self.undecoded(Undecoded::Mpa, piece.sight),
+                Protocol::Mpa(_) => return self.mpa(|iwarp, seat| iwarp.piece(sender, piece, seat)),
                 Protocol::Tls => return self.undecoded(Undecoded::Tls, piece.sight),
                 Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
             }
@@ -132,7 +180,7 @@ impl Reader for Carried<'_> {
                     records(protocol, sender).map(|records| records.again(&piece, seat))
                 });
             }
-            Protocol::Mpa => self.undecoded(Undecoded::Mpa, piece.sight),
+            Protocol::Mpa(_) => self.mpa(|iwarp, seat| iwarp.again(sender, piece.range(), piece.sight, seat)),
             Protocol::Tls => self.undecoded(Undecoded::Tls, piece.sight),
             Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
         }
@@ -174,8 +222,8 @@ impl Flow {
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured too early: what it means is told when its turn comes.
-            (None, Some(Protocol::Records(_) | Protocol::Mpa)) if data.length > 1 => Meaning::Part,
-            (None, Some(Protocol::Records(_) | Protocol::Mpa | Protocol::Tls)) => Meaning::Control,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => Meaning::Part,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => Meaning::Control,
             (None, _) => self.account.passed(Passed::Tcp),
         }
     }
@@ -220,35 +268,48 @@ impl Flow {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
+        let mut is_kept = false;
         let verdict = match &mut stream.protocol {
-            Protocol::Records(_) | Protocol::Mpa | Protocol::Tls => {
+            Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
-                    return self.stray(at, sight, segment);
+                    return self.stray(at, sender, sight, segment, data);
                 }
                 stream.stray = None;
-                self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                let received = match segment.flags.ack() {
+                    true => stream.halves(sender).1.received(segment.acknowledgment),
+                    false => 0,
+                };
+                self.read(at, sender, |half, carried| half.take(first, data, sight, received, carried));
                 return;
             }
             Protocol::Opening => {
                 let (own, _) = stream.halves(sender);
-                own.keep(first, data, sight);
-                let mut bytes = [0; protocol::ENOUGH];
-                let there = bytes.iter_mut().zip(own.first_bytes());
-                let count = there.map(|(place, byte)| *place = byte).count();
-                let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
-                    return self.give_up_holes(at, sight.time);
+                let at_once = match own.is_next(first) {
+                    true => protocol::first_bytes(data.bytes, ports),
+                    false => Verdict::Undecided,
+                };
+                if at_once == Verdict::Undecided {
+                    is_kept = true;
+                    own.keep(first, data, sight);
+                    let mut bytes = [0; protocol::ENOUGH];
+                    let there = bytes.iter_mut().zip(own.first_bytes());
+                    let count = there.map(|(place, byte)| *place = byte).count();
+                    let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                    if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
+                        return self.give_up_holes(at, sight.time);
+                    }
+                    verdict
+                } else {
+                    at_once
                 }
-                verdict
             }
             Protocol::Middle { looked_at } => {
-                let verdict = protocol::segment(data.bytes, ports, *looked_at < protocol::SEARCHED);
+                let verdict = protocol::segment(data, ports, *looked_at < protocol::SEARCHED);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
             Protocol::Other => Verdict::Other,
         };
-        let was_opening = matches!(stream.protocol, Protocol::Opening);
         match verdict {
             Verdict::Undecided => {}
             Verdict::Other => {
@@ -258,29 +319,28 @@ impl Flow {
             }
             Verdict::Records | Verdict::Mpa | Verdict::Tls => {
                 stream.carry(verdict);
-                if was_opening {
+                if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
-                    self.read(at, sender.peer(), |half, carried| half.release(carried));
                 } else {
-                    self.read(at, sender, |half, carried| half.take(first, data, sight, carried));
+                    self.read(at, sender, |half, carried| half.take(first, data, sight, 0, carried));
                 }
+                self.read(at, sender.peer(), |half, carried| half.release(carried));
             }
         }
     }
 
     /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
-    fn stray(&mut self, at: usize, sight: Sight<'_>, segment: &TcpSegment<'_>) {
+    fn stray(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
         let before = stream.stray.replace(segment.sequence);
-        let meaning = self.account.undecoded(Undecoded::Stray);
-        self.meanings.push(meaning);
-        let follows =
-            |before: crate::net::TcpSequence| before.distance(segment.sequence).unsigned_abs() < 1 << 20;
-        if before.is_some_and(follows) {
+        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < FOLLOWS) {
             self.end_stream(at, sight.time);
             self.streams.renew(at, ports);
+            return self.bytes(at, sender, sight, segment, data);
         }
+        let meaning = self.account.undecoded(Undecoded::Stray);
+        self.meanings.push(meaning);
     }
 
     /// What a segment tells besides its bytes: the end of the stream, and what was received.
@@ -310,6 +370,10 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
+        // What waits for the other direction comes behind the holes in that.
+        while let Some(side) = self.streams.get_mut(at).and_then(Stream::side_with_hole) {
+            self.read(at, side, |half, carried| half.give_up(now, carried));
+        }
         for side in [Side::A, Side::B] {
             self.read(at, side, |half, carried| half.finish(now, carried));
         }
@@ -327,8 +391,15 @@ impl Flow {
                 self.account.gave_up(GivenUp::Hole);
                 self.give_up_holes(at, now);
             } else if self.stream_bytes > self.limits.stream_bytes {
-                if let Protocol::Records(records) = &mut stream.protocol {
-                    records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                match &mut stream.protocol {
+                    Protocol::Records(records) => {
+                        records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                    }
+                    Protocol::Mpa(iwarp) if iwarp.held_bytes() > 0 => {
+                        iwarp.drop_parts();
+                        self.account.gave_up(GivenUp::MessageParts);
+                    }
+                    _ => {}
                 }
                 return;
             } else {
@@ -341,9 +412,9 @@ impl Flow {
     fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
-        let half = match sender {
-            Side::A => a,
-            Side::B => b,
+        let (half, other) = match sender {
+            Side::A => (a, b),
+            Side::B => (b, a),
         };
         let first = self.meanings.len();
         let mut over = Vec::new();
@@ -361,7 +432,15 @@ impl Flow {
             meanings: &mut self.meanings,
             over: &mut over,
         };
+        half.note_other(other.reached());
         give(half, &mut carried);
+        // What one direction waits for may be given out in the other, and so on.
+        let (mut waits, mut reached) = (&mut *other, &mut *half);
+        while waits.note_other(reached.reached()) {
+            carried.sender = carried.sender.peer();
+            waits.release(&mut carried);
+            std::mem::swap(&mut waits, &mut reached);
+        }
         let contradictions = half.take_contradictions();
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
@@ -434,7 +513,7 @@ impl Flow {
     fn forget_streams(&mut self, newest: usize, now: Timestamp) {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
-            if !stream.is_idle() && !stream.is_ending {
+            if !stream.is_idle() {
                 self.account.gave_up(GivenUp::Stream);
             }
             self.end_stream(at, now);

@@ -12,15 +12,36 @@ use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, Service
 use crate::rpcrdma::PrivateData;
 
 /// The port of NFS over RDMA (RFC 8267 section 6.3).
-const NFS_RDMA_PORT: Port = Port(20049);
+pub(super) const NFS_RDMA_PORT: Port = Port(20049);
 
-/// What the two sides told each other as they connected.
+/// What a client connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// A service of InfiniBand, and the same in terms of IP (annex A11).
+    Id(ServiceId, Option<IpEnds>),
+    /// A port of TCP.
+    Port(Port),
+}
+
+impl Service {
+    /// The port of TCP, or of its port space in InfiniBand.
+    fn port(&self) -> Option<Port> {
+        match self {
+            Self::Id(id, ip) => {
+                let port = ip.map(|ip| (ip.space, ip.destination_port)).or(id.ip_port());
+                port.filter(|(space, _)| *space == PortSpace::TCP).map(|(_, port)| port)
+            }
+            Self::Port(port) => Some(*port),
+        }
+    }
+}
+
+/// What the two sides told each other as they connected: in the messages of the connection manager, or in the frames that
+/// start MPA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// What the client connected to.
-    pub service: ServiceId,
-    /// The same in terms of IP (annex A11).
-    pub ip: Option<IpEnds>,
+    pub service: Service,
     /// The client's RPC-over-RDMA private data.
     pub client: Option<PrivateData>,
     /// The server's RPC-over-RDMA private data.
@@ -30,8 +51,7 @@ pub struct Terms {
 impl Terms {
     /// Whether the set-up says that the connection carries RPC-over-RDMA.
     pub fn say_rpc(&self) -> bool {
-        let port = self.ip.map(|ip| (ip.space, ip.destination_port)).or(self.service.ip_port());
-        self.client.is_some() || port == Some((PortSpace::TCP, NFS_RDMA_PORT))
+        self.client.is_some() || self.service.port() == Some(NFS_RDMA_PORT)
     }
 }
 
@@ -115,7 +135,7 @@ impl SetUps {
         match message {
             Message::Request(request, ip, private) => {
                 let client = PrivateData::find(private.bytes, private.at, &mut Unobserved);
-                let terms = Terms { service: request.service_id, ip: *ip, client, server: None };
+                let terms = Terms { service: Service::Id(request.service_id, *ip), client, server: None };
                 let question = (source, destination, request.local_comm_id);
                 let pending = Pending { qpn: request.local_qpn, terms, is_answered: false };
                 if self.ask(question, pending) {
@@ -168,7 +188,8 @@ mod tests {
 
     #[test]
     fn port_20049_of_the_tcp_port_space_is_nfs() {
-        let terms = |service| Terms { service: ServiceId(service), ip: None, client: None, server: None };
+        let terms =
+            |service| Terms { service: Service::Id(ServiceId(service), None), client: None, server: None };
         assert!(terms(0x0000_0000_0106_4e51).say_rpc());
         assert!(!terms(0x0000_0000_0106_0cbc).say_rpc());
     }

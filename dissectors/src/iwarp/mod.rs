@@ -8,4 +8,16 @@ pub mod mpa;
 pub mod rdmap;
 mod segment;
 
+use crate::field::registry::{Registry, describe_headers};
+
 pub use segment::{Segment, Target};
+
+/// Adds the fields of this room to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    use ddp::{DdpControl, Tagged, Untagged};
+    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapControl, ReadRequest};
+    mpa::describe(registry);
+    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, Invalidate, ReadRequest);
+    describe_headers!(registry; Immediate, AtomicRequest, AtomicResponse);
+    rdmap::describe_terminate(registry);
+}

@@ -1,5 +1,6 @@
 //! Marker PDU Aligned framing: how a connection starts, and how messages are framed in the stream. RFC 5044; RFC 6581.
 
+use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::header::Fixed;
@@ -118,24 +119,36 @@ crate::header! {
     }
 }
 
+/// Adds the fields of MPA to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    describe_headers!(registry; RequestFrame, ReplyFrame, Enhanced, Marker, FpduHeader);
+    for field in [&PAD, &CRC, &PRIVATE_DATA] {
+        registry.field(field);
+    }
+}
+
 /// The pad of an FPDU. RFC 5044 section 4.1.
-const PAD: Field = Field {
+static PAD: Field = Field {
     name: "iwarp_mpa.pad",
     label: "pad",
     kind: Kind::Bytes,
-    doc: "Makes the FPDU a multiple of four bytes.",
+    doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
 };
 
 /// The CRC of an FPDU. RFC 5044 section 4.4.
-const CRC: Field =
-    Field { name: "iwarp_mpa.crc", label: "crc", kind: Kind::Hex(8), doc: "CRC32C, where CRCs are in use." };
+static CRC: Field = Field {
+    name: "iwarp_mpa.crc",
+    label: "crc",
+    kind: Kind::Hex(8),
+    doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
+};
 
 /// The private data of a start-up frame. RFC 5044 section 7.1.1.
-const PRIVATE_DATA: Field = Field {
+static PRIVATE_DATA: Field = Field {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
     kind: Kind::Bytes,
-    doc: "What the layer above tells as the connection starts.",
+    doc: "What the layer above tells as the connection starts. RFC 5044 section 7.1.1.",
 };
 
 impl FpduHeader {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::field::Observer;
+use crate::field::registry::{Registry, describe_headers};
 use crate::frame::Part;
 use crate::infiniband::ImmediateData;
 use crate::rdma::Handle;
@@ -221,10 +222,16 @@ terminate_control! {
     LlpTerminate {
         LlpErrorType => "iwarp_rdma.term_etype_llp", LlpError => "iwarp_rdma.term_errcode_llp"
     }
-    /// Terminate Control of another layer.
+    /// Terminate Control of another layer. RFC 5040 section 4.8.
     OtherTerminate {
         u8 => "iwarp_rdma.term_etype", u8 => "iwarp_rdma.term_errcode"
     }
+}
+
+/// Adds the fields of Terminate to a registry.
+pub(super) fn describe_terminate(registry: &mut Registry) {
+    describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
+    describe_headers!(registry; TerminatedLength);
 }
 
 impl Opcode {

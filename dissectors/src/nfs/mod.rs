@@ -1,22 +1,33 @@
-//! NFS: what a Call asks for and a Reply answers.
+//! NFS and its companions: what a Call asks for and a Reply answers.
 //!
-//! [`Procedure`] finds the description of a procedure's arguments and results; [`v3`] and [`v4`] hold the
-//! descriptions. NFSv2 and the companion programs (MOUNT, NLM, NSM, NFSACL, RQUOTA, PORTMAP) get rooms beside them.
+//! [`Procedure`] finds the description of a procedure's arguments and results. [`v2`], [`v3`] and [`v4`] hold those of
+//! NFS; the rooms beside them hold those of the programs that NFSv2 and NFSv3 need: who mounts ([`mount`]), who locks
+//! ([`nlm`], [`nsm`]), who may do what ([`nfsacl`]), how much ([`rquota`]), and who listens where ([`rpcbind`]).
 
 use crate::field::registry::Registry;
 
+#[cfg(test)]
+mod laid_out;
+pub mod mount;
+pub mod nfsacl;
+pub mod nlm;
+pub mod nsm;
 pub mod operations;
 mod outcome;
 mod procedure;
+pub mod rpcbind;
+pub mod rquota;
+#[cfg(test)]
+mod tests;
+pub mod v2;
 pub mod v3;
 pub mod v4;
 
-pub use outcome::{Outcome, Status};
+pub use outcome::{Outcome, ProcedureStatus, Status};
 pub use procedure::{Procedure, TextItems, procedure_name, text_items};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
-    v3::Args::describe(registry);
-    v3::Results::describe(registry);
+    Procedure::describe(registry);
     v4::describe(registry);
 }

@@ -6,11 +6,12 @@
 /// ```text
 /// operations! { "nfs";
 ///     /// The procedures of NFSv3. RFC 1813 section 3.
-///     Procedure, Args<'a>, Results<'a>:
+///     Procedure, Args<'a>, Results:
 ///     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 3.3.0";
 ///     1 GETATTR(GetattrArgs<'a>) -> GetattrRes, "Get file attributes. RFC 1813 section 3.3.1";
 /// }
 /// ```
+/// `Results<>` is for results that hold nothing of the message's bytes.
 #[macro_export]
 macro_rules! operations {
     ($group:literal;
@@ -18,6 +19,26 @@ macro_rules! operations {
         $number:ident, $args:ident<$lt:lifetime>, $results:ident:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
+        $crate::operations!(@numbers $group, [$($doc)+] $number, $($code $name, $about;)*);
+        $crate::operations!(@bodies $number, $args $lt [$lt] [], "The arguments, by operation.",
+            $($name($arg), $about;)*);
+        $crate::operations!(@bodies $number, $results $lt [$lt] [], "The results, by operation.",
+            $($name($result), $about;)*);
+    };
+
+    ($group:literal;
+        $(#[doc = $doc:literal])+
+        $number:ident, $args:ident<$lt:lifetime>, $results:ident<>:
+        $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
+    ) => {
+        $crate::operations!(@numbers $group, [$($doc)+] $number, $($code $name, $about;)*);
+        $crate::operations!(@bodies $number, $args $lt [$lt] [], "The arguments, by operation.",
+            $($name($arg), $about;)*);
+        $crate::operations!(@bodies $number, $results $lt [] [$lt], "The results, by operation.",
+            $($name($result), $about;)*);
+    };
+
+    (@numbers $group:literal, [$($doc:literal)+] $number:ident, $($code:literal $name:ident, $about:literal;)*) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $number(pub u32);
@@ -58,22 +79,21 @@ macro_rules! operations {
                 }
             }
         }
-
-        $crate::operations!(@bodies $number, $args<$lt>, "The arguments, by operation.",
-            $($name($arg), $about;)*);
-        $crate::operations!(@bodies $number, $results<$lt>, "The results, by operation.",
-            $($name($result), $about;)*);
     };
 
-    (@bodies $number:ident, $bodies:ident<$lt:lifetime>, $doc:literal, $($name:ident($body:ty), $about:literal;)*) => {
+    // The lifetime of the message's bytes, and the same again: in the first place where the bodies borrow them, and
+    // otherwise in the second, where only decoding needs it.
+    (@bodies $number:ident, $bodies:ident $message:lifetime [$($lt:lifetime)?] [$($free:lifetime)?], $doc:literal,
+     $($name:ident($body:ty), $about:literal;)*) => {
         #[doc = $doc]
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        pub enum $bodies<$lt> {
+        // A box would make decoding allocate.
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, clippy::large_enum_variant)]
+        pub enum $bodies $(<$lt>)? {
             $(#[doc = $about] $name($body),)*
         }
 
-        impl<$lt> $bodies<$lt> {
+        impl<$($lt)?> $bodies $(<$lt>)? {
             /// Which operation this belongs to.
             pub fn number(&self) -> $number {
                 match self {
@@ -86,9 +106,9 @@ macro_rules! operations {
             /// # Errors
             /// [`Error::Unknown`](crate::xdr::Error::Unknown) for a number that is not in the table; else as its type.
             #[inline]
-            pub fn decode<O: $crate::field::Observer<$lt>>(
+            pub fn decode<$($free,)? O: $crate::field::Observer<$message>>(
                 number: $number,
-                cursor: &mut $crate::xdr::Cursor<$lt>,
+                cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::Error> {
                 let unknown = $crate::xdr::Error::Unknown {

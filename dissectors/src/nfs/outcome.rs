@@ -1,7 +1,9 @@
 //! The union that nearly every NFS result is: a status, then the result if the status says OK.
 
+use std::ops::Range;
+
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer};
+use crate::field::{Field, Kind, Observer, Value};
 use crate::xdr::{Cursor, Encoder, Error, Void, Xdr};
 
 /// A status whose value decides what follows it.
@@ -10,6 +12,48 @@ pub trait Status: for<'a> Xdr<'a> + Copy + PartialEq {
     const OK: Self;
     /// The status as a field of its own.
     const FIELD: &'static Field;
+}
+
+/// How a procedure went, in the words of its own protocol: `nfsstat3`, `mountstat3`, `nlm4_stats`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcedureStatus {
+    /// The number.
+    pub number: u32,
+    /// Its name, if the specification has one.
+    pub name: Option<&'static str>,
+    /// Whether it says that the procedure was done. Not every protocol has 0 for that.
+    pub is_ok: bool,
+}
+
+impl ProcedureStatus {
+    /// Reads a status.
+    ///
+    /// # Errors
+    /// Where the message ends before it.
+    pub fn read<S: Status>(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+        let mut heard = Heard::default();
+        let status = S::decode(cursor, S::FIELD, &mut heard)?;
+        Ok(Self { number: heard.number, name: heard.name, is_ok: status == S::OK })
+    }
+}
+
+/// Listens to an enumeration: its number, and the name that its specification gives it.
+#[derive(Default)]
+struct Heard {
+    number: u32,
+    name: Option<&'static str>,
+}
+
+impl<'a> Observer<'a> for Heard {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, _: &'static Field, _: Range<usize>, value: Value<'a>) {
+        if let Value::Enum(number, name) = value {
+            (self.number, self.name) = (number as u32, name);
+        }
+    }
 }
 
 /// `union switch (status) { case OK: T; default: E; }`

@@ -1,118 +1,205 @@
 //! Procedures by program, version and number, whatever program they belong to.
 
+use crate::field::registry::Registry;
 use crate::field::{Observer, Unobserved};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Error, Xdr};
 
 pub use super::v4::TextItems;
-use super::{v3, v4};
+use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
-/// A procedure whose arguments and results are described.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Procedure {
+/// Describes which programs and versions have tables of procedures, and in which room each stands.
+macro_rules! programs {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $program:ident $version:literal: $($room:ident)::+;)*) => {
+        /// A procedure whose arguments and results are described.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Procedure {
+            $($(#[doc = $doc])+ $variant($($room)::+::Procedure),)*
+            /// COMPOUND of NFSv4, any minor version.
+            Compound,
+            /// CB_COMPOUND of NFSv4, any minor version.
+            CbCompound,
+            /// A procedure that does nothing.
+            Null,
+        }
+
+        impl Procedure {
+            /// The programs and versions that have a table of procedures.
+            pub const PROGRAMS: &'static [(Program, u32)] = &[$((Program::$program, $version)),*];
+
+            /// Adds the fields of every table to a registry.
+            pub(super) fn describe(registry: &mut Registry) {
+                $($($room)::+::Args::describe(registry);
+                $($room)::+::Results::describe(registry);)*
+            }
+
+            /// The procedure of these numbers, if it stands in a table.
+            fn in_table(program: Program, version: u32, number: u32) -> Option<Self> {
+                match (program, version) {
+                    $((Program::$program, $version) => {
+                        let procedure = $($room)::+::Procedure(number);
+                        procedure.name().map(|_| Self::$variant(procedure))
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// The RFC's name without prefix.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant(procedure) => procedure.name().unwrap_or("NULL"),)*
+                    Self::Compound => "COMPOUND",
+                    Self::CbCompound => "CB_COMPOUND",
+                    Self::Null => "NULL",
+                }
+            }
+
+            /// Reads how it went from the results, where the cursor stands; `None` where the procedure has no status.
+            ///
+            /// # Errors
+            /// Where the message ends before the status.
+            pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+                match self {
+                    $(Self::$variant(procedure) => procedure.status(results),)*
+                    Self::Compound | Self::CbCompound => {
+                        ProcedureStatus::read::<v4::Nfsstat4>(&mut results).map(Some)
+                    }
+                    Self::Null => Ok(None),
+                }
+            }
+
+            /// Reads the arguments, telling the observer.
+            ///
+            /// # Errors
+            /// Where they could not be read further; what was told before stands.
+            pub fn arguments<'a, O: Observer<'a>>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<(), Error> {
+                match self {
+                    $(Self::$variant(procedure) => {
+                        $($room)::+::Args::decode(procedure, cursor, observer).map(|_| ())
+                    })*
+                    Self::Compound => compound::<v4::CallHead<'_>, v4::Args<'_>, _>(cursor, observer),
+                    Self::CbCompound => compound::<v4::CbCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
+                    Self::Null => Ok(()),
+                }
+            }
+
+            /// Reads the results, telling the observer.
+            ///
+            /// # Errors
+            /// Where they could not be read further; what was told before stands.
+            pub fn results<'a, O: Observer<'a>>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<(), Error> {
+                match self {
+                    $(Self::$variant(procedure) => {
+                        $($room)::+::Results::decode(procedure, cursor, observer).map(|_| ())
+                    })*
+                    Self::Compound => compound::<v4::ReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
+                    Self::CbCompound => compound::<v4::ReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
+                    Self::Null => Ok(()),
+                }
+            }
+
+            /// Reads the arguments, and appends what they encode to.
+            ///
+            /// # Errors
+            /// Where they could not be read further; what was appended then is of no use.
+            pub fn encode_arguments_again(
+                self,
+                cursor: &mut Cursor<'_>,
+                encoder: &mut Encoder,
+            ) -> Result<(), Error> {
+                match self {
+                    $(Self::$variant(procedure) => {
+                        $($room)::+::Args::decode(procedure, cursor, &mut Unobserved)
+                            .map(|arguments| arguments.encode(encoder))
+                    })*
+                    Self::Compound => compound_again::<v4::CallHead<'_>, v4::Args<'_>>(cursor, encoder),
+                    Self::CbCompound => compound_again::<v4::CbCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
+                    Self::Null => Ok(()),
+                }
+            }
+
+            /// Reads the results, and appends what they encode to.
+            ///
+            /// # Errors
+            /// Where they could not be read further; what was appended then is of no use.
+            pub fn encode_results_again(
+                self,
+                cursor: &mut Cursor<'_>,
+                encoder: &mut Encoder,
+            ) -> Result<(), Error> {
+                match self {
+                    $(Self::$variant(procedure) => {
+                        $($room)::+::Results::decode(procedure, cursor, &mut Unobserved)
+                            .map(|results| results.encode(encoder))
+                    })*
+                    Self::Compound => compound_again::<v4::ReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
+                    Self::CbCompound => compound_again::<v4::ReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
+                    Self::Null => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+programs! {
+    /// A procedure of NFSv2.
+    V2 = NFS 2: v2;
     /// A procedure of NFSv3.
-    V3(v3::Procedure),
-    /// COMPOUND of NFSv4, any minor version.
-    Compound,
-    /// CB_COMPOUND of NFSv4, any minor version.
-    CbCompound,
-    /// A procedure that does nothing.
-    Null,
+    V3 = NFS 3: v3;
+    /// A procedure of MOUNT version 1.
+    Mount1 = MOUNT 1: mount::v1;
+    /// A procedure of MOUNT version 2.
+    Mount2 = MOUNT 2: mount::v2;
+    /// A procedure of MOUNT version 3.
+    Mount3 = MOUNT 3: mount::v3;
+    /// A procedure of NLM version 1.
+    Nlm1 = NLM 1: nlm::v1;
+    /// A procedure of NLM version 3.
+    Nlm3 = NLM 3: nlm::v3;
+    /// A procedure of NLM version 4.
+    Nlm4 = NLM 4: nlm::v4;
+    /// A procedure of NSM.
+    Nsm = NSM 1: nsm;
+    /// A procedure of NFSACL version 2.
+    Nfsacl2 = NFSACL 2: nfsacl::v2;
+    /// A procedure of NFSACL version 3.
+    Nfsacl3 = NFSACL 3: nfsacl::v3;
+    /// A procedure of RQUOTA version 1.
+    Rquota1 = RQUOTA 1: rquota::v1;
+    /// A procedure of RQUOTA version 2.
+    Rquota2 = RQUOTA 2: rquota::v2;
+    /// A procedure of the port mapper.
+    Portmap2 = PORTMAP 2: rpcbind::v2;
+    /// A procedure of RPCBIND version 3.
+    Rpcbind3 = PORTMAP 3: rpcbind::v3;
+    /// A procedure of RPCBIND version 4.
+    Rpcbind4 = PORTMAP 4: rpcbind::v4;
 }
 
 impl Procedure {
     /// The procedure of these numbers, if it is described.
     pub fn of(program: Program, version: u32, number: u32) -> Option<Self> {
         match (program, version, number) {
-            (Program::NFS, v3::VERSION, number) => {
-                let procedure = v3::Procedure(number);
-                procedure.name().map(|_| Self::V3(procedure))
-            }
             (Program::NFS, 4, 1) => Some(Self::Compound),
             // A client picks the number of its callback program, and every minor version calls itself version 1.
             (program, _, 1) if program.is_transient() => Some(Self::CbCompound),
             (Program::NFS, 4, 0) => Some(Self::Null),
             (program, _, 0) if program.is_transient() => Some(Self::Null),
-            _ => None,
-        }
-    }
-
-    /// The RFC's name without prefix.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V3(procedure) => procedure.name().unwrap_or("NULL"),
-            Self::Compound => "COMPOUND",
-            Self::CbCompound => "CB_COMPOUND",
-            Self::Null => "NULL",
+            _ => Self::in_table(program, version, number),
         }
     }
 
     /// Whether it is made of operations.
     pub fn is_compound(self) -> bool {
         matches!(self, Self::Compound | Self::CbCompound)
-    }
-
-    /// Reads the arguments, telling the observer.
-    ///
-    /// # Errors
-    /// Where they could not be read further; what was told before stands.
-    pub fn arguments<'a, O: Observer<'a>>(
-        self,
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<(), Error> {
-        match self {
-            Self::V3(procedure) => v3::Args::decode(procedure, cursor, observer).map(|_| ()),
-            Self::Compound => compound::<v4::CallHead<'_>, v4::Args<'_>, _>(cursor, observer),
-            Self::CbCompound => compound::<v4::CbCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
-            Self::Null => Ok(()),
-        }
-    }
-
-    /// Reads the results, telling the observer.
-    ///
-    /// # Errors
-    /// Where they could not be read further; what was told before stands.
-    pub fn results<'a, O: Observer<'a>>(
-        self,
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<(), Error> {
-        match self {
-            Self::V3(procedure) => v3::Results::decode(procedure, cursor, observer).map(|_| ()),
-            Self::Compound => compound::<v4::ReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
-            Self::CbCompound => compound::<v4::ReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
-            Self::Null => Ok(()),
-        }
-    }
-
-    /// Reads the arguments, and appends what they encode to.
-    ///
-    /// # Errors
-    /// Where they could not be read further; what was appended then is of no use.
-    pub fn encode_arguments_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
-        match self {
-            Self::V3(procedure) => v3::Args::decode(procedure, cursor, &mut Unobserved)
-                .map(|arguments| arguments.encode(encoder)),
-            Self::Compound => compound_again::<v4::CallHead<'_>, v4::Args<'_>>(cursor, encoder),
-            Self::CbCompound => compound_again::<v4::CbCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
-            Self::Null => Ok(()),
-        }
-    }
-
-    /// Reads the results, and appends what they encode to.
-    ///
-    /// # Errors
-    /// Where they could not be read further; what was appended then is of no use.
-    pub fn encode_results_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
-        match self {
-            Self::V3(procedure) => {
-                v3::Results::decode(procedure, cursor, &mut Unobserved).map(|results| results.encode(encoder))
-            }
-            Self::Compound => compound_again::<v4::ReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
-            Self::CbCompound => compound_again::<v4::ReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
-            Self::Null => Ok(()),
-        }
     }
 }
 
@@ -163,12 +250,16 @@ pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'s
 /// arguments.
 pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
     match procedure {
+        Procedure::V2(procedure) => {
+            TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
+        }
         Procedure::V3(procedure) => {
             TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
         }
         Procedure::Compound => {
             v4::Call::decode(&mut cursor, &mut Unobserved).map(|call| call.text_items()).unwrap_or_default()
         }
-        Procedure::CbCompound | Procedure::Null => TextItems::default(),
+        // RFC 8267 sections 5 and 6.5: nothing of these is DDP-eligible.
+        _ => TextItems::default(),
     }
 }

@@ -1,23 +1,34 @@
 //! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
-use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
+use crate::xdr::{Cursor, Enclosed, Encoder, Error, List, Opaque, Text, Xdr};
 
-use super::gss::{GssCredential, Payload};
+use super::gss::{GssCredential, Payload, VerifierBody};
 
 /// The most bytes that the body of a credential or a verifier may have. RFC 5531 section 8.2.
 pub const MAX_BODY: u32 = 400;
 
 crate::xdr! { "rpc.auth";
-    /// auth_flavor. RFC 5531 section 8.2; AUTH_TLS: RFC 9289 section 4.1.
+    /// auth_flavor. RFC 5531 sections 8.2 and 14.4.1; AUTH_TLS: RFC 9289 section 4.1. The pseudo flavors stand for a
+    /// mechanism, a quality and a service of RPCSEC_GSS: RFC 2623 section 2.3.1, RFC 2847 sections 2.5 and 3.5.
     enum Flavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
         AUTH_SHORT = 2,
         AUTH_DH = 3,
+        AUTH_KERB = 4,
+        AUTH_RSA = 5,
         RPCSEC_GSS = 6,
         AUTH_TLS = 7,
+        RPCSEC_GSS_KRB5 = 390003,
+        RPCSEC_GSS_KRB5I = 390004,
+        RPCSEC_GSS_KRB5P = 390005,
+        RPCSEC_GSS_LIPKEY = 390006,
+        RPCSEC_GSS_LIPKEY_I = 390007,
+        RPCSEC_GSS_LIPKEY_P = 390008,
+        RPCSEC_GSS_SPKM3 = 390009,
+        RPCSEC_GSS_SPKM3I = 390010,
+        RPCSEC_GSS_SPKM3P = 390011,
     }
 
     /// authsys_parms. RFC 5531 appendix A.
@@ -38,6 +49,7 @@ crate::xdr! { "rpc.auth";
 
     /// The verifier of a Call or a Reply. RFC 5531 section 8.2.
     union Verifier<'a> switch (flavor: Flavor) {
+        AUTH_NONE => None(NoneVerifier<'a>),
         RPCSEC_GSS => Gss(GssVerifier<'a>),
         default => Other(AuthBody<'a>),
     }
@@ -46,7 +58,10 @@ crate::xdr! { "rpc.auth";
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: mostly a checksum over the header or the sequence number. RFC 2203 section 5.3.
-    struct GssVerifier<'a> { checksum: Opaque<'a, 400> => "rpc.authgss.checksum" }
+    struct GssVerifier<'a> { checksum: VerifierBody<'a> => "rpc.authgss.checksum" }
+
+    /// The verifier of AUTH_NONE: empty, or what a server that speaks TLS answers to AUTH_TLS. RFC 9289 section 4.1.
+    struct NoneVerifier<'a> { body: StartTls<'a> }
 }
 
 impl<'a> Credential<'a> {
@@ -72,21 +87,22 @@ impl<'a> Credential<'a> {
     }
 }
 
-/// An opaque body in which its flavor puts a structure.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body<'a, T> {
-    /// The structure, which fills the body.
-    Known(T),
-    /// The body holds something else.
-    Unread(Opaque<'a, MAX_BODY>),
+/// The body of a verifier of flavor AUTH_NONE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartTls<'a>(pub Opaque<'a, MAX_BODY>);
+
+impl StartTls<'_> {
+    /// What a server says that speaks TLS on this connection. RFC 9289 section 4.1.
+    pub const TOKEN: &'static [u8] = b"STARTTLS";
+
+    /// Whether the server says so.
+    pub fn is_offered(&self) -> bool {
+        self.0.0 == Self::TOKEN
+    }
 }
 
-impl<'a, T: Xdr<'a>> Xdr<'a> for Body<'a, T> {
-    const KIND: Kind = T::KIND;
-
-    fn describe(registry: &mut Registry) {
-        T::describe(registry);
-    }
+impl<'a> Xdr<'a> for StartTls<'a> {
+    const KIND: Kind = Kind::Bytes;
 
     #[inline]
     fn decode<O: Observer<'a>>(
@@ -94,44 +110,25 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Body<'a, T> {
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
-        let (at, position) = (cursor.at(), cursor.position());
-        let length = cursor.word()?;
-        if length > MAX_BODY {
-            return Err(Error::TooLong { at, length, bound: MAX_BODY });
-        }
-        let content = cursor.enclosed(length)?;
-        // Tried unseen, so that an observer never hears of fields that turn out to be something else.
-        let mut trial = content;
-        match T::decode(&mut trial, field, &mut Unobserved) {
-            Ok(known) if trial.remaining() == 0 => {
-                if O::WATCHES {
-                    T::decode(&mut { content }, field, observer)?;
-                }
-                return Ok(Self::Known(known));
-            }
-            Err(error) if error.is_cut() => {
-                T::decode(&mut { content }, field, observer)?;
-                return Err(error);
-            }
-            _ => {}
-        }
-        let bytes = { content }.take(content.remaining())?;
-        observer.value(field, position..position + 4 + bytes.len(), Value::Bytes(bytes));
-        Ok(Self::Unread(Opaque(bytes)))
+        let at = cursor.position();
+        let this = Self(Opaque::decode(cursor, field, &mut Unobserved)?);
+        let body = this.0.0;
+        let value = if this.is_offered() { Value::Text(body) } else { Value::Bytes(body) };
+        observer.value(field, at..at + 4 + body.len(), value);
+        Ok(this)
     }
 
     fn encode(&self, encoder: &mut Encoder) {
-        match self {
-            Self::Known(known) => encoder.nested(|encoder| known.encode(encoder)),
-            Self::Unread(body) => body.encode(encoder),
-        }
+        self.0.encode(encoder);
     }
 }
+
+/// An opaque body in which its flavor puts a structure.
+pub type Body<'a, T> = Enclosed<'a, T, MAX_BODY>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
     static FIELD: Field = Field::group("rpc.auth", "cred", "");
 
     fn decode(bytes: &[u8]) -> Result<Credential<'_>, Error> {
@@ -171,5 +168,26 @@ mod tests {
         assert_eq!(decode(&bytes), expected);
         bytes[3] = 0;
         assert_eq!(decode(&bytes), expected);
+    }
+
+    #[test]
+    fn rfc9289_section_4_1_a_server_that_speaks_tls_says_so_in_its_verifier() {
+        let probe = decode(b"\0\0\0\x07\0\0\0\0").unwrap();
+        assert_eq!((probe.tag(), probe.tag().name()), (Flavor::AUTH_TLS, Some("AUTH_TLS")));
+        for (bytes, offered) in [(&b"\0\0\0\0\0\0\0\x08STARTTLS"[..], true), (b"\0\0\0\0\0\0\0\0", false)] {
+            let verifier =
+                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
+            let Verifier::None(none) = &verifier else { panic!("{verifier:?}") };
+            assert_eq!(none.body.is_offered(), offered);
+            let mut encoder = Encoder::new();
+            verifier.encode(&mut encoder);
+            assert_eq!(encoder.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn rfc2623_section_2_3_1_pseudo_flavors_have_names() {
+        assert_eq!(Flavor(390_005).name(), Some("RPCSEC_GSS_KRB5P"));
+        assert_eq!(Flavor(390_012).name(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! RPCSEC_GSS: the credential, the creation of a context, and what protects arguments and results.
+//! RPCSEC_GSS: the credential, the control messages, and what protects arguments and results.
 //! RFC 2203; version 2: RFC 5403; version 3: RFC 7861.
 //!
 //! Under the integrity service the arguments stand inside an opaque item. [`Protected::open`] gives a cursor over
@@ -13,6 +13,10 @@
 //! assert_eq!((protected.seq_num, protected.body.take(4)), (42, Ok(&b"args"[..])));
 //! assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic");
 //! ```
+
+mod control;
+
+pub use control::*;
 
 use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
@@ -50,18 +54,6 @@ crate::xdr! { "rpc.authgss";
         handle: Opaque<'a> => "rpc.authgss.context",
     }
 
-    /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
-    struct InitArg<'a> { gss_token: Opaque<'a> => "rpc.authgss.token" }
-
-    /// rpc_gss_init_res. RFC 2203 section 5.2.3.1.
-    struct InitRes<'a> {
-        handle: Opaque<'a> => "rpc.authgss.context",
-        gss_major: u32 => "rpc.authgss.major",
-        gss_minor: u32 => "rpc.authgss.minor",
-        seq_window: u32 => "rpc.authgss.window",
-        gss_token: Opaque<'a> => "rpc.authgss.token",
-    }
-
     /// rpc_gss_priv_data: arguments or results that only the other side can read. RFC 2203 section 5.3.2.3.
     struct PrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
 
@@ -78,10 +70,8 @@ pub enum Payload {
     Integrity,
     /// The same, encrypted: [`PrivData`].
     Privacy,
-    /// A step in the creation of a context: [`InitArg`] in the Call, [`InitRes`] in the Reply.
-    Creation,
-    /// What another control procedure of RPCSEC_GSS carries.
-    Control,
+    /// A control message: arguments and results of RPCSEC_GSS itself.
+    Control(Control),
 }
 
 impl GssCredential<'_> {
@@ -90,10 +80,18 @@ impl GssCredential<'_> {
         match (self.gss_proc, self.service) {
             (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_integrity) => Payload::Integrity,
             (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_privacy) => Payload::Privacy,
-            // Destroying a context is a Call of NULL, and implementations do not protect its nothing.
-            (GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY, _) => Payload::Plain,
-            (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => Payload::Creation,
-            _ => Payload::Control,
+            // Destroying a context is a Call of NULL, and implementations do not protect its nothing. That of
+            // BIND_CHANNEL has its arguments and results in the verifiers (RFC 5403 section 3.3).
+            (
+                GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL,
+                _,
+            ) => Payload::Plain,
+            (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => {
+                Payload::Control(Control::Init)
+            }
+            (GssProc::RPCSEC_GSS_CREATE, service) => Payload::Control(Control::Create(service)),
+            (GssProc::RPCSEC_GSS_LIST, service) => Payload::Control(Control::List(service)),
+            _ => Payload::Control(Control::Unknown),
         }
     }
 }
@@ -114,17 +112,13 @@ static INTEG_DATA: Field =
     Field::group("rpc.authgss.integ", "rpc_gss_integ_data", "Protected data. RFC 2203 section 5.3.2.2");
 static PRIV_DATA: Field =
     Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
-static INIT: Field =
-    Field::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
-
 /// Adds the fields of RPCSEC_GSS that no credential has to a registry.
 pub(super) fn describe(registry: &mut Registry) {
     registry.field(&DATABODY_INTEG);
     registry.field(&SEQ_NUM);
     registry.xdr::<Checksum<'_>>(&INTEG_DATA, "");
     registry.xdr::<PrivData<'_>>(&PRIV_DATA, "");
-    registry.xdr::<InitArg<'_>>(&INIT, "");
-    registry.xdr::<InitRes<'_>>(&INIT, "");
+    control::describe(registry);
 }
 
 /// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
@@ -167,8 +161,6 @@ macro_rules! read {
 read! {
     Checksum, INTEG_DATA;
     PrivData, PRIV_DATA;
-    InitArg, INIT;
-    InitRes, INIT;
 }
 
 #[cfg(test)]
@@ -204,27 +196,15 @@ mod tests {
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), Payload::Plain);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), Payload::Privacy);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), Payload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), Payload::Creation);
-        assert_eq!(payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity), Payload::Creation);
+        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), Payload::Control(Control::Init));
+        let next = payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity);
+        assert_eq!(next, Payload::Control(Control::Init));
         assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), Payload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_LIST, S::rpc_gss_svc_integrity), Payload::Control);
-    }
-
-    #[test]
-    fn rfc2203_section_5_2_3_1_a_new_context_comes_with_status_and_window() {
-        let bytes = b"\0\0\0\x02hd\0\0\0\0\0\0\0\0\0\x07\0\0\0\x80\0\0\0\x05token\0\0\0";
-        let decoded = InitRes::read(&mut Cursor::new(bytes), &mut Unobserved).unwrap();
-        let expected = InitRes {
-            handle: Opaque(b"hd"),
-            gss_major: 0,
-            gss_minor: 7,
-            seq_window: 128,
-            gss_token: Opaque(b"token"),
-        };
-        assert_eq!(decoded, expected);
-        let mut encoder = Encoder::new();
-        decoded.encode(&mut encoder);
-        assert_eq!(encoder.bytes(), bytes);
+        assert_eq!(payload(P::RPCSEC_GSS_BIND_CHANNEL, S::rpc_gss_svc_none), Payload::Plain);
+        let integrity = S::rpc_gss_svc_integrity;
+        assert_eq!(payload(P::RPCSEC_GSS_CREATE, integrity), Payload::Control(Control::Create(integrity)));
+        assert_eq!(payload(P::RPCSEC_GSS_LIST, integrity), Payload::Control(Control::List(integrity)));
+        assert_eq!(payload(GssProc(7), integrity), Payload::Control(Control::Unknown));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod program;
 mod recognize;
 pub mod record;
 pub mod tls;
+pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
@@ -16,7 +17,7 @@ pub use header::{
     ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
 };
 pub use program::Program;
-pub use recognize::{Recognized, recognize, recognize_record};
+pub use recognize::{Recognized, recognize, recognize_call_record, recognize_record};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {

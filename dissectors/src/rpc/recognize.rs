@@ -62,6 +62,13 @@ pub fn recognize_record(bytes: &[u8]) -> Option<Recognized> {
     recognize(message.get(..length).unwrap_or(message), length + more)
 }
 
+/// Recognises a record that begins among other bytes, where less may be believed than at the beginning of a segment: a
+/// Call in a record of one fragment. A Reply has too little structure: what RPC-over-RDMA puts before it looks like one.
+pub fn recognize_call_record(bytes: &[u8]) -> Option<Recognized> {
+    let is_last = bytes.first()? & 0x80 != 0;
+    recognize_record(bytes).filter(|found| is_last && found.mtype == MsgType::CALL)
+}
+
 /// Whether a program could have this number: those below 100000 were never given out. RFC 5531 section 8.3.
 fn is_plausible(program: Program) -> bool {
     matches!(program.0, 100_000..=0x5fff_ffff)

@@ -14,8 +14,7 @@ pub use header::{
 pub use private_data::PrivateData;
 pub use recognize::{Evidence, recognize};
 
-/// Adds the fields of this room to a registry.
+/// Adds the fields of a message to a registry; those of a connection's set-up are told with its frames.
 pub(crate) fn describe(registry: &mut Registry) {
     registry.xdr::<Header<'_>>(Header::FIELD, "");
-    PrivateData::describe(registry);
 }

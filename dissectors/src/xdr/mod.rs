@@ -7,11 +7,13 @@
 
 mod cursor;
 mod describe;
+mod enclosed;
 mod encoder;
 mod list;
 mod types;
 
 pub use cursor::{ChunkItem, Cursor, Error};
+pub use enclosed::Enclosed;
 pub use encoder::{Encoder, Splice};
 pub use list::{Chain, Items, List};
 pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};

@@ -97,6 +97,29 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
     }
 }
 
+/// Fixed-length array of numbers (RFC 4506 section 4.12).
+impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
+    const KIND: Kind = T::KIND;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        observer.list(field, cursor.position());
+        let mut array = [T::default(); N];
+        for item in &mut array {
+            *item = T::decode(cursor, field, observer)?;
+        }
+        Ok(array)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        self.iter().for_each(|item| item.encode(encoder));
+    }
+}
+
 /// The length of variable-length data, held to its bound.
 fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, Error> {
     let at = cursor.at();
@@ -303,6 +326,16 @@ mod tests {
         let mut cursor = Cursor::new(b"\0\0\0\x05hello\0\0\0\0\0\0\x01");
         assert_eq!(decode::<Opaque>(&mut cursor), Ok(Opaque(b"hello")));
         assert_eq!(decode::<u32>(&mut cursor), Ok(1));
+    }
+
+    #[test]
+    fn an_array_of_fixed_length_has_no_count() {
+        let bytes = [0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(decode(&mut Cursor::new(&bytes)), Ok([7, -1]));
+        assert_eq!(decode::<[i32; 3]>(&mut Cursor::new(&bytes)), Err(Error::Short { at: 8, needed: 4 }));
+        let mut encoder = Encoder::new();
+        [7, -1].encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
     }
 
     #[test]

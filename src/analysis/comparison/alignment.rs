@@ -51,14 +51,14 @@ pub(super) struct Alignment {
 /// Pairs in a row after which the two sides are together again.
 const TOGETHER: usize = 32;
 
-/// Puts two rows together whose first records are not the same. `is_same` says that two records have the same name,
-/// offset and count, `is_alike` that they could stand for each other. `is_all` says that nothing comes after the rows.
+/// Puts two rows together whose first records are not the same. `is_same` says that two records ask the same, `alike` that
+/// they could stand for each other, the likelier first. `is_all` says that nothing comes after the rows.
 pub(super) fn align(
     a: usize,
     b: usize,
     is_all: bool,
     is_same: impl Fn(usize, usize) -> bool,
-    is_alike: impl Fn(usize, usize) -> bool,
+    alike: &[&dyn Fn(usize, usize) -> bool],
 ) -> Alignment {
     let row = common(a, b, &is_same);
     let until = if is_all { (a, b) } else { end(&row, a, b) };
@@ -85,20 +85,28 @@ pub(super) fn align(
         }
     }
     // What is left between two pairs, and could stand for each other.
-    let mut alike = Vec::new();
-    let mut from = (0, 0);
-    for to in pairs.iter().copied().chain([until]) {
-        let left = |free: &[bool], from: usize, to: usize| -> Vec<usize> {
-            (from..to).filter(|at| free.get(*at).copied().unwrap_or(false)).collect()
-        };
-        let (in_a, in_b) = (left(&free_a, from.0, to.0), left(&free_b, from.1, to.1));
-        let pair = |(i, j): (usize, usize)| in_a.get(i).copied().zip(in_b.get(j).copied());
-        let found = common(in_a.len(), in_b.len(), |i, j| pair((i, j)).is_some_and(|(i, j)| is_alike(i, j)));
-        alike.extend(found.into_iter().filter_map(pair));
-        from = (to.0 + 1, to.1 + 1);
+    for is_alike in alike {
+        let mut more = Vec::new();
+        let mut from = (0, 0);
+        for to in pairs.iter().copied().chain([until]) {
+            let left = |free: &[bool], from: usize, to: usize| -> Vec<usize> {
+                (from..to).filter(|at| free.get(*at).copied().unwrap_or(false)).collect()
+            };
+            let (in_a, in_b) = (left(&free_a, from.0, to.0), left(&free_b, from.1, to.1));
+            let pair = |(i, j): (usize, usize)| in_a.get(i).copied().zip(in_b.get(j).copied());
+            let found =
+                common(in_a.len(), in_b.len(), |i, j| pair((i, j)).is_some_and(|(i, j)| is_alike(i, j)));
+            more.extend(found.into_iter().filter_map(pair));
+            from = (to.0 + 1, to.1 + 1);
+        }
+        for (i, j) in &more {
+            if let (Some(a), Some(b)) = (free_a.get_mut(*i), free_b.get_mut(*j)) {
+                (*a, *b) = (false, false);
+            }
+        }
+        pairs.extend(more);
+        pairs.sort_unstable();
     }
-    pairs.extend(alike);
-    pairs.sort_unstable();
     Alignment { pairs, moved, until }
 }
 
@@ -131,7 +139,7 @@ mod tests {
     /// Letters are records: the same letter in the same case is the same, in the other it is alike.
     fn of(a: &str, b: &str) -> Alignment {
         let (a, b) = (a.as_bytes(), b.as_bytes());
-        align(a.len(), b.len(), true, |i, j| a[i] == b[j], |i, j| a[i].eq_ignore_ascii_case(&b[j]))
+        align(a.len(), b.len(), true, |i, j| a[i] == b[j], &[&|i, j| a[i].eq_ignore_ascii_case(&b[j])])
     }
 
     #[test]
@@ -153,14 +161,14 @@ mod tests {
 
     #[test]
     fn nothing_in_common_ends_in_the_middle() {
-        let nothing = align(100, 60, false, |_, _| false, |_, _| false);
+        let nothing = align(100, 60, false, |_, _| false, &[]);
         assert_eq!((nothing.pairs.len(), nothing.until), (0, (50, 30)));
     }
 
     #[test]
     fn a_long_row_in_common_is_left_for_later() {
         // One is missing, and then all is the same.
-        let after = align(100, 99, false, |i, j| i == j + 1, |_, _| false);
+        let after = align(100, 99, false, |i, j| i == j + 1, &[]);
         assert_eq!((after.pairs, after.until), (vec![], (1, 0)));
     }
 }

@@ -1,8 +1,8 @@
 //! What one client does in one direction, on both sides: records wait here until both sides can be put together.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::Direction;
 
 use super::record::Record;
@@ -16,10 +16,10 @@ pub(super) const LEFT: usize = 4_096;
 
 /// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
 /// address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// The client of the connection.
-    pub address: Address,
+    /// Address of the client of the connection, as text.
+    pub address: Rc<str>,
     /// Whether it calls, or is called.
     pub direction: Direction,
 }
@@ -83,16 +83,29 @@ pub(super) struct Lane {
     pub(super) rows: [Row; 2],
 }
 
-/// What a Call is about: its operation, names, offsets and counts, and its filehandles as far as both sides are known to
-/// call them so.
-pub(super) fn key(record: &Record, side: usize, renaming: &mut Renaming) -> (u64, u64, u64) {
-    let mut filehandles = 0_u64;
-    for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
-        if entry.path.role == Role::Identity(Identity::Filehandle)
-            && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
-        {
-            filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+/// What a Call is, as far as both sides can be expected to have it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// The operation.
+    pub(super) signature: u64,
+    /// Its names, offsets and counts.
+    pub(super) about: u64,
+    /// Everything in it that must be equal.
+    arguments: u64,
+    /// Its filehandles, as far as both sides are known to call them so.
+    filehandles: u64,
+}
+
+impl Key {
+    pub(super) fn of(record: &Record, side: usize, renaming: &mut Renaming) -> Self {
+        let mut filehandles = 0_u64;
+        for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
+            if entry.path.role == Role::Identity(Identity::Filehandle)
+                && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
+            {
+                filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+            }
         }
+        Self { signature: record.signature, about: record.about, arguments: record.arguments, filehandles }
     }
-    (record.signature, record.arguments, filehandles)
 }

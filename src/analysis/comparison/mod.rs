@@ -20,13 +20,14 @@ pub mod role;
 pub mod selection;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
-use lane::{LEFT, Lane, Row, WINDOW, frame, key};
+use lane::{Key, LEFT, Lane, Row, WINDOW, frame};
 use pair::{Compared, Comparer, half};
 use record::Record;
 use renaming::Renaming;
@@ -103,11 +104,11 @@ impl Comparison {
         self.waiting_bytes[at] += record.size();
         let name = self.mix_name(&record.class);
         self.mix.entry(name).or_default().counts[at] += 1;
-        let known = self.lanes.iter().position(|lane| lane.rows[at].client == Some(client));
+        let known = self.lanes.iter().position(|lane| lane.rows[at].client.as_ref() == Some(&client));
         let lane = known.unwrap_or_else(|| {
             self.lanes.push(Lane::default());
             let last = self.lanes.len() - 1;
-            self.lanes[last].rows[at].client = Some(client);
+            self.lanes[last].rows[at].client = Some(client.clone());
             last
         });
         self.lanes[lane].rows[at].push(record);
@@ -128,13 +129,43 @@ impl Comparison {
         self.waiting[at] >= WAITING || self.waiting_bytes[at] >= WAITING_BYTES
     }
 
-    /// Puts together what can be: about half of what waits, so that what follows can still be looked at.
-    pub fn advance(&mut self) {
+    /// Puts together what can be. Some of what waits is left, so that what follows can still be looked at; `are_over` says
+    /// which captures have ended.
+    pub fn advance(&mut self, are_over: [bool; 2]) {
+        if are_over == [true; 2] {
+            return;
+        }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
             let Some(lane) = self.lanes.get_mut(at).map(std::mem::take) else { continue };
-            let lane = self.work(lane, false);
+            let mut lane = self.work(lane, false);
+            self.leave_alone(&mut lane);
             self.lanes[at] = lane;
+        }
+    }
+
+    /// What a client does that the other side does not have yet cannot wait for ever.
+    fn leave_alone(&mut self, lane: &mut Lane) {
+        for (at, side) in [(0, Side::A), (1, Side::B)] {
+            if lane.rows[1 - at].client.is_none() && self.has_enough(side) {
+                let half = lane.rows[at].waiting.len().div_ceil(2);
+                let records = lane.rows[at].take(half);
+                self.took(at, &records);
+                lane.rows[at].left.extend(records);
+                self.evict(lane);
+            }
+        }
+    }
+
+    /// Of those that found no partner only so many wait for one that comes late.
+    fn evict(&mut self, lane: &mut Lane) {
+        let across = is_across(lane);
+        for side in 0..2 {
+            while lane.rows[side].left.len() > LEFT {
+                if let Some(record) = lane.rows[side].left.pop_front() {
+                    self.alone(&record, side, across);
+                }
+            }
         }
     }
 
@@ -155,13 +186,14 @@ impl Comparison {
         };
         for by_address in [true, false] {
             for a in alone(&self.lanes, 0) {
-                let client = self.lanes[a].rows[0].client;
+                let client = self.lanes[a].rows[0].client.clone();
                 let is_like = |b: &usize| {
-                    let other = self.lanes[*b].rows[1].client;
+                    let other = &self.lanes[*b].rows[1].client;
                     if by_address {
-                        other == client
+                        *other == client
                     } else {
-                        other.map(|other| other.direction) == client.map(|client| client.direction)
+                        other.as_ref().map(|other| other.direction)
+                            == client.as_ref().map(|client| client.direction)
                     }
                 };
                 if let Some(b) = alone(&self.lanes, 1).iter().find(|b| is_like(b)).copied() {
@@ -178,7 +210,7 @@ impl Comparison {
         for lane in &mut self.lanes {
             let Some(alone) = (0..2).find(|side| lane.rows[1 - side].client.is_none()) else { continue };
             let row = std::mem::take(&mut lane.rows[alone]);
-            let (Some(client), Some(first)) = (row.client, row.waiting.front()) else { continue };
+            let (Some(client), Some(first)) = (row.client.clone(), row.waiting.front()) else { continue };
             let here = Half {
                 place: Some(first.place),
                 frame: first.place.frame(),
@@ -210,7 +242,7 @@ impl Comparison {
             return;
         }
         *counts.entry(difference.kind).or_default() += 1;
-        if let Some(mix) = mix.get_mut(difference.operation.as_str()) {
+        if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
             mix.differences += 1;
         }
         differences.push(difference);
@@ -232,8 +264,12 @@ impl Comparison {
         self.differences.truncate(self.most);
     }
 
-    fn compare(&mut self, a: &Record, b: &Record) {
+    fn compare(&mut self, a: &Record, b: &Record, is_across: bool) {
         self.pairs += 1;
+        if is_across && a.is_set_up && !a.is_null {
+            self.set_up += 1;
+            return;
+        }
         let differences = Comparer {
             selection: &self.selection,
             renaming: &mut self.renaming,
@@ -265,14 +301,15 @@ impl Comparison {
             }
             let heads = a.waiting.front().zip(b.waiting.front());
             let together = heads.is_some_and(|(one, other)| {
-                key(one, 0, &mut self.renaming) == key(other, 1, &mut self.renaming)
+                Key::of(one, 0, &mut self.renaming) == Key::of(other, 1, &mut self.renaming)
             });
             if together {
                 let (of_a, of_b) = (a.take(1), b.take(1));
                 self.took(0, &of_a);
                 self.took(1, &of_b);
+                let across = is_across(&lane);
                 for (one, other) in of_a.iter().zip(&of_b) {
-                    self.compare(one, other);
+                    self.compare(one, other, across);
                 }
                 continue;
             }
@@ -284,22 +321,32 @@ impl Comparison {
     fn apart(&mut self, lane: &mut Lane, is_all: bool) {
         let [a, b] = &mut lane.rows;
         let keys = |row: &Row, side: usize, renaming: &mut Renaming| -> Vec<_> {
-            row.waiting.iter().take(WINDOW).map(|record| key(record, side, renaming)).collect()
+            row.waiting.iter().take(WINDOW).map(|record| Key::of(record, side, renaming)).collect()
         };
         let (keys_a, keys_b) = (keys(a, 0, &mut self.renaming), keys(b, 1, &mut self.renaming));
         let is_end = is_all && keys_a.len() == a.waiting.len() && keys_b.len() == b.waiting.len();
         let same = |i: usize, j: usize| keys_a.get(i) == keys_b.get(j);
-        let alike = |i: usize, j: usize| keys_a.get(i).map(|key| key.0) == keys_b.get(j).map(|key| key.0);
-        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, alike);
+        // The same filehandle and offset first, then the same operation.
+        let about = |i: usize, j: usize| {
+            keys_a
+                .get(i)
+                .zip(keys_b.get(j))
+                .is_some_and(|(one, other)| (one.signature, one.about) == (other.signature, other.about))
+        };
+        let alike = |i: usize, j: usize| {
+            keys_a.get(i).zip(keys_b.get(j)).is_some_and(|(one, other)| one.signature == other.signature)
+        };
+        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, &[&about, &alike]);
         let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
         self.took(0, &of_a);
         self.took(1, &of_b);
         // In the order of A, because what is defined is used later.
+        let across = is_across(lane);
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();
         for (i, j) in &pairs {
             if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
-                self.compare(one, other);
+                self.compare(one, other, across);
                 if found.moved.contains(&(*i, *j)) {
                     self.moved(&of_a, &of_b, (*i, *j), &pairs);
                 }
@@ -312,14 +359,7 @@ impl Comparison {
         };
         leave(of_a, 0);
         leave(of_b, 1);
-        for side in 0..2 {
-            while lane.rows[side].left.len() > LEFT {
-                if let Some(record) = lane.rows[side].left.pop_front() {
-                    let opposite = lane.rows[1 - side].client.is_some();
-                    self.alone(&record, side, opposite && is_across(lane));
-                }
-            }
-        }
+        self.evict(lane);
     }
 
     /// A record stands in another place on the other side. That is a difference where one of the two operations waited
@@ -327,12 +367,13 @@ impl Comparison {
     fn moved(&mut self, a: &[Record], b: &[Record], (i, j): (usize, usize), pairs: &[(usize, usize)]) {
         let (Some(one), Some(other)) = (a.get(i), b.get(j)) else { return };
         let waited = |first: &Record, second: &Record| first.until < frame(second);
+        let is_exact = self.selection.strict || self.selection.exact;
         let crossed = pairs.iter().find(|(p, q)| {
             let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return false };
             if i < *p && j > *q {
-                self.selection.strict || waited(one, in_a) && waited(in_b, other)
+                is_exact || waited(one, in_a) && waited(in_b, other)
             } else if i > *p && j < *q {
-                self.selection.strict || waited(in_a, one) && waited(other, in_b)
+                is_exact || waited(in_a, one) && waited(other, in_b)
             } else {
                 false
             }
@@ -359,23 +400,23 @@ impl Comparison {
 
     /// What found no partner: the one that came late may be it.
     fn settle(&mut self, lane: &mut Lane) {
+        let across = is_across(lane);
         for side in 0..2 {
             for late in std::mem::take(&mut lane.rows[side].late) {
-                let wanted = key(&late, side, &mut self.renaming);
+                let wanted = Key::of(&late, side, &mut self.renaming);
                 self.waiting[side] -= 1;
                 let renaming = &mut self.renaming;
                 let found = lane.rows[1 - side]
                     .left
                     .iter()
-                    .position(|other| key(other, 1 - side, renaming) == wanted);
+                    .position(|other| Key::of(other, 1 - side, renaming) == wanted);
                 match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
-                    Some(other) if side == 0 => self.compare(&late, &other),
-                    Some(other) => self.compare(&other, &late),
+                    Some(other) if side == 0 => self.compare(&late, &other, across),
+                    Some(other) => self.compare(&other, &late, across),
                     None => lane.rows[side].left.push_back(late),
                 }
             }
         }
-        let across = is_across(lane);
         for side in 0..2 {
             for record in std::mem::take(&mut lane.rows[side].left) {
                 self.alone(&record, side, across);
@@ -386,11 +427,11 @@ impl Comparison {
     /// A record of one side alone.
     fn alone(&mut self, record: &Record, side: usize, is_across: bool) {
         // How often a connection is tried out is no work of the client's.
-        if is_across && record.is_null {
+        if is_across && record.is_set_up {
             self.set_up += 1;
             return;
         }
-        let here = half(record, true, Some(record.status.to_string()));
+        let here = half(record, true, Some(record.about()));
         let (kind, a, b) = if side == 0 {
             (Kind::Missing, here, Half::default())
         } else {
@@ -412,6 +453,14 @@ impl Comparison {
             a: side(a.to_string()),
             b: side(b.to_string()),
         });
+    }
+
+    /// Whether two counts of the captures as a whole are near enough.
+    pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
+        self.selection
+            .tolerances
+            .iter()
+            .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
     }
 
     /// The differences with the lowest frames, in their order.
@@ -449,10 +498,19 @@ impl Comparison {
         self.reordered
     }
 
-    /// NULL Calls that one side has alone, where one has RDMA and the other has not.
+    /// Calls that find the way to a program (NULL, PORTMAP), where one side has RDMA and the other has not.
     pub fn set_up(&self) -> u64 {
         self.set_up
     }
+}
+
+/// `NFS 4 READ` of `NFS 4.2 READ`.
+pub(crate) fn class(title: &str) -> String {
+    let words = title.split(' ').map(|word| match word.split_once('.') {
+        Some((major, minor)) if [major, minor].iter().all(|part| part.parse::<u32>().is_ok()) => major,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether one side of a lane has RDMA, and the other has not.
@@ -461,5 +519,5 @@ fn is_across(lane: &Lane) -> bool {
         let row = &lane.rows[side];
         row.is_rdma
     };
-    is_rdma(0) != is_rdma(1)
+    lane.rows.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
 }

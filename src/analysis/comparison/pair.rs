@@ -14,7 +14,7 @@ use super::selection::Selection;
 const AHEAD: usize = 64;
 
 /// The field that says how many operations a COMPOUND has: the operations themselves are compared.
-const OPERATIONS: &str = "nfs.ops.count";
+pub(crate) const OPERATIONS: &str = "nfs.ops.count";
 
 /// What comparing pairs gave, besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,8 @@ impl Found<'_> {
             && let Some(known) =
                 self.differences.iter_mut().find(|known| known.path == path && known.kind == kind)
         {
-            known.times += 1;
+            // An operation that one COMPOUND has alone has a result alone, too: that is one difference.
+            known.times += u64::from(!matches!(kind, Kind::Missing | Kind::Extra));
             return;
         }
         let [a, b] = values;
@@ -152,12 +153,12 @@ impl Comparer<'_> {
         let is_status = |difference: &Difference| difference.kind == Kind::Status;
         let has_failed = |found: &Found<'_>| found.differences.iter().any(is_status);
         // Which filehandle the cookies of a message belong to.
-        let scopes = [scope(found.a), scope(found.b)];
+        let scopes = [found.a.scope(), found.b.scope()];
         let mut at = (0, 0);
         for (i, j) in aligned(&a.sections, &b.sections, is_across) {
             let only_a = a.sections.get(at.0..i).unwrap_or_default();
             let only_b = b.sections.get(at.1..j).unwrap_or_default();
-            if is_whole && !(!is_call && has_failed(found)) {
+            if is_whole && (is_call || !has_failed(found)) {
                 sections_alone(found, is_call, only_a, only_b);
             }
             if let (Some(one), Some(other)) = (a.sections.get(i), b.sections.get(j)) {
@@ -165,7 +166,7 @@ impl Comparer<'_> {
             }
             at = (i + 1, j + 1);
         }
-        if is_whole && !(!is_call && has_failed(found)) {
+        if is_whole && (is_call || !has_failed(found)) {
             let rest =
                 |sections: &'_ [Section], from: usize| sections.get(from..).unwrap_or_default().to_vec();
             sections_alone(found, is_call, &rest(&a.sections, at.0), &rest(&b.sections, at.1));
@@ -237,7 +238,7 @@ impl Comparer<'_> {
         let kind = match entry.path.role {
             _ if entry.path.field == OPERATIONS => return,
             Role::Varies(_) if !self.selection.strict => return,
-            Role::Equal(kind) | Role::Racing(kind) => kind,
+            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
             Role::Identity(_) => Kind::Identity,
             Role::Varies(_) => {
                 if is_call {
@@ -280,6 +281,7 @@ impl Comparer<'_> {
             self.compared.unknown += 1;
             return;
         }
+        let is_exact = self.selection.strict || self.selection.exact;
         let kind = match path.role {
             Role::Varies(_) if !self.selection.strict => return,
             Role::Varies(_) => {
@@ -289,10 +291,17 @@ impl Comparer<'_> {
                     Kind::Result
                 }
             }
-            Role::Identity(_) if self.selection.strict => Kind::Identity,
+            // The identities of a long list as they are, which another run has not.
+            Role::Identity(_) if a.datum.is_fold() && b.datum.is_fold() && !is_exact => return,
+            Role::Identity(_) if self.selection.strict || a.datum.is_fold() && b.datum.is_fold() => {
+                Kind::Identity
+            }
             Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
-            Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !self.selection.strict => return,
-            Role::Equal(kind) | Role::Racing(kind) => kind,
+            Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !is_exact => return,
+            Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => {
+                return;
+            }
+            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
         };
         if self.leaves_out(kind) {
             return;
@@ -374,10 +383,12 @@ impl Comparer<'_> {
             return;
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();
-        let is_reply_explained = found
-            .differences
-            .iter()
-            .any(|known| known.b.frame == frame(b, false) && known.b.frame != frame(b, true));
+        // Fields that differ bring their lengths with them; what could not be decoded brings nothing.
+        let is_reply_explained = found.differences.iter().any(|known| {
+            known.b.frame == frame(b, false)
+                && known.b.frame != frame(b, true)
+                && known.kind != Kind::Undecoded
+        });
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
             let position = |chunk: &Chunk| match chunk.kind {
@@ -401,35 +412,37 @@ impl Comparer<'_> {
                 found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
-            let last = one.segments.len().saturating_sub(1);
+            // A whole message in a chunk is as long as its names are, and fills the segments in their order.
+            let net = |chunk: &Chunk, sum: u64| {
+                let varying = if self.selection.strict { 0 } else { chunk.varying };
+                sum.saturating_sub(varying)
+            };
+            let offered = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned = |chunk: &Chunk| -> Option<u64> {
+                chunk.segments.iter().map(|segment| segment.returned).sum()
+            };
+            let is_same_call = matches!(one.kind, ChunkKind::Read(0, _))
+                && net(one, offered(one)) == net(other, offered(other));
+            let sums = returned(one).zip(returned(other));
+            let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
+            let is_explained = is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
             for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
                 let path = format!("{path} segment {index}");
-                // A whole message in a chunk is as long as its names are.
-                let net = |length: u64, chunk: &Chunk| {
-                    let varying = if index == last && !self.selection.strict { chunk.varying } else { 0 };
-                    length.saturating_sub(varying)
-                };
-                let is_whole_call = matches!(one.kind, ChunkKind::Read(0, _));
-                let offered = if is_whole_call {
-                    (net(segment.length, one), net(opposite.length, other))
-                } else {
-                    (segment.length, opposite.length)
-                };
-                if offered.0 != offered.1
-                    && !self.selection.tolerates_length(Kind::ChunkLength, offered.0, offered.1)
+                let (length, against) = (segment.length, opposite.length);
+                if length != against
+                    && !is_same_call
+                    && !self.selection.tolerates_length(Kind::ChunkLength, length, against)
                 {
-                    found.length(Kind::ChunkLength, true, path.clone(), segment.length, opposite.length);
+                    found.length(Kind::ChunkLength, true, path.clone(), length, against);
                 }
-                let (Some(returned), Some(answer)) = (segment.returned, opposite.returned) else { continue };
-                let bytes = (net(returned, one), net(answer, other));
-                let is_explained =
-                    is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
+                let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
                 if has_replies
+                    && bytes != answer
                     && !is_explained
-                    && bytes.0 != bytes.1
-                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes.0, bytes.1)
+                    && !is_same_reply
+                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes, answer)
                 {
-                    found.length(Kind::ChunkBytes, false, path, returned, answer);
+                    found.length(Kind::ChunkBytes, false, path, bytes, answer);
                 }
             }
         }
@@ -447,13 +460,6 @@ fn is_place(a: &Entry, b: &Entry, is_plus: bool) -> bool {
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };
     is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
-}
-
-/// The filehandle that the cookies of a Call are places in.
-fn scope(record: &Record) -> Option<Name> {
-    let entries = record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-    let is_filehandle = |entry: &&Entry| entry.path.role == Role::Identity(Identity::Filehandle);
-    entries.filter(is_filehandle).find_map(|entry| Name::of(Identity::Filehandle, &entry.datum, None))
 }
 
 fn sections_alone(found: &mut Found<'_>, is_call: bool, a: &[Section], b: &[Section]) {

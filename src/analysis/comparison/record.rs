@@ -7,7 +7,8 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::difference::Place;
+use super::difference::{Kind, Place};
+use super::renaming::Name;
 use super::role::{Identity, Role};
 
 /// Bytes of a value that is shown as it is; of a longer one the hash is kept.
@@ -28,6 +29,13 @@ pub struct Path {
     pub field: &'static str,
     /// What the field is to a comparison.
     pub role: Role,
+}
+
+impl Path {
+    /// The RFC's name of the field alone.
+    pub fn leaf(&self) -> &str {
+        self.text.rsplit('.').next().unwrap_or_default()
+    }
 }
 
 /// The value of a field.
@@ -53,6 +61,8 @@ pub enum Datum {
     Unknown(u64),
     /// An identity by the name that a baseline gives it, which begins with the kind: `filehandle:3`.
     Name(Identity, u64),
+    /// The values that a field has in a long list: how many, and their hash.
+    Fold(u64, u64),
     /// A value as a baseline writes it.
     Written(Box<str>),
 }
@@ -83,6 +93,15 @@ impl Datum {
         match self {
             Self::Unknown(_) => true,
             Self::Written(text) => text.ends_with(":?"),
+            _ => false,
+        }
+    }
+
+    /// Whether it stands for many values.
+    pub fn is_fold(&self) -> bool {
+        match self {
+            Self::Fold(..) => true,
+            Self::Written(text) => !text.starts_with('"') && text.contains('*'),
             _ => false,
         }
     }
@@ -123,6 +142,7 @@ impl fmt::Display for Datum {
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),
             Self::Name(identity, number) => write!(f, "{}:{number}", identity.name()),
+            Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
             Self::Written(text) => f.write_str(text),
         }
     }
@@ -235,7 +255,7 @@ pub struct Chunk {
 }
 
 /// A Transaction, reduced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// Where it is in its capture.
     pub place: Place,
@@ -253,8 +273,12 @@ pub struct Record {
     pub signature: u64,
     /// Everything in the Call that must be equal, hashed.
     pub arguments: u64,
+    /// The names, offsets and counts of the Call, hashed.
+    pub about: u64,
     /// Whether it is a NULL.
     pub is_null: bool,
+    /// Whether it only finds the way to a program: a NULL, or a Call of PORTMAP.
+    pub is_set_up: bool,
     /// The Call.
     pub call: Option<Message>,
     /// The Reply.
@@ -271,6 +295,34 @@ impl Record {
     /// Whether it went over RPC-over-RDMA.
     pub fn is_rdma(&self) -> bool {
         self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())
+    }
+
+    /// Whether the Reply says that all went well.
+    pub fn is_ok(&self) -> bool {
+        self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
+    }
+
+    /// The filehandle that the cookies of a Transaction are places in.
+    pub fn scope(&self) -> Option<Name> {
+        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
+        let is_filehandle = |entry: &&Entry| entry.path.role == Role::Identity(Identity::Filehandle);
+        entries.filter(is_filehandle).find_map(|entry| Name::of(Identity::Filehandle, &entry.datum, None))
+    }
+
+    /// What the Call is about, and how it went: its names, offsets and counts.
+    pub fn about(&self) -> String {
+        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
+        let main = |entry: &&Entry| {
+            let is_main = matches!(entry.path.role, Role::Equal(Kind::Name | Kind::Offset | Kind::Count));
+            is_main && entry.path.field != "nfs.ops.count"
+        };
+        let mut words: Vec<_> = entries
+            .filter(main)
+            .take(4)
+            .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.shown()))
+            .collect();
+        words.push(self.status.to_string());
+        words.join(", ")
     }
 
     /// Memory that it takes, about, in bytes.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,6 +11,7 @@ use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
+
 use nfsrdma_dissectors::rpc::Program;
 
 use super::difference::{Kind, Place};
@@ -64,7 +64,8 @@ impl Recorder {
         id
     }
 
-    fn word(&mut self, word: &str) -> Rc<str> {
+    /// The word, shared.
+    pub fn word(&mut self, word: &str) -> Rc<str> {
         if let Some(known) = self.words.get(word) {
             return Rc::clone(known);
         }
@@ -97,9 +98,11 @@ impl Recorder {
                 class: self.word(&class),
                 minor_version: facts.minor_version,
                 is_racing: false,
-                signature: signature(&facts),
-                arguments: call.as_ref().map_or(0, arguments),
+                signature: signature(&class),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, true)),
+                about: call.as_ref().map_or(0, |call| arguments(call, false)),
                 is_null: facts.procedure == Some(0),
+                is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,
@@ -179,25 +182,20 @@ fn status(facts: &Facts) -> String {
 }
 
 /// What may stand for each other: a READ of NFSv4.1 for one of NFSv4.2, READ_PLUS for READ.
-fn signature(facts: &Facts) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let is_transient = facts.program.is_some_and(Program::is_transient);
-    facts.program.filter(|_| !is_transient).hash(&mut hasher);
-    facts.version.hash(&mut hasher);
-    facts.procedure.hash(&mut hasher);
-    let name = facts.operation.map(|operation| match operation {
-        Operation::Named("READ_PLUS") => Operation::Named("READ"),
-        operation => operation,
-    });
-    name.hash(&mut hasher);
-    hasher.finish()
+pub(crate) fn signature(class: &str) -> u64 {
+    hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// The names, offsets and counts of a Call, hashed.
-pub(crate) fn arguments(call: &Message) -> u64 {
+/// What of a Call must be equal, hashed: all of it, or its names, offsets and counts.
+fn arguments(call: &Message, is_all: bool) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
-        if let Role::Equal(Kind::Name | Kind::Offset | Kind::Count) = entry.path.role {
+        let counts = match entry.path.role {
+            Role::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
+            Role::Equal(_) | Role::Racing(_) | Role::OfTransport(_) => is_all,
+            Role::Identity(_) | Role::Varies(_) => false,
+        };
+        if counts {
             let _ = write!(text, "{} ", entry.datum);
         }
     }

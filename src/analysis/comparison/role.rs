@@ -13,6 +13,8 @@ pub enum Role {
     Equal(Kind),
     /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
     Racing(Kind),
+    /// It must be equal, unless one side has RDMA and the other has not.
+    OfTransport(Kind),
     /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
     Identity(Identity),
     /// It may differ, and why.
@@ -126,28 +128,44 @@ pub const RULES: &[Rule] = &[
             "nfs.readdir.entry3.cookie",
             "nfs.readdirplus.entry.cookie",
             "nfs.lisxtattr.cookie",
+            "nfs.readdir.cookie",
+            "nfs.readdir.entry.cookie",
         ],
     ),
     identity(Identity::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
-    identity(Identity::Owner, &["nfs.open_owner4", "nfs.lock_owner4"]),
+    identity(
+        Identity::Owner,
+        &["nfs.open_owner4", "nfs.lock_owner4", "nlm.lock.owner", "nlm.lock.svid", "stat.priv"],
+    ),
     identity(Identity::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
     identity(Identity::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
-    identity(Identity::Host, &["rpc.auth.machinename", "nfs.machinename4", "nfs.r_addr", "nfs.server"]),
-    identity(Identity::Program, &["nfs.cb_program", "nfs.callback.ident"]),
+    identity(
+        Identity::Host,
+        &[
+            "rpc.auth.machinename",
+            "nfs.machinename4",
+            "nfs.r_addr",
+            "nfs.server",
+            "nfs.universal_address.*",
+            "nlm.lock.caller_name",
+            "stat.name",
+            "stat.mon_id.name",
+            "stat.my_id.hostname",
+            "mount.dump.hostname",
+        ],
+    ),
+    identity(Identity::Program, &["rpc.program", "nfs.cb_program", "nfs.callback.ident", "stat.my_id.prog"]),
     identity(Identity::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
     identity(Identity::Device, &["nfs.deviceid"]),
     identity(Identity::MinorVersion, &["nfs.minorversion"]),
-    varies("a Requester numbers its Calls as it likes", &["rpc.xid"]),
+    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "nlm.cookie"]),
     varies("credits follow the load", &["rpcordma.flow_control"]),
     varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
     varies(
         "protection of the message, which follows its other bytes and the key",
         &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
     ),
-    varies(
-        "a time",
-        &["nfs.nfstime3.*", "nfs.nfstime4.*", "nfs.atime.*", "nfs.mtime.*", "nfs.ctime.*", "nfs.dtime.*"],
-    ),
+    varies("a time", &["nfs.timeval.*", "nfs.nfstime3.*", "nfs.nfstime4.*"]),
     varies("a server counts changes as it likes", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
     varies(
         "a number that the file system gives to files, and may give again",
@@ -155,14 +173,18 @@ pub const RULES: &[Rule] = &[
             "nfs.fattr3.fileid",
             "nfs.fattr4.fileid",
             "nfs.fattr4.mounted_on_fileid",
+            "nfs.fattr.fileid",
+            "nfs.readdir.entry.fileid",
             "nfs.readdir.entry3.fileid",
             "nfs.readdirplus.entry.fileid",
         ],
     ),
-    varies("a number of the file system itself", &["nfs.fattr3.fsid", "nfs.fsid4.*"]),
+    varies("a number of the file system itself", &["nfs.fattr.fsid", "nfs.fattr3.fsid", "nfs.fsid4.*"]),
     varies(
         "room on the file system, which others use too",
         &[
+            "nfs.fattr.blocks",
+            "nfs.statfs.b*",
             "nfs.fattr3.used",
             "nfs.fattr4.space_*",
             "nfs.fattr4.files_*",
@@ -171,7 +193,7 @@ pub const RULES: &[Rule] = &[
         ],
     ),
     varies("how long the server lets a lease live", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
-    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.open_seqid", "nfs.lock_seqid"]),
+    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.lock_seqid"]),
     varies(
         "slots are taken as they become free",
         &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
@@ -181,11 +203,34 @@ pub const RULES: &[Rule] = &[
         &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
     ),
     varies("the network and its family of addresses", &["nfs.r_netid"]),
+    varies("a count of the restarts of a host", &["nlm.state", "stat.state", "stat.stat_res.state"]),
+    varies(
+        "where a program listens",
+        &[
+            "portmap.port",
+            "portmap.rpcb.addr",
+            "portmap.uaddr",
+            "portmap.time",
+            "nfsrdma.universal_address.port",
+        ],
+    ),
     varies("a minor number of the server's own", &["nfs.minorid4"]),
+    Rule {
+        fields: &[
+            "nfs.padsize4",
+            "nfs.maxreqsize4",
+            "nfs.maxrespsize4",
+            "nfs.maxrespsizecached4",
+            "nfs.rdmachanattrs4",
+        ],
+        role: Role::OfTransport(Kind::Argument),
+    },
     Rule {
         fields: &[
             "nfs.fattr3.size",
             "nfs.wcc_attr.size",
+            "nfs.fattr.size",
+            "nfs.fattr.nlink",
             "nfs.fattr3.nlink",
             "nfs.fattr4.size",
             "nfs.fattr4.numlinks",
@@ -202,16 +247,30 @@ pub const RULES: &[Rule] = &[
             "nfs.name",
             "nfs.pathname.component",
             "nfs.entry_name",
+            "nfs.readdir.entry.name",
             "nfs.readdir.entry3.name",
+            "mount.path",
+            "nlm.share.name",
             "nfs.readdirplus.entry.name",
             "nfs.symlink.*",
             "nfs.readlink.data",
             "nfs.xattr.key",
         ],
     ),
-    equal(Kind::Offset, &["nfs.offset3", "nfs.offset4"]),
-    equal(Kind::Count, &["nfs.count3*", "nfs.count4", "nfs.length4", "nfs.dircount", "nfs.maxcount"]),
-    equal(Kind::Data, &["nfs.data", "nfs.gxr_value", "nfs.sxa_value"]),
+    equal(Kind::Offset, &["nfs.offset3", "nfs.offset4", "nlm.lock.l_offset*"]),
+    equal(
+        Kind::Count,
+        &[
+            "nfs.count3*",
+            "nfs.count4",
+            "nfs.length4",
+            "nfs.dircount",
+            "nfs.readdir.count",
+            "nlm.lock.l_len*",
+            "nfs.maxcount",
+        ],
+    ),
+    equal(Kind::Data, &["nfs.data"]),
     equal(Kind::Header, &["rpc.*"]),
 ];
 
@@ -244,6 +303,32 @@ mod tests {
         assert!(matches!(role_of("nfs.nfstime4.seconds", false), Role::Varies("a time")));
         assert_eq!(role_of("nfs.count3_maxcount", true), Role::Equal(Kind::Count));
         assert_eq!(role_of("nfs.count3_maxcount", false), Role::Equal(Kind::Count));
+    }
+
+    #[test]
+    fn every_line_of_the_table_names_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        let is_there = |pattern: &str| catalog.iter().any(|entry| covers(pattern, entry.name));
+        let patterns = RULES.iter().flat_map(|rule| rule.fields);
+        assert_eq!(patterns.filter(|pattern| !is_there(pattern)).collect::<Vec<_>>(), [&""; 0]);
+    }
+
+    #[test]
+    fn the_document_has_every_line_of_the_table() {
+        let document = include_str!("../../../docs/comparison.md");
+        for rule in RULES {
+            let missing: Vec<_> =
+                rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+            match rule.role {
+                Role::Varies(why) => assert!(document.contains(why), "{why}"),
+                Role::Identity(identity) => assert!(document.contains(identity.name()), "{identity:?}"),
+                _ => {}
+            }
+        }
+        for kind in Kind::ALL {
+            assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");
+        }
     }
 
     #[test]

@@ -122,6 +122,8 @@ pub struct Selection {
     pub tolerances: Vec<Tolerance>,
     /// Everything is compared as it is: names, times, order.
     pub strict: bool,
+    /// Both sides are one capture, decoded twice: no operation comes in another order or shows another's progress.
+    pub exact: bool,
 }
 
 impl Selection {

@@ -10,8 +10,10 @@ fn compared(a: &str, b: &str) -> Comparison {
     let mut comparison = Comparison::new(Selection::default(), 1_000);
     for (side, name) in [(Side::A, a), (Side::B, b)] {
         for transaction in transactions(name) {
-            let client =
-                Client { address: transaction.connection.client.address, direction: transaction.direction };
+            let client = Client {
+                address: recorder.word(&transaction.connection.client.address.to_string()),
+                direction: transaction.direction,
+            };
             comparison.push(side, client, recorder.record(&transaction));
         }
     }
@@ -26,4 +28,154 @@ fn a_capture_does_not_differ_from_itself() {
         assert_eq!(comparison.differences(), [], "{name}");
         assert!(comparison.pairs() > 30 && comparison.compared().fields > 500, "{name}");
     }
+}
+
+/// An operation that is about this, from one frame to another.
+fn operation(about: u64, from: u64, until: u64) -> Record {
+    let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
+    Record {
+        place: difference::Place { index: from, call: frame(from), reply: frame(until) },
+        until,
+        title: "NFS 4.2 READ".into(),
+        class: "NFS 4 READ".into(),
+        arguments: about,
+        about,
+        call: Some(record::Message::default()),
+        reply: Some(record::Message::default()),
+        status: "NFS4_OK".into(),
+        ..Record::default()
+    }
+}
+
+fn client(address: &str) -> Client {
+    Client { address: address.into(), direction: nfsrdma_dissectors::flow::transaction::Direction::Forward }
+}
+
+/// Compares two rows of one client, each in the order of its frames.
+fn rows(selection: Selection, a: Vec<Record>, b: Vec<Record>) -> Comparison {
+    let mut comparison = Comparison::new(selection, 100);
+    for (side, row) in [(Side::A, a), (Side::B, b)] {
+        row.into_iter().for_each(|record| comparison.push(side, client("10.0.0.1"), record));
+    }
+    comparison.finish();
+    comparison
+}
+
+fn kinds(comparison: &Comparison) -> Vec<Kind> {
+    comparison.differences().iter().map(|difference| difference.kind).collect()
+}
+
+#[test]
+fn operations_that_waited_for_each_other_have_an_order() {
+    let one_by_one = |order: [u64; 3]| {
+        (1..).zip(order).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect()
+    };
+    let comparison = rows(Selection::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
+    assert_eq!(kinds(&comparison), [Kind::Order]);
+    let difference = &comparison.differences()[0];
+    let value = |half: &Half| half.value.clone().unwrap_or_default();
+    assert!(
+        value(&difference.a).contains("after") != value(&difference.b).contains("after"),
+        "{difference:?}"
+    );
+}
+
+#[test]
+fn operations_in_flight_at_the_same_time_have_none() {
+    let at_once =
+        |order: [u64; 3]| (1..).zip(order).map(|(at, about)| operation(about, at, 100 + at)).collect();
+    let comparison = rows(Selection::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
+    assert_eq!((kinds(&comparison), comparison.reordered()), (vec![], 1));
+    // On one of the sides is enough.
+    let one_by_one = (1..).zip([2, 1, 3]).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect();
+    assert_eq!(kinds(&rows(Selection::default(), at_once([1, 2, 3]), one_by_one)), []);
+    let strict = Selection { strict: true, ..Selection::default() };
+    assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [Kind::Order]);
+}
+
+#[test]
+fn a_client_of_one_side_alone_is_one_difference() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    for about in 1..=5 {
+        comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
+        comparison.push(Side::B, client("10.0.0.1"), operation(about, about, about));
+        comparison.push(Side::B, client("10.0.0.9"), operation(about, about, about));
+    }
+    comparison.finish();
+    assert_eq!(kinds(&comparison), [Kind::Client]);
+    assert_eq!(comparison.differences()[0].b.value.as_deref(), Some("10.0.0.9 with 5 Transactions"));
+}
+
+#[test]
+fn clients_with_other_addresses_belong_together_as_they_appear() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
+        let about = a.len() as u64 + u64::from(a.as_bytes()[7]);
+        comparison.push(Side::A, client(a), operation(about, 1, 2));
+        comparison.push(Side::B, client(b), operation(about, 1, 2));
+    }
+    comparison.finish();
+    assert_eq!((kinds(&comparison), comparison.pairs()), (vec![], 2));
+}
+
+#[test]
+fn captures_of_any_length_are_compared_a_part_at_a_time() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut are_over = [false; 2];
+    let mut next = [0_u64; 2];
+    const LENGTH: u64 = 5 * WAITING as u64;
+    while are_over != [true; 2] {
+        for (side, at) in [(Side::A, 0), (Side::B, 1)] {
+            while !are_over[at] && !comparison.has_enough(side) {
+                next[at] += 1;
+                are_over[at] = next[at] == LENGTH;
+                // The second side lacks one of a thousand.
+                if at == 0 || !next[at].is_multiple_of(1_000) {
+                    comparison.push(
+                        side,
+                        client("10.0.0.1"),
+                        operation(next[at], 2 * next[at], 2 * next[at] + 1),
+                    );
+                }
+            }
+        }
+        comparison.advance(are_over);
+        assert!(comparison.waiting.iter().all(|waiting| *waiting <= WAITING));
+    }
+    comparison.finish();
+    assert_eq!(comparison.counts().get(&Kind::Missing), Some(&(LENGTH / 1_000)));
+    assert_eq!((comparison.total(), comparison.pairs()), (LENGTH / 1_000, LENGTH - LENGTH / 1_000));
+}
+
+#[test]
+fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    for about in 1..=40_000 {
+        let record = operation(about, 2 * about, 2 * about + 1);
+        comparison.push(Side::A, client("10.0.0.1"), record.clone());
+        if about != 7 {
+            comparison.push(Side::B, client("10.0.0.1"), record);
+        }
+        if comparison.has_enough(Side::A) {
+            comparison.advance([false; 2]);
+        }
+    }
+    let late = Record { reply: None, ..operation(7, 14, 14) };
+    comparison.push(Side::B, client("10.0.0.1"), late);
+    comparison.finish();
+    assert_eq!(kinds(&comparison), [Kind::Reply]);
+}
+
+#[test]
+fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    for about in 1..=3 * WAITING as u64 {
+        comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
+        if comparison.has_enough(Side::A) {
+            comparison.advance([false, true]);
+        }
+    }
+    comparison.finish();
+    assert!(comparison.waiting[0] <= WAITING);
+    assert!(comparison.counts()[&Kind::Missing] > WAITING as u64);
 }

@@ -101,11 +101,7 @@ fn what_is_whole_is_shown_to_its_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
         for transaction in transactions(name) {
             let text = tree_of(&transaction, Screen::pipe(), &NoFrames);
-            // Of MOUNT and its kin, and of NFSACL, only the header is read.
-            let has_no_decoder = ["NFSACL", "PORTMAP", "MOUNT", "NLM", "NSM"]
-                .iter()
-                .any(|program| text.contains(&format!("program: {program}")));
-            assert!(has_no_decoder || !text.contains("undecoded"), "{text}");
+            assert!(!text.contains("undecoded"), "{text}");
             assert!(!text.contains("not decoded further"), "{text}");
         }
     }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Which,
+    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Transport, Which,
 };
-use nfsrdma_dissectors::flow::{Flow, Meaning};
+use nfsrdma_dissectors::flow::{Flow, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -72,7 +72,7 @@ impl TreeView {
     /// # Errors
     /// Those of `out`.
     pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>, flow: &Flow) -> io::Result<()> {
-        self.frame_at(out, frame, 0)?;
+        self.frame_at(out, frame, 0, flow.is_iwarp())?;
         for meaning in flow.meanings() {
             if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
@@ -228,13 +228,19 @@ impl TreeView {
         )?;
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                self.frame_at(out, &frame, 2)?;
+                self.frame_at(out, &frame, 2, transaction.connection.transport == Transport::Iwarp)?;
             }
         }
         self.fields(out, transaction, reading, which, message, 2)
     }
 
-    fn frame_at(&mut self, out: &mut impl Write, frame: &Frame<'_>, depth: usize) -> io::Result<()> {
+    fn frame_at(
+        &mut self,
+        out: &mut impl Write,
+        frame: &Frame<'_>,
+        depth: usize,
+        is_iwarp: bool,
+    ) -> io::Result<()> {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = Moment(Date::of(frame.time));
@@ -252,6 +258,7 @@ impl TreeView {
                     PrivateData::find(private.bytes, private.at, &mut self.tree);
                 }
             }
+            Carried::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
             Carried::Other(reason) => trouble = Some(reason.to_string()),
             _ => {}
         }

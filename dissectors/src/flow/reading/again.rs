@@ -3,7 +3,7 @@
 use crate::field::Unobserved;
 use crate::nfs::Procedure;
 use crate::rpc;
-use crate::rpc::gss::{self, Payload};
+use crate::rpc::gss::{self, Control, Payload};
 use crate::rpcrdma::Header;
 use crate::xdr::{Cursor, Encoder, Error, Splice, Xdr};
 
@@ -62,7 +62,7 @@ impl<'a> Reading<'a> {
         let (call, _) = self.call_header()?;
         let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
         let payload = call.cred.payload();
-        if payload == Payload::Control {
+        if payload == Payload::Control(Control::Unknown) {
             return None;
         }
         // Nothing may follow the header of a message that travels in a chunk.
@@ -115,11 +115,8 @@ fn message_again(
             gss::Checksum::read(&mut cursor, &mut Unobserved)?.encode(encoder);
         }
         (Payload::Privacy, _) => gss::PrivData::read(&mut cursor, &mut Unobserved)?.encode(encoder),
-        (Payload::Creation, Which::Call) => gss::InitArg::read(&mut cursor, &mut Unobserved)?.encode(encoder),
-        (Payload::Creation, Which::Reply) => {
-            gss::InitRes::read(&mut cursor, &mut Unobserved)?.encode(encoder)
-        }
-        (Payload::Control, _) => {}
+        (Payload::Control(control), Which::Call) => control.encode_arguments_again(&mut cursor, encoder)?,
+        (Payload::Control(control), Which::Reply) => control.encode_results_again(&mut cursor, encoder)?,
     }
     Ok(())
 }

@@ -39,6 +39,8 @@ struct Held {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
+    /// Its sender had received the other direction up to here.
+    received: Position,
 }
 
 impl Held {
@@ -74,6 +76,8 @@ pub(in crate::flow) struct Half {
     ahead_since: Option<Timestamp>,
     /// After the last byte, by the FIN behind it.
     end: Option<Position>,
+    /// Up to where the other direction was given out. What its sender sent after it had received more waits.
+    other_reached: Position,
     /// In order, without overlap, all beyond `next`.
     held: VecDeque<Held>,
     held_bytes: usize,
@@ -143,11 +147,16 @@ impl Half {
         std::mem::take(&mut self.contradictions)
     }
 
+    /// Whether these bytes are the next, and none wait.
+    pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
+        self.held.is_empty() && self.next.is_none_or(|next| next == self.place(sequence))
+    }
+
     /// Keeps a segment until it is known what the stream carries.
     pub(in crate::flow) fn keep(&mut self, sequence: TcpSequence, data: Data<'_>, sight: Sight<'_>) {
         let at = self.place(sequence);
         let next = self.start(at);
-        self.hold(Piece { at, data, sight }.after(next.saturating_sub(at) as u32));
+        self.hold(Piece { at, data, sight }.after(next.saturating_sub(at) as u32), 0);
     }
 
     /// The first bytes, as many as are there.
@@ -162,8 +171,8 @@ impl Half {
     }
 
     /// The bytes of each segment that was kept.
-    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = &[u8]> {
-        self.held.iter().map(|held| held.bytes.as_slice())
+    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = Data<'_>> {
+        self.held.iter().map(|held| held.piece().data)
     }
 
     /// Gives out what was kept.
@@ -176,12 +185,33 @@ impl Half {
         *self = Self { first: self.first, ..Self::default() };
     }
 
-    /// Takes a segment with bytes.
+    /// Where the receiver of this direction is, by what it acknowledges; 0 where that tells nothing.
+    pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
+        let Some(next) = self.next else { return 0 };
+        let position = self.place(acknowledgment);
+        if position > next + NEAR { 0 } else { position }
+    }
+
+    /// Up to where its bytes were given out; unknown where nothing of it was seen.
+    pub(in crate::flow) fn reached(&self) -> Option<Position> {
+        self.next
+    }
+
+    /// The other direction was given out up to here: whether something waited for that.
+    pub(in crate::flow) fn note_other(&mut self, reached: Option<Position>) -> bool {
+        self.other_reached = reached.unwrap_or(Position::MAX);
+        self.held
+            .front()
+            .is_some_and(|held| Some(held.at) == self.next && held.received <= self.other_reached)
+    }
+
+    /// Takes a segment with bytes, whose sender had received the other direction up to `received`.
     pub(in crate::flow) fn take(
         &mut self,
         sequence: TcpSequence,
         data: Data<'_>,
         sight: Sight<'_>,
+        received: Position,
         reader: &mut impl Reader,
     ) {
         if data.length == 0 {
@@ -202,11 +232,12 @@ impl Half {
         if at < next {
             reader.again(piece.within(0..(next - at) as u32));
         }
-        if new.at == next && self.held.front().is_none_or(|held| held.at >= end) {
+        let is_due = received <= self.other_reached;
+        if new.at == next && is_due && self.held.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
             reader.piece(new);
         } else {
-            self.hold(new);
+            self.hold(new, received);
         }
         self.drain(reader);
         if self.ahead_since.is_some() {
@@ -215,7 +246,7 @@ impl Half {
     }
 
     /// Holds what of a segment is not held yet.
-    fn hold(&mut self, piece: Piece<'_>) {
+    fn hold(&mut self, piece: Piece<'_>, received: Position) {
         let Range { start, end } = piece.range();
         let part =
             |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
@@ -227,7 +258,7 @@ impl Half {
                 None => (from..end, end..end),
             };
             if !hole.is_empty() {
-                self.insert(at, part(hole));
+                self.insert(at, part(hole), received);
                 at += 1;
             }
             if known.is_empty() {
@@ -239,13 +270,14 @@ impl Half {
         }
     }
 
-    fn insert(&mut self, at: usize, piece: Piece<'_>) {
+    fn insert(&mut self, at: usize, piece: Piece<'_>, received: Position) {
         let held = Held {
             at: piece.at,
             length: piece.data.length,
             bytes: piece.data.bytes.to_vec(),
             frames: piece.sight.frames.to_vec(),
             time: piece.sight.time,
+            received,
         };
         self.held_bytes += held.cost();
         self.held.insert(at, held);
@@ -273,6 +305,7 @@ impl Half {
     fn drain(&mut self, reader: &mut impl Reader) {
         while let Some(held) = self.held.front()
             && Some(held.at) == self.next
+            && held.received <= self.other_reached
             && let Some(held) = self.held.pop_front()
         {
             self.held_bytes -= held.cost();
@@ -306,6 +339,11 @@ impl Half {
         }
     }
 
+    /// Whether bytes are missing before some that wait or were acknowledged.
+    pub(in crate::flow) fn has_hole(&self) -> bool {
+        self.hole().is_some_and(|hole| !hole.is_empty())
+    }
+
     /// When the hole is to be given up, if there is one.
     pub(in crate::flow) fn deadline(&self) -> Option<Timestamp> {
         let hole = self.hole()?;
@@ -319,6 +357,10 @@ impl Half {
     /// Gives up waiting for the first hole: it becomes a piece without bytes, and what waited behind it follows.
     pub(in crate::flow) fn give_up(&mut self, now: Timestamp, reader: &mut impl Reader) {
         let Some(hole) = self.hole() else { return };
+        if hole.is_empty() {
+            // What it waits for in the other direction does not come.
+            self.other_reached = Position::MAX;
+        }
         let mut from = hole.start;
         while from < hole.end {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);

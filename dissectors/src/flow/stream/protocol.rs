@@ -3,7 +3,10 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
+use crate::flow::iwarp::{self, Iwarp};
 use crate::flow::records::{Records, begins_mpa};
+use crate::flow::setup::NFS_RDMA_PORT;
+use crate::rdma::Data;
 
 /// What a stream carries.
 #[derive(Debug)]
@@ -17,8 +20,8 @@ pub(in crate::flow) enum Protocol {
     },
     /// RPC messages in records: those of side A, and those of side B.
     Records(Box<[Records; 2]>),
-    /// MPA, and RDMA over it. What reads it belongs here, in the place of this word.
-    Mpa,
+    /// MPA, and RDMA over it, in both directions.
+    Mpa(Box<Iwarp>),
     /// TLS, below which RPC may be.
     Tls,
     /// Nothing that this program reads.
@@ -76,11 +79,16 @@ pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> Verdict {
 
 /// What a segment says of a stream whose beginning was not captured; `everywhere` is whether more than its first bytes
 /// are looked at.
-pub(in crate::flow) fn segment(bytes: &[u8], ports: [Port; 2], everywhere: bool) -> Verdict {
-    if begins_mpa(bytes) {
+pub(in crate::flow) fn segment(data: Data<'_>, ports: [Port; 2], everywhere: bool) -> Verdict {
+    let bytes = data.bytes;
+    if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
         return Verdict::Mpa;
     }
-    let begins = |at: &usize| bytes.get(*at..).is_some_and(|bytes| rpc::recognize_record(bytes).is_some());
+    let begins = |at: &usize| match at {
+        // The length of an FPDU of MPA, and what follows it, is like the mark of a fragment that is not the last.
+        0 => bytes.first().is_some_and(|byte| byte & 0x80 != 0) && rpc::recognize_record(bytes).is_some(),
+        at => bytes.get(*at..).is_some_and(|bytes| rpc::recognize_call_record(bytes).is_some()),
+    };
     let end = if everywhere || ports.contains(&NFS) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins) {
         Some(_) => Verdict::Records,

@@ -2,9 +2,10 @@
 
 use crate::flow::account::{Account, Undecoded};
 use crate::flow::exchange::{Desk, Exchange};
+use crate::flow::iwarp::{Event, Taker};
 use crate::flow::ledger::Ledger;
 use crate::flow::{Limits, Meaning, Sight};
-use crate::rdma::Side;
+use crate::rdma::{Handle, Side};
 
 /// What a reader of a stream works with besides its own state.
 pub(in crate::flow) struct Seat<'a> {
@@ -38,7 +39,7 @@ impl Seat<'_> {
             return;
         }
         self.account.skipped_bytes += u64::from(bytes);
-        if is_all && self.meanings.is_empty() {
+        if is_all {
             self.account.undecoded_later(Undecoded::NoRecordMark, 1);
         }
         self.meanings.push(Meaning::Skipped { bytes });
@@ -49,6 +50,47 @@ impl Seat<'_> {
         if !sight.frames.is_empty() {
             let meaning = self.account.undecoded(reason);
             self.meanings.push(meaning);
+        }
+    }
+}
+
+impl Taker for Seat<'_> {
+    #[inline]
+    fn event(&mut self, sight: Sight<'_>, event: Event<'_>) {
+        let meaning = match event {
+            Event::Operation(operation) => {
+                let sender = self.sender;
+                let (exchange, mut desk) = self.desk(sight);
+                exchange.operation(&mut desk, sender, operation)
+            }
+            Event::Undecoded(reason) => {
+                self.undecoded(reason, sight);
+                return self.once();
+            }
+            Event::Startup => Meaning::Management,
+            Event::Part => Meaning::Part,
+            Event::Control => Meaning::Control,
+            Event::Terminate(terminate) => Meaning::Terminate(terminate),
+        };
+        self.meanings.push(meaning);
+        if let Meaning::Undecoded(_) = meaning {
+            self.once();
+        }
+    }
+
+    fn knows_memory(&self, stag: Handle) -> bool {
+        self.exchange.knows_handle(self.sender.peer(), stag)
+    }
+}
+
+impl Seat<'_> {
+    /// A frame counts once for each reason, however many of its bytes have no meaning.
+    fn once(&mut self) {
+        if let Some((Meaning::Undecoded(reason), before)) = self.meanings.split_last()
+            && before.contains(&Meaning::Undecoded(*reason))
+        {
+            self.account.undecoded_after_all(*reason);
+            self.meanings.pop();
         }
     }
 }

@@ -61,11 +61,16 @@ impl Stream {
         }
     }
 
+    /// A side of whose bytes some are missing before others.
+    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<Side> {
+        [Side::A, Side::B].into_iter().find(|side| self.halves(*side).0.has_hole())
+    }
+
     /// It is known what the stream carries.
     pub(in crate::flow) fn carry(&mut self, verdict: Verdict) {
         let begins = matches!(self.protocol, Protocol::Opening);
         self.protocol = match verdict {
-            Verdict::Mpa => Protocol::Mpa,
+            Verdict::Mpa => Protocol::Mpa(Box::default()),
             Verdict::Tls => Protocol::Tls,
             Verdict::Undecided => return,
             Verdict::Other => Protocol::Other,
@@ -88,7 +93,7 @@ impl Stream {
             return;
         }
         let ports = [self.ports.a.1, self.ports.b.1];
-        let verdicts = self.a.kept().chain(self.b.kept()).map(|bytes| protocol::segment(bytes, ports, true));
+        let verdicts = self.a.kept().chain(self.b.kept()).map(|data| protocol::segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != Verdict::Undecided);
         match verdict {
             Some(verdict) => self.carry(verdict),
@@ -104,6 +109,7 @@ impl Stream {
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         let unfinished = match &self.protocol {
             Protocol::Records(records) => records.iter().map(|records| records.held_bytes()).sum(),
+            Protocol::Mpa(iwarp) => iwarp.held_bytes(),
             _ => 0,
         };
         self.a.held_bytes() + self.b.held_bytes() + unfinished
@@ -111,7 +117,8 @@ impl Stream {
 
     /// Whether nothing is lost by forgetting it.
     pub(in crate::flow) fn is_idle(&self) -> bool {
-        matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
+        self.is_ending
+            || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
     }
 }
 
@@ -153,6 +160,11 @@ impl Streams {
 
     pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut Stream> {
         self.slots.get_mut(at)
+    }
+
+    /// The stream of the last segment.
+    pub(in crate::flow) fn last(&self) -> Option<&Stream> {
+        self.last.and_then(|(_, at)| self.slots.get(at))
     }
 
     /// Every stream.

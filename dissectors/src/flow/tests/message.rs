@@ -52,7 +52,7 @@ pub(super) struct Rdma {
 }
 
 impl Rdma {
-    fn new(xid: u32, body: Vec<u8>) -> Self {
+    pub(super) fn new(xid: u32, body: Vec<u8>) -> Self {
         let (reads, writes) = (Vec::new(), Vec::new());
         Self { xid, credits: 32, proc: Proc::RDMA_MSG, reads, writes, reply: None, body, position: 0 }
     }

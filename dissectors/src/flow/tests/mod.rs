@@ -3,9 +3,14 @@
 mod bounds;
 mod chunks;
 mod connections;
+mod control_messages;
+mod iwarp;
 mod loss;
 mod message;
 mod messages;
+mod streams;
+mod tcp;
+mod udp;
 mod wire;
 
 use std::ops::Range;

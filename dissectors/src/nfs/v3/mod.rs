@@ -8,8 +8,8 @@ pub use arguments::*;
 pub use results::*;
 pub use types::*;
 
-use crate::nfs::Outcome;
-use crate::xdr::Void;
+use crate::nfs::{Outcome, ProcedureStatus};
+use crate::xdr::{Cursor, Error, Void};
 
 /// The version of program 100003 that this is. RFC 1813 section 2.1.
 pub const VERSION: u32 = 3;
@@ -54,6 +54,17 @@ crate::operations! { "nfs";
 }
 
 impl Procedure {
+    /// Reads from the results how it went; `None` for NULL. RFC 1813 section 2.6.
+    ///
+    /// # Errors
+    /// Where the message ends before the status.
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        match self {
+            Self::NULL => Ok(None),
+            _ => ProcedureStatus::read::<Nfsstat3>(&mut results).map(Some),
+        }
+    }
+
     /// Whether a chunk of the arguments holds a path that people read. RFC 8267 section 4.
     pub const fn has_text_in_arguments(self) -> bool {
         matches!(self, Self::SYMLINK)

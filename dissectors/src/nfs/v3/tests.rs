@@ -1,46 +1,10 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1813 section 3.3.
 
 use super::*;
-use crate::field::{Field, Observer, Unobserved, Value};
+use crate::field::Unobserved;
 use crate::nfs::Status;
+use crate::nfs::laid_out::{InOrder, holds, lay_out};
 use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Error, Opaque, Text};
-use std::ops::Range;
-
-/// What XDR lays out: numbers in four bytes or eight, fixed opaque data, text after its length and with its fill.
-trait Layout {
-    fn bytes(&self) -> Vec<u8>;
-}
-impl Layout for i32 {
-    fn bytes(&self) -> Vec<u8> {
-        self.to_be_bytes().into()
-    }
-}
-impl Layout for u64 {
-    fn bytes(&self) -> Vec<u8> {
-        self.to_be_bytes().into()
-    }
-}
-impl Layout for [u8; 8] {
-    fn bytes(&self) -> Vec<u8> {
-        self.into()
-    }
-}
-impl Layout for &str {
-    fn bytes(&self) -> Vec<u8> {
-        let fill = [0; 3];
-        let fill = &fill[..(4 - self.len() % 4) % 4];
-        [&(self.len() as u32).to_be_bytes(), self.as_bytes(), fill].concat()
-    }
-}
-impl Layout for Vec<u8> {
-    fn bytes(&self) -> Vec<u8> {
-        self.clone()
-    }
-}
-
-macro_rules! lay_out {
-    ($($part:expr),* $(,)?) => { [$(Layout::bytes(&$part)),*].concat() };
-}
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
 const VERF: Verifier3 = *b"verifier";
@@ -97,57 +61,6 @@ const UNCHANGED: Sattr3 = Sattr3 {
 
 const WHERE: Diropargs3<'static> = Diropargs3 { dir: FH, name: Text(b"file") };
 
-/// Watches that what is entered is left, and that values come in the order of the bytes.
-#[derive(Default)]
-struct InOrder {
-    depth: usize,
-    end: usize,
-    names: Vec<&'static str>,
-}
-
-impl<'a> Observer<'a> for InOrder {
-    fn enter(&mut self, _: &'static Field, at: usize) {
-        assert!(at >= self.end);
-        self.depth += 1;
-    }
-    fn leave(&mut self, at: usize) {
-        assert!(at >= self.end);
-        self.depth -= 1;
-    }
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
-        assert!(bytes.start >= self.end && bytes.end >= bytes.start, "{}", field.name);
-        self.end = bytes.end;
-        self.names.push(field.name);
-    }
-}
-
-macro_rules! holds {
-    ($check:ident, $bodies:ident) => {
-        /// Holds the bytes to decode to their end, to what is expected, and to be encoded again; and any beginning
-        /// of them to be told as cut.
-        #[track_caller]
-        fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies<'_>) {
-            let mut cursor = Cursor::new(bytes);
-            let mut observer = InOrder::default();
-            let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
-            assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
-            assert_eq!(decoded.number(), procedure);
-            for body in [&decoded, expected] {
-                let mut encoder = Encoder::new();
-                body.encode(&mut encoder);
-                assert_eq!(encoder.bytes(), bytes);
-            }
-            for end in 0..bytes.len() {
-                let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-                let error = $bodies::decode(procedure, &mut cursor, &mut Unobserved).unwrap_err();
-                assert_eq!(error, Error::Cut { at: end });
-                assert!(
-                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut Unobserved).is_err()
-                );
-            }
-        }
-    };
-}
 holds!(arguments, Args);
 holds!(results, Results);
 

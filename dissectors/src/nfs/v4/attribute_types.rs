@@ -1,10 +1,10 @@
 //! The types of single attributes.
 
-use crate::xdr::{List, Opaque, Text};
+use crate::xdr::{List, Text};
 
 use super::bitmap::{Bitmap4, bits};
 use super::masked::{Masked, items};
-use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4, Pathname4};
+use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
 
 crate::xdr! { "nfs";
     /// fattr4_fh_expire_type. RFC 8881 section 4.2.3.
@@ -30,35 +30,6 @@ crate::xdr! { "nfs";
     /// mode_umask4. RFC 8275.
     struct ModeUmask4 { mu_mode: Mode4 => "nfs.mode", mu_umask: Mode4 => "nfs.fattr4.umask" }
 
-    /// fs_location4. RFC 8881 section 11.16.
-    struct FsLocation4<'a> { server: List<'a, Text<'a>>, rootpath: Pathname4<'a> => "nfs.pathname.component" }
-
-    /// fs_locations4. RFC 8881 section 11.16.
-    struct FsLocations4<'a> {
-        fs_root: Pathname4<'a> => "nfs.pathname.component",
-        locations: List<'a, FsLocation4<'a>> => "nfs.fattr4.fs_location",
-    }
-
-    /// fs_locations_server4. RFC 8881 section 11.17.1.
-    struct FsLocationsServer4<'a> { fls_currency: i32, fls_info: Opaque<'a>, fls_server: Text<'a> => "nfs.server" }
-
-    /// fs_locations_item4. RFC 8881 section 11.17.3.
-    struct FsLocationsItem4<'a> {
-        fli_entries: List<'a, FsLocationsServer4<'a>>,
-        fli_rootpath: Pathname4<'a> => "nfs.pathname.component",
-    }
-
-    /// The bits of fli_flags. RFC 8881 section 11.17.2.
-    flags FliFlags { FSLI4IF_VAR_SUB = 0x1 }
-
-    /// fs_locations_info4. RFC 8881 section 11.17.2.
-    struct FsLocationsInfo4<'a> {
-        fli_flags: FliFlags,
-        fli_valid_for: i32,
-        fli_fs_root: Pathname4<'a> => "nfs.pathname.component",
-        fli_items: List<'a, FsLocationsItem4<'a>>,
-    }
-
     /// fs4_status_type. RFC 8881 section 11.18.
     enum Fs4StatusType {
         STATUS4_FIXED = 1, STATUS4_UPDATED = 2, STATUS4_VERSIONED = 3, STATUS4_WRITABLE = 4, STATUS4_REFERRAL = 5,
@@ -73,9 +44,6 @@ crate::xdr! { "nfs";
         fss_age: i32,
         fss_version: Nfstime4,
     }
-
-    /// layouthint4. RFC 8881 section 3.3.19.
-    struct Layouthint4<'a> { loh_type: Layouttype4 => "nfs.layouttype", loh_body: Opaque<'a> }
 
     /// threshold_item4; its last two members, thi_hintset and thi_hintlist, belong together. RFC 8881 section 3.3.22.
     struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: Masked<'a, Threshold, Thresholds> }

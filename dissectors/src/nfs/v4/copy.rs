@@ -2,9 +2,10 @@
 
 use crate::xdr::{List, Text};
 
+use super::address::Netaddr4;
 use super::io::WriteResponse4;
 use super::status::{Nfsstat4, results};
-use super::types::{Length4, Netaddr4, Nfstime4, Offset4, Stateid4};
+use super::types::{Length4, Nfstime4, Offset4, Stateid4};
 
 crate::xdr! { "nfs";
     /// netloc_type4. RFC 7862 section 4.7.

@@ -84,7 +84,7 @@ crate::xdr! { "nfs";
     struct Dirlist4<'a> { entries: Chain<'a, Entry4<'a>>, eof: bool => "nfs.dirlist4.eof" }
 
     /// READDIR4resok. RFC 8881 section 18.23.2.
-    struct ReaddirResok<'a> { cookieverf: Verifier4 => "nfs.cookie_verf4", reply: Dirlist4<'a> }
+    struct ReaddirResok<'a> { cookieverf: Verifier4 => "nfs.verifier4", reply: Dirlist4<'a> }
 
     /// READLINK4resok. RFC 8881 section 18.24.2. The link text may travel in a Write chunk: RFC 8267 section 6.1.
     struct ReadlinkResok<'a> { link: DdpText<'a> => "nfs.symlink.linktext" }

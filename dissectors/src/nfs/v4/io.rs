@@ -52,11 +52,11 @@ crate::xdr! { "nfs";
         iaa_stateid: Stateid4 => "nfs.stateid",
         iaa_offset: Offset4 => "nfs.offset4",
         iaa_count: Length4 => "nfs.length4",
-        iaa_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.hint",
+        iaa_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask",
     }
 
     /// IO_ADVISE4resok. RFC 7862 section 15.5.2.
-    struct IoAdviseResok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.hint" }
+    struct IoAdviseResok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask" }
 
     /// data_content4. RFC 7862 section 15.10.2.
     enum DataContent4 { NFS4_CONTENT_DATA = 0, NFS4_CONTENT_HOLE = 1 }

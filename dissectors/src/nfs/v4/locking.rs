@@ -73,7 +73,7 @@ crate::xdr! { "nfs";
     struct TestStateidArgs<'a> { ts_stateids: List<'a, Stateid4> => "nfs.stateid" }
 
     /// TEST_STATEID4resok. RFC 8881 section 18.48.2.
-    struct TestStateidResok<'a> { tsr_status_codes: List<'a, Nfsstat4> => "nfs.test_stateid.results" }
+    struct TestStateidResok<'a> { tsr_status_codes: List<'a, Nfsstat4> => "nfs.nfsstat4" }
 }
 
 results! {

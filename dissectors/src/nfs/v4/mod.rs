@@ -2,7 +2,12 @@
 //!
 //! The structures have the RFCs' names without the suffix `4`, where it stands inside (`READ4args` is `ReadArgs`), and
 //! with it where it ends them (`stateid4` is `Stateid4`).
+//!
+//! What stays bytes has no form that the RFCs give it: filehandles, verifiers, owners, the handles and digests of
+//! SSV and RPCSEC_GSS, object identifiers, patterns, values of extended attributes, file data, and the bodies of
+//! layouts of OSD2 and of types that are not known.
 
+mod address;
 mod attribute_types;
 mod attributes;
 mod bitmap;
@@ -13,6 +18,7 @@ mod file;
 mod inside;
 mod io;
 mod layout;
+mod locations;
 mod locking;
 mod masked;
 mod open;
@@ -25,6 +31,7 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
+pub use address::*;
 pub use attribute_types::*;
 pub use attributes::*;
 pub use bitmap::{Bitmap4, MAX_WORDS, Names, words_of};
@@ -34,6 +41,7 @@ pub use copy::*;
 pub use file::*;
 pub use io::*;
 pub use layout::*;
+pub use locations::*;
 pub use locking::*;
 pub use masked::{Item, Masked, Walk, mask_and_values};
 pub use open::*;

@@ -63,7 +63,7 @@ crate::xdr! { "nfs";
     /// open_claim4. RFC 8881 section 18.16.1.
     union OpenClaim4<'a> switch (claim: OpenClaimType4 => "nfs.open.claim_type") {
         CLAIM_NULL => Null(Component4<'a>) as file => "nfs.pathname.component",
-        CLAIM_PREVIOUS => Previous(OpenDelegationType4) as delegate_type => "nfs.open.delegation_type",
+        CLAIM_PREVIOUS => Previous(OpenDelegationType4) as delegate_type => "nfs.delegate_type",
         CLAIM_DELEGATE_CUR => DelegateCur(OpenClaimDelegateCur4<'a>) as delegate_cur_info,
         CLAIM_DELEGATE_PREV => DelegatePrev(Component4<'a>) as file_delegate_prev => "nfs.pathname.component",
         CLAIM_FH => Fh,
@@ -100,12 +100,12 @@ crate::xdr! { "nfs";
     }
 
     /// open_read_delegation4. RFC 8881 section 18.16.2.
-    struct OpenReadDelegation4<'a> { stateid: Stateid4, recall: bool, permissions: Nfsace4<'a> }
+    struct OpenReadDelegation4<'a> { stateid: Stateid4, recall: bool => "nfs.recall4", permissions: Nfsace4<'a> }
 
     /// open_write_delegation4. RFC 8881 section 18.16.2.
     struct OpenWriteDelegation4<'a> {
         stateid: Stateid4,
-        recall: bool,
+        recall: bool => "nfs.recall4",
         space_limit: NfsSpaceLimit4,
         permissions: Nfsace4<'a>,
     }
@@ -177,7 +177,7 @@ crate::xdr! { "nfs";
     union DelegClaim4 switch (dc_claim: OpenClaimType4 => "nfs.open.claim_type") {
         CLAIM_FH => Fh,
         CLAIM_DELEG_PREV_FH => DelegPrevFh,
-        CLAIM_PREVIOUS => Previous(OpenDelegationType4) as dc_delegate_type => "nfs.open.delegation_type",
+        CLAIM_PREVIOUS => Previous(OpenDelegationType4) as dc_delegate_type => "nfs.delegate_type",
     }
 
     /// WANT_DELEGATION4args. RFC 8881 section 18.49.1.

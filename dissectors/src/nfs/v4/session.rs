@@ -2,11 +2,12 @@
 
 use crate::xdr::{List, Opaque, Text};
 
+use super::address::Netaddr4;
 use super::bitmap::Bitmap4;
 use super::operations::Operations4;
 use super::status::results;
 use super::types::{
-    Clientid4, Count4, Flavor, Netaddr4, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
+    Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
 };
 
 crate::xdr! { "nfs";
@@ -34,7 +35,7 @@ crate::xdr! { "nfs";
 
     /// gss_cb_handles4. RFC 8881 section 18.33.1.
     struct GssCbHandles4<'a> {
-        gcbp_service: RpcGssSvcT,
+        gcbp_service: RpcGssSvcT => "nfs.service4",
         gcbp_handle_from_server: Opaque<'a> => "nfs.gsshandle4",
         gcbp_handle_from_client: Opaque<'a> => "nfs.gsshandle4",
     }

@@ -141,7 +141,8 @@ macro_rules! results {
     )*) => {$(
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs)]
+        // A box would make decoding allocate.
+        #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum $name<$lt> {
             Ok($ok),
             $arm($content),

@@ -1,5 +1,6 @@
 //! The data types that operations of every kind share. RFC 7530 section 2, RFC 8881 section 3, RFC 7863.
 
+pub use crate::rpc::auth::Flavor;
 use crate::xdr::{List, Opaque, Text};
 
 /// changeid4. RFC 8881 section 3.2.
@@ -68,9 +69,6 @@ crate::xdr! { "nfs";
         after: Changeid4 => "nfs.changeid4.after",
     }
 
-    /// netaddr4, and clientaddr4 of NFSv4.0: a universal address. RFC 8881 section 3.3.9, RFC 5665.
-    struct Netaddr4<'a> { na_r_netid: Text<'a> => "nfs.r_netid", na_r_addr: Text<'a> => "nfs.r_addr" }
-
     /// open_owner4, a state_owner4. RFC 8881 section 3.3.10.1.
     struct OpenOwner4<'a> { clientid: Clientid4, owner: Opaque<'a, 1024> => "nfs.open_owner4" }
 
@@ -126,12 +124,6 @@ crate::xdr! { "nfs";
         flag: Aceflag4 => "nfs.aceflags4",
         access_mask: Acemask4 => "nfs.acemask4",
         who: Text<'a> => "nfs.who",
-    }
-
-    /// RPC security flavors. RFC 5531 section 8.2, RFC 2203 section 5.1, RFC 2623 section 2.3.1.
-    enum Flavor {
-        AUTH_NONE = 0, AUTH_SYS = 1, AUTH_SHORT = 2, AUTH_DH = 3, RPCSEC_GSS = 6, AUTH_TLS = 7,
-        RPCSEC_GSS_KRB5 = 390003, RPCSEC_GSS_KRB5I = 390004, RPCSEC_GSS_KRB5P = 390005,
     }
 
     /// rpc_gss_svc_t. RFC 8881 section 18.29.2.

@@ -9,7 +9,7 @@ crate::xdr! { "nfs";
     struct GetxattrArgs<'a> { gxa_name: Component4<'a> => "nfs.xattr.key" }
 
     /// GETXATTR4res, where it succeeds. RFC 8276 section 8.4.1.2. The value never travels in a chunk of its own.
-    struct GetxattrResok<'a> { gxr_value: Opaque<'a> }
+    struct GetxattrResok<'a> { gxr_value: Opaque<'a> => "nfs.data" }
 
     /// setxattr_option4. RFC 8276 section 8.4.2.1.
     enum SetxattrOption4 { SETXATTR4_EITHER = 0, SETXATTR4_CREATE = 1, SETXATTR4_REPLACE = 2 }
@@ -18,7 +18,7 @@ crate::xdr! { "nfs";
     struct SetxattrArgs<'a> {
         sxa_option: SetxattrOption4 => "nfs.setxattr.options",
         sxa_key: Component4<'a> => "nfs.xattr.key",
-        sxa_value: Opaque<'a>,
+        sxa_value: Opaque<'a> => "nfs.data",
     }
 
     /// SETXATTR4res, where it succeeds. RFC 8276 section 8.4.2.2.

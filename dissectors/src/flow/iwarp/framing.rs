@@ -1,0 +1,719 @@
+//! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
+
+use std::ops::Range;
+
+use crate::field::Unobserved;
+use crate::flow::Sight;
+use crate::flow::account::Undecoded;
+use crate::flow::stream::{Piece, Position};
+use crate::frame::{FrameNumber, Part, Timestamp};
+use crate::iwarp::Segment;
+use crate::iwarp::crc::Crc;
+use crate::iwarp::ddp::DdpControl;
+use crate::iwarp::mpa::{
+    FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Role, Startup,
+};
+use crate::rdma::{Data, Handle};
+
+use super::markers::Markers;
+use super::search::{self, Trust};
+use super::{CrcUse, MISSES, Shared};
+
+/// Payload of a segment, or a part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Payload<'a> {
+    /// The segment.
+    pub(super) segment: &'a Segment,
+    /// Length of the whole payload in bytes.
+    pub(super) length: u32,
+    /// Where in the payload the bytes stand.
+    pub(super) offset: u32,
+    /// The bytes.
+    pub(super) data: Data<'a>,
+    /// Where they stand in the stream.
+    pub(super) range: Range<Position>,
+    /// The frames that carried them.
+    pub(super) sight: Sight<'a>,
+}
+
+impl Payload<'_> {
+    /// Whether this is all of it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.data.length == self.length
+    }
+
+    /// Whether there are frames that carried it: bytes beyond a snap length were seen, those of a lost segment were not.
+    pub(super) fn was_seen(&self) -> bool {
+        !self.sight.frames.is_empty()
+    }
+
+    /// Whether it ends here.
+    pub(super) fn is_end(&self) -> bool {
+        self.offset + self.data.length == self.length
+    }
+}
+
+/// What takes the FPDUs of a direction.
+pub(super) trait Fpdus {
+    /// Takes payload; of an FPDU without payload, that there is none.
+    fn payload(&mut self, payload: Payload<'_>);
+
+    /// Takes the frame that starts MPA.
+    fn startup(&mut self, startup: Startup, sight: Sight<'_>);
+
+    /// Captured bytes have no meaning.
+    fn undecoded(&mut self, why: Undecoded, sight: Sight<'_>);
+
+    /// Whether memory of this name is known.
+    fn knows_memory(&self, stag: Handle) -> bool;
+}
+
+/// Length of the headers of an FPDU that tell what it is: of an untagged segment, which has the longer ones.
+const HEADERS: usize = FpduHeader::LENGTH + Segment::UNTAGGED;
+
+/// What is to be done about the CRC of an FPDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// It is computed as bytes come.
+    Running(Crc),
+    /// It is known already, or not used.
+    Done,
+    /// It cannot be known: bytes are missing.
+    Missing,
+}
+
+/// An FPDU that did not lie in one piece.
+#[derive(Debug)]
+struct Fpdu {
+    /// Its first bytes, without markers.
+    headers: [u8; HEADERS],
+    /// How many of its bytes were taken, without markers; of the first `HEADERS` all are in `headers`.
+    taken: usize,
+    header: Option<FpduHeader>,
+    /// Its headers; `None` before they are whole, and where they were not captured.
+    segment: Option<Segment>,
+    check: Check,
+    /// Whether its payload waits: until the CRC is known, or the next FPDU shows that this one is one.
+    waits: bool,
+    trust: Trust,
+    crc_field: [u8; Crc::LENGTH],
+    /// Bytes captured of it.
+    captured: u64,
+}
+
+/// Payload that waits.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Range<usize>,
+    frames: Range<usize>,
+    time: Timestamp,
+    offset: u32,
+    length: u32,
+    range: Range<Position>,
+}
+
+/// Payload of one FPDU that waits. Its memory is used again for the next.
+#[derive(Debug, Default)]
+struct Hold {
+    bytes: Vec<u8>,
+    frames: Vec<FrameNumber>,
+    payloads: Vec<Waiting>,
+    /// Captured bytes of the FPDU, where the FPDU itself is over and its successor is to tell whether it was one.
+    over: Option<(Segment, u32, u64)>,
+}
+
+impl Hold {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+        self.payloads.clear();
+        self.over = None;
+    }
+
+    fn push(&mut self, payload: &Payload<'_>) {
+        let (bytes, frames) = (self.bytes.len(), self.frames.len());
+        self.bytes.extend_from_slice(payload.data.bytes);
+        self.frames.extend_from_slice(payload.sight.frames);
+        self.payloads.push(Waiting {
+            bytes: bytes..self.bytes.len(),
+            frames: frames..self.frames.len(),
+            time: payload.sight.time,
+            offset: payload.offset,
+            length: payload.data.length,
+            range: payload.range.clone(),
+        });
+    }
+
+    /// Gives out what waits.
+    fn release(&mut self, segment: &Segment, length: u32, out: &mut impl Fpdus) {
+        for waiting in &self.payloads {
+            out.payload(Payload {
+                segment,
+                length,
+                offset: waiting.offset,
+                data: Data {
+                    bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
+                    length: waiting.length,
+                },
+                range: waiting.range.clone(),
+                sight: Sight {
+                    frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
+                    time: waiting.time,
+                },
+            });
+        }
+        self.clear();
+    }
+
+    /// Drops what waits: it was none.
+    fn refuse(&mut self, why: Undecoded, out: &mut impl Fpdus) {
+        let mut told = None;
+        for waiting in &self.payloads {
+            let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
+            // Markers part the payload of one frame.
+            if frames.last() > told {
+                told = frames.last();
+                out.undecoded(why, Sight { frames, time: waiting.time });
+            }
+        }
+        self.clear();
+    }
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nothing was seen: a start-up frame may come, of which these bytes are the beginning.
+    #[default]
+    Open,
+    /// A start-up frame has begun.
+    Startup(Vec<u8>),
+    /// An FPDU begins with the next byte.
+    Between(Trust),
+    /// In an FPDU.
+    Fpdu(Fpdu),
+    /// Where FPDUs begin is not known.
+    Lost,
+    /// The connection was refused: what follows is no MPA.
+    Refused,
+}
+
+/// The framing of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Framing {
+    state: State,
+    /// `None` where it is not known whether there are any, or where.
+    markers: Option<Markers>,
+    /// What the other side asked for.
+    told: Option<bool>,
+    /// An FPDU began here once: others begin a multiple of four bytes from it.
+    began: Option<Position>,
+    /// The start-up frame ended here; the first marker stands here, if there are any.
+    start: Option<Position>,
+    /// Before this, nothing shows whether there are markers: an FPDU is believed when it fits without any.
+    unsure_until: Position,
+    /// Whether markers that were found out by structure turned out to be some.
+    has_shown_markers: bool,
+    hold: Hold,
+}
+
+impl Framing {
+    /// The other side said whether it needs markers.
+    pub(super) fn told_markers(&mut self, are_needed: bool) {
+        self.told = Some(are_needed);
+        if !are_needed && self.markers.is_none() {
+            self.markers = Some(Markers::Off);
+        }
+    }
+
+    /// The connection was refused.
+    pub(super) fn refuse(&mut self) {
+        self.state = State::Refused;
+        self.hold.clear();
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.hold.bytes.len()
+    }
+
+    /// Drops what waits; the FPDU that it belongs to is skipped.
+    pub(super) fn drop_held(&mut self) {
+        self.hold.clear();
+        if let State::Fpdu(fpdu) = &mut self.state {
+            (fpdu.segment, fpdu.waits) = (None, false);
+        }
+    }
+
+    /// Takes the next bytes.
+    #[inline]
+    pub(super) fn piece(&mut self, piece: Piece<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
+        let mut run = Run::of(piece);
+        while run.length > 0 {
+            match self.state {
+                State::Between(trust) => {
+                    let trust = if run.at < self.unsure_until { self.weigh(&run, out) } else { trust };
+                    if trust == Trust::Tentative || !self.whole(&mut run, shared, out) {
+                        self.begin(run.at, trust, shared);
+                    }
+                }
+                State::Fpdu(_) => self.fpdu(&mut run, shared, out),
+                // MPA may be started on a stream that carried something else before.
+                State::Lost if Role::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default()).is_some() => {
+                    self.state = State::Startup(Vec::new());
+                }
+                State::Lost => self.find(&mut run, shared, out),
+                State::Open if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
+                State::Open => self.state = State::Lost,
+                State::Startup(_) => self.start(&mut run, out),
+                // The connection may be asked for again.
+                State::Refused if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
+                State::Refused => return,
+            }
+        }
+    }
+
+    /// Takes an FPDU that lies in the bytes as a whole, without markers: nothing is kept or copied. Tells whether it did.
+    #[inline]
+    fn whole(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) -> bool {
+        if self.markers != Some(Markers::Off) {
+            return false;
+        }
+        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut Unobserved) else { return false };
+        let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
+        if length > run.length as usize {
+            return false;
+        }
+        let ulpdu =
+            Part::new(run.bytes, run.length as usize, 0).after(FpduHeader::LENGTH).sized(ulpdu_length);
+        let Some((segment, payload)) = Segment::decode(ulpdu, &mut Unobserved) else { return false };
+        if !segment.is_plausible(ulpdu_length) {
+            return false;
+        }
+        let covered = length - Crc::LENGTH;
+        let good = match (shared.crc, run.bytes.get(..covered), run.bytes.get(covered..length)) {
+            (CrcUse::No, ..) => {
+                shared.counts.absent += 1;
+                true
+            }
+            (_, Some(covered), Some(field)) => shared.verdict(Crc::of(covered).field() == field),
+            _ => {
+                shared.counts.unknown += 1;
+                true
+            }
+        };
+        self.began = Some(run.at);
+        self.confirm(true, out);
+        let fpdu = run.take(length as u32);
+        if !good {
+            shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+            out.undecoded(Undecoded::BadCrc, fpdu.sight);
+            return true;
+        }
+        let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
+        let length = payload.length as u32;
+        out.payload(Payload {
+            segment: &segment,
+            length,
+            offset: 0,
+            data: Data { bytes: payload.bytes, length },
+            range: payload_at..payload_at + u64::from(length),
+            sight: fpdu.sight,
+        });
+        true
+    }
+
+    /// An FPDU begins that does not lie in one piece, or has markers in it.
+    fn begin(&mut self, at: Position, trust: Trust, shared: &Shared) {
+        let check = match shared.crc {
+            CrcUse::No => Check::Done,
+            _ => Check::Running(Crc::default()),
+        };
+        self.began = Some(at);
+        self.state = State::Fpdu(Fpdu {
+            headers: [0; HEADERS],
+            taken: 0,
+            header: None,
+            segment: None,
+            check,
+            waits: trust == Trust::Tentative || shared.crc == CrcUse::Yes,
+            trust,
+            crc_field: [0; Crc::LENGTH],
+            captured: 0,
+        });
+    }
+
+    /// Takes bytes of an FPDU.
+    fn fpdu(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
+        let State::Fpdu(fpdu) = &mut self.state else { return };
+        let markers = self.markers.unwrap_or_default();
+        let rest = markers.rest(run.at);
+        if rest > 0 {
+            let marker = run.take(rest.min(u64::from(run.length)) as u32);
+            fpdu.cover(&marker);
+            return;
+        }
+        let until_marker = markers.next(run.at).map_or(u64::MAX, |next| next - run.at);
+        let room = until_marker.min(u64::from(run.length)) as u32;
+        let Some(header) = fpdu.header else { return self.headers(run, room, shared, out) };
+        let payload_at = FpduHeader::LENGTH + fpdu.segment.map_or(HEADERS, |segment| segment.header_length());
+        let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
+        let crc_at = ulpdu_end + header.pad();
+        let end = header.fpdu_length();
+        let Some(segment) = fpdu.segment.filter(|_| fpdu.taken < crc_at) else {
+            if fpdu.taken >= crc_at {
+                let field = run.take(room.min((end - fpdu.taken) as u32));
+                let into = fpdu.taken - crc_at;
+                match fpdu.crc_field.get_mut(into..into + field.bytes.len()) {
+                    Some(place) if !field.is_cut() => place.copy_from_slice(field.bytes),
+                    _ => fpdu.miss(),
+                }
+                fpdu.captured += field.bytes.len() as u64;
+                fpdu.taken += field.length as usize;
+                if fpdu.taken == end {
+                    self.end(field.sight, shared, out);
+                }
+                return;
+            }
+            // Its headers were not captured: it is skipped.
+            let skipped = run.take(room.min((crc_at - fpdu.taken) as u32));
+            fpdu.cover(&skipped);
+            fpdu.taken += skipped.length as usize;
+            if !skipped.bytes.is_empty() {
+                shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+                out.undecoded(Undecoded::Framing, skipped.sight);
+            }
+            return;
+        };
+        if fpdu.taken >= ulpdu_end {
+            let pad = run.take(room.min((crc_at - fpdu.taken) as u32));
+            fpdu.cover(&pad);
+            fpdu.taken += pad.length as usize;
+            return;
+        }
+        let part = run.take(room.min((ulpdu_end - fpdu.taken) as u32));
+        let length = (ulpdu_end - payload_at) as u32;
+        let offset = (fpdu.taken - payload_at) as u32;
+        fpdu.cover(&part);
+        fpdu.taken += part.length as usize;
+        let payload = Payload {
+            segment: &segment,
+            length,
+            offset,
+            data: Data { bytes: part.bytes, length: part.length },
+            range: part.at..part.at + u64::from(part.length),
+            sight: part.sight,
+        };
+        if fpdu.waits && fpdu.check == Check::Missing && fpdu.trust == Trust::Certain {
+            // The CRC will not be known.
+            fpdu.waits = false;
+            self.hold.release(&segment, length, out);
+        }
+        if fpdu.waits { self.hold.push(&payload) } else { out.payload(payload) }
+    }
+
+    /// Takes bytes of the headers of an FPDU.
+    fn headers(&mut self, run: &mut Run<'_>, room: u32, shared: &mut Shared, out: &mut impl Fpdus) {
+        let State::Fpdu(fpdu) = &mut self.state else { return };
+        let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed() };
+        let part = run.take(room.min((needed - fpdu.taken) as u32));
+        fpdu.cover(&part);
+        if let Some(place) = fpdu.headers.get_mut(fpdu.taken..fpdu.taken + part.bytes.len()) {
+            place.copy_from_slice(part.bytes);
+        }
+        let known = fpdu.taken + part.bytes.len();
+        fpdu.taken += part.length as usize;
+        if part.is_cut() {
+            // With its length, it can be skipped.
+            let header =
+                fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut Unobserved));
+            match header {
+                Some((header, _)) if usize::from(header.ulpdu_length) >= Segment::TAGGED => {
+                    fpdu.header = Some(header);
+                    if !part.sight.frames.is_empty() {
+                        out.undecoded(Undecoded::Malformed, part.sight);
+                    }
+                    self.confirm(false, out);
+                }
+                _ => self.lose(shared),
+            }
+            return;
+        }
+        // The first word tells whether markers are in use, if nothing else does: no ULPDU is of zero length.
+        if self.markers.is_none() && fpdu.taken == FpduHeader::LENGTH {
+            self.markers = Some(Markers::Off);
+            if let [0, 0, ..] = fpdu.headers
+                && let Some(began) = self.began
+            {
+                self.markers = Some(Markers::At(began));
+                self.has_shown_markers = true;
+                fpdu.taken = 0;
+                return;
+            }
+        }
+        if fpdu.taken < fpdu.needed() {
+            return;
+        }
+        let bytes = fpdu.headers.get(..fpdu.taken).unwrap_or_default();
+        let decoded = FpduHeader::decode(bytes, 0, &mut Unobserved).and_then(|(header, rest)| {
+            let length = usize::from(header.ulpdu_length);
+            let (segment, _) = Segment::decode(Part::new(rest, length, 0), &mut Unobserved)?;
+            segment.is_plausible(length).then_some((header, segment))
+        });
+        let Some((header, segment)) = decoded else {
+            let captured = fpdu.captured;
+            self.confirm(false, out);
+            shared.counts.skipped_bytes += captured;
+            out.undecoded(Undecoded::Framing, part.sight);
+            self.lose(shared);
+            return;
+        };
+        (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
+        let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
+        let waits = fpdu.waits;
+        let at = part.at + u64::from(part.length);
+        self.confirm(true, out);
+        if payload_length == 0 {
+            let payload = Payload {
+                segment: &segment,
+                length: 0,
+                offset: 0,
+                data: Data::default(),
+                range: at..at,
+                sight: part.sight,
+            };
+            if waits { self.hold.push(&payload) } else { out.payload(payload) }
+        }
+    }
+
+    /// The FPDU before this one waited for its successor, which is one or not.
+    fn confirm(&mut self, is_one: bool, out: &mut impl Fpdus) {
+        if let Some((segment, length, _)) = self.hold.over.take() {
+            self.has_shown_markers |= is_one && self.markers != Some(Markers::Off);
+            if is_one {
+                self.hold.release(&segment, length, out)
+            } else {
+                self.hold.refuse(Undecoded::Framing, out)
+            }
+        }
+    }
+
+    /// An FPDU ends.
+    fn end(&mut self, sight: Sight<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
+        let State::Fpdu(fpdu) = std::mem::replace(&mut self.state, State::Between(Trust::Certain)) else {
+            return;
+        };
+        let verdict = match fpdu.check {
+            Check::Done => {
+                shared.counts.absent += 1;
+                None
+            }
+            Check::Missing => {
+                shared.counts.unknown += 1;
+                None
+            }
+            Check::Running(crc) => {
+                let is_right = crc.field() == fpdu.crc_field;
+                let is_believed = shared.verdict(is_right);
+                Some((is_right, is_believed))
+            }
+        };
+        let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
+        let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
+        match verdict {
+            Some((_, false)) => {
+                shared.counts.refused_bytes += fpdu.captured;
+                if fpdu.waits {
+                    self.hold.refuse(Undecoded::BadCrc, out);
+                } else {
+                    out.undecoded(Undecoded::BadCrc, sight);
+                }
+            }
+            // Where a right CRC does not tell that it is an FPDU, its successor will.
+            Some((false, true)) | None if fpdu.trust == Trust::Tentative => {
+                self.hold.over = Some((segment, length, fpdu.captured));
+            }
+            _ if fpdu.waits => self.hold.release(&segment, length, out),
+            _ => {}
+        }
+    }
+
+    /// Where FPDUs begin is not known any more.
+    fn lose(&mut self, shared: &mut Shared) {
+        if let Some((.., captured)) = self.hold.over {
+            shared.counts.skipped_bytes += captured;
+        }
+        self.hold.clear();
+        self.state = State::Lost;
+        // The structure told it, and may have been wrong.
+        match (self.told, self.start) {
+            (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
+            (None, _) if !self.has_shown_markers => self.markers = None,
+            _ => {}
+        }
+    }
+
+    /// Looks for the beginning of an FPDU.
+    fn find(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
+        let found = search::find(&run.searched(), self.markers, self.began, |stag| out.knows_memory(stag));
+        let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
+        if !skipped.bytes.is_empty() {
+            shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+            out.undecoded(Undecoded::Framing, skipped.sight);
+        }
+        if let Some(found) = found {
+            if self.markers.is_none() && found.markers == Markers::Off {
+                self.unsure_until = run.at + MARKER_INTERVAL;
+            }
+            self.has_shown_markers |= found.markers != Markers::Off && found.trust == Trust::Certain;
+            self.markers = Some(found.markers);
+            self.state = State::Between(found.trust);
+        }
+    }
+
+    /// How far an FPDU is to be believed that begins here, while nothing shows whether there are markers.
+    fn weigh(&mut self, run: &Run<'_>, out: &impl Fpdus) -> Trust {
+        let found = search::at_start(&run.searched(), |stag| out.knows_memory(stag));
+        let markers = found.map_or(Markers::Off, |found| found.markers);
+        self.markers = Some(markers);
+        if markers != Markers::Off {
+            self.unsure_until = 0;
+        }
+        self.has_shown_markers =
+            markers != Markers::Off && found.is_some_and(|found| found.trust == Trust::Certain);
+        found.map_or(Trust::Tentative, |found| found.trust)
+    }
+
+    /// Takes bytes of a start-up frame.
+    fn start(&mut self, run: &mut Run<'_>, out: &mut impl Fpdus) {
+        let State::Startup(bytes) = &mut self.state else { return };
+        let before = bytes.len();
+        let room = Startup::FIXED + LONGEST_PRIVATE_DATA - before;
+        bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
+        let Some(startup) = Startup::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved) else {
+            let is_short = bytes.len() < Startup::FIXED && !run.is_cut();
+            run.take(run.length);
+            if !is_short {
+                self.state = State::Lost;
+            }
+            return;
+        };
+        let is_whole = bytes.len() >= startup.length;
+        if !is_whole && !run.is_cut() {
+            run.take(run.length);
+            return;
+        }
+        // What of it was cut is known by its length.
+        let rest = (startup.length - before).min(run.length as usize);
+        let part = run.take(rest as u32);
+        let end = part.at + rest as u64;
+        out.startup(startup, part.sight);
+        (self.began, self.start) = (Some(end), Some(end));
+        self.state = State::Between(Trust::Certain);
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self, shared: &mut Shared, out: &mut impl Fpdus) {
+        let State::Fpdu(fpdu) = &self.state else { return };
+        let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
+        let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
+        shared.counts.unknown += 1;
+        if fpdu.waits && fpdu.trust == Trust::Certain {
+            // Its CRC was not captured.
+            self.hold.release(&segment, length, out);
+        }
+        self.lose(shared);
+    }
+}
+
+/// Whether a start-up frame may begin with these bytes.
+fn begins_startup(bytes: &[u8]) -> bool {
+    let count = bytes.len().min(REQUEST_KEY.len());
+    count > 0 && [REQUEST_KEY, REPLY_KEY].iter().any(|key| key.get(..count) == bytes.get(..count))
+}
+
+impl Shared {
+    /// Counts a CRC, right or wrong; tells whether the FPDU is to be believed.
+    fn verdict(&mut self, is_right: bool) -> bool {
+        match (&mut self.crc, is_right) {
+            (CrcUse::No, _) => self.counts.absent += 1,
+            (CrcUse::Yes, true) => self.counts.good += 1,
+            (CrcUse::Yes, false) => {
+                self.counts.bad += 1;
+                return false;
+            }
+            (CrcUse::Unknown { .. }, true) => {
+                self.crc = CrcUse::Yes;
+                self.counts.good += 1;
+            }
+            (CrcUse::Unknown { misses }, false) => {
+                self.counts.absent += 1;
+                *misses += 1;
+                if *misses >= MISSES {
+                    self.crc = CrcUse::No;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Fpdu {
+    /// How many bytes of headers tell what it is.
+    fn needed(&self) -> usize {
+        let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
+        match control {
+            None => FpduHeader::LENGTH + DdpControl::LENGTH,
+            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + Segment::TAGGED,
+            Some(_) => HEADERS,
+        }
+    }
+
+    /// Bytes that its CRC covers.
+    fn cover(&mut self, bytes: &Run<'_>) {
+        self.captured += bytes.bytes.len() as u64;
+        match &mut self.check {
+            Check::Running(_) if bytes.is_cut() => self.check = Check::Missing,
+            Check::Running(crc) => *crc = crc.then(bytes.bytes),
+            _ => {}
+        }
+    }
+
+    /// Its CRC was not captured.
+    fn miss(&mut self) {
+        if let Check::Running(_) = self.check {
+            self.check = Check::Missing;
+        }
+    }
+}
+
+/// Bytes of a piece that were not taken yet.
+#[derive(Clone, Copy, Debug)]
+struct Run<'a> {
+    at: Position,
+    bytes: &'a [u8],
+    length: u32,
+    sight: Sight<'a>,
+}
+
+impl<'a> Run<'a> {
+    fn of(piece: Piece<'a>) -> Self {
+        Self { at: piece.at, bytes: piece.data.bytes, length: piece.data.length, sight: piece.sight }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length as usize
+    }
+
+    fn searched(&self) -> search::Bytes<'a> {
+        search::Bytes { bytes: self.bytes, length: self.length as usize, at: self.at }
+    }
+
+    /// Takes the first `count` bytes out.
+    fn take(&mut self, count: u32) -> Self {
+        let count = count.min(self.length);
+        let captured = self.bytes.len().min(count as usize);
+        let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
+        let taken = Self { at: self.at, bytes, length: count, sight: self.sight };
+        (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
+        taken
+    }
+}

@@ -1,0 +1,392 @@
+//! The messages of one direction: segments become RDMA operations. RFC 5041 section 5; RFC 5040 section 5.
+//!
+//! A stream brings segments in the order in which they were sent, so that one message is put together at a time; what was
+//! not captured of it does not come any more when the next begins.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::field::Unobserved;
+use crate::flow::Sight;
+use crate::flow::account::Undecoded;
+use crate::flow::stream::Position;
+use crate::frame::{FrameNumber, Part, Timestamp};
+use crate::iwarp::ddp::MessageNumber;
+use crate::iwarp::rdmap::{Opcode, ReadRequest, Terminate};
+use crate::iwarp::{Segment, Target};
+use crate::rdma::{Handle, Message, Operation, Owner};
+
+use super::framing::Payload;
+use super::{Event, Taker};
+
+/// RDMA Reads that wait for their responses: more than any sender has outstanding.
+const READS: usize = 256;
+/// Messages that are remembered for their copies.
+const SENT: usize = 512;
+/// Bytes of one message that are put together; no inline threshold is larger.
+const LONGEST: usize = 1 << 20;
+/// Frames of one unfinished message that are listed.
+const FRAMES: usize = 4096;
+
+/// An RDMA Read that was asked for.
+#[derive(Debug)]
+struct Read {
+    sink_stag: Handle,
+    sink_offset: u64,
+    length: u32,
+    source_offset: u64,
+    owner: Owner,
+}
+
+impl Read {
+    /// Where bytes that go to this place come from.
+    fn source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
+        let into = offset.checked_sub(self.sink_offset)?;
+        let fits = stag == self.sink_stag && into + u64::from(length) <= u64::from(self.length);
+        fits.then(|| self.source_offset.wrapping_add(into))
+    }
+}
+
+/// A message that was given out.
+#[derive(Debug)]
+struct Sent {
+    range: Range<Position>,
+    owner: Owner,
+}
+
+/// An RDMA Write that goes on.
+#[derive(Debug)]
+struct Write {
+    stag: Handle,
+    /// Where its next bytes go.
+    next: u64,
+    owner: Owner,
+}
+
+/// A Send that is put together.
+#[derive(Debug, Default)]
+struct Assembly {
+    number: MessageNumber,
+    /// Up to the first gap.
+    bytes: Vec<u8>,
+    length: u64,
+    gaps: Vec<Range<u64>>,
+    frames: Vec<FrameNumber>,
+    time: Timestamp,
+    end_time: Timestamp,
+    range: Range<Position>,
+    is_open: bool,
+}
+
+impl Assembly {
+    fn begin(&mut self, number: MessageNumber, at: Position, time: Timestamp) {
+        self.bytes.clear();
+        self.gaps.clear();
+        self.frames.clear();
+        (self.number, self.length, self.range) = (number, 0, at..at);
+        (self.time, self.end_time, self.is_open) = (time, time, true);
+    }
+
+    /// Takes the bytes that come next, or behind a gap.
+    fn add(&mut self, offset: u64, payload: &Payload<'_>) {
+        let Payload { data, sight, range, .. } = payload;
+        if offset < self.length {
+            return;
+        }
+        gap(&mut self.gaps, self.length..offset);
+        let room = LONGEST.saturating_sub(self.bytes.len());
+        let kept = data.bytes.get(..room).unwrap_or(data.bytes);
+        if self.gaps.is_empty() {
+            self.bytes.extend_from_slice(kept);
+        }
+        self.length = offset + u64::from(data.length);
+        gap(&mut self.gaps, offset + kept.len() as u64..self.length);
+        self.seen(sight);
+        if !sight.frames.is_empty() {
+            self.end_time = sight.time;
+        }
+        self.range.end = range.end;
+    }
+
+    fn seen(&mut self, sight: &Sight<'_>) {
+        for frame in sight.frames {
+            if self.frames.last() != Some(frame) && self.frames.len() < FRAMES {
+                self.frames.push(*frame);
+            }
+        }
+    }
+}
+
+fn gap(gaps: &mut Vec<Range<u64>>, range: Range<u64>) {
+    if range.is_empty() {
+        return;
+    }
+    match gaps.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => gaps.push(range),
+    }
+}
+
+/// The longest header of a message that is no payload: of a Read Request.
+const HEADER: usize = ReadRequest::LENGTH;
+
+/// The messages of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    send: Assembly,
+    write: Option<Write>,
+    /// In the order in which they were asked for.
+    reads: VecDeque<Read>,
+    /// In the order of the stream.
+    sent: VecDeque<Sent>,
+    /// The header of a message that is put together from several pieces.
+    header: [u8; HEADER],
+    gathered: usize,
+}
+
+impl Messages {
+    /// Whether a Read of this side has its response placed in this memory.
+    pub(super) fn waits_for(&self, stag: Handle) -> bool {
+        self.reads.iter().any(|read| read.sink_stag == stag)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        if self.send.is_open { self.send.bytes.len() } else { 0 }
+    }
+
+    pub(super) fn drop_parts(&mut self) {
+        self.send = Assembly::default();
+    }
+
+    /// Takes payload of a segment that this side sent.
+    #[inline]
+    pub(super) fn payload(&mut self, peer: &mut Self, payload: Payload<'_>, taker: &mut impl Taker) {
+        let opcode = payload.segment.opcode;
+        match payload.segment.target {
+            Target::Tagged { stag, offset } => {
+                let offset = offset.wrapping_add(u64::from(payload.offset));
+                self.give_up(taker);
+                match opcode {
+                    Opcode::WRITE => self.write(stag, offset, &payload, taker),
+                    _ => peer.response(stag, offset, &payload, taker),
+                }
+            }
+            Target::Untagged { number, offset, .. } => {
+                if self.send.is_open && (self.send.number != number || !opcode.is_send()) {
+                    self.give_up(taker);
+                }
+                match opcode {
+                    _ if opcode.is_send() => self.send(number, offset, &payload, taker),
+                    Opcode::READ_REQUEST | Opcode::TERMINATE => self.gather(&payload, taker),
+                    _ if payload.is_end() => {
+                        taker.event(payload.sight, Event::Undecoded(Undecoded::OtherService));
+                    }
+                    _ => taker.event(payload.sight, Event::Part),
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) {
+        let data = payload.data;
+        let ends = payload.is_end() && payload.segment.last;
+        if data.length == 0 {
+            self.write = self.write.take().filter(|_| !ends);
+            return taker.event(payload.sight, Event::Control);
+        }
+        let write = match &mut self.write {
+            Some(write) if write.stag == stag && write.next == offset => write,
+            other => other.insert(Write { stag, next: offset, owner: Owner::default() }),
+        };
+        write.next = offset.wrapping_add(u64::from(data.length));
+        if payload.was_seen() {
+            let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
+            taker.event(payload.sight, Event::Operation(operation));
+        }
+        if ends {
+            self.write = None;
+        }
+    }
+
+    /// The peer answers an RDMA Read of this side. Responses come in the order of their requests (RFC 5040 section 5.5).
+    fn response(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) {
+        let data = payload.data;
+        let source = self
+            .reads
+            .iter()
+            .enumerate()
+            .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.owner)));
+        let Some((at, source, owner)) = source else {
+            return taker.event(payload.sight, Event::Undecoded(Undecoded::ReadWithoutRequest));
+        };
+        let ends = payload.is_end() && payload.segment.last;
+        // What was asked for before this one has been answered.
+        self.reads.drain(..if ends { at + 1 } else { at });
+        if data.length == 0 {
+            return taker.event(payload.sight, Event::Control);
+        }
+        if payload.was_seen() {
+            let operation = Operation::ReadResponse { offset: source, data, owner };
+            taker.event(payload.sight, Event::Operation(operation));
+        }
+    }
+
+    fn send(&mut self, number: MessageNumber, offset: u32, payload: &Payload<'_>, taker: &mut impl Taker) {
+        let (data, sight) = (payload.data, payload.sight);
+        let is_whole = offset == 0 && payload.is_whole() && payload.segment.last;
+        if is_whole && !self.send.is_open {
+            if data.length == 0 {
+                return taker.event(sight, Event::Control);
+            }
+            let owner = remember(&mut self.sent, payload.range.clone());
+            let message = Message {
+                bytes: data.bytes,
+                length: data.length as usize,
+                gaps: &[],
+                frames: sight.frames,
+                time: sight.time,
+                end_time: sight.time,
+            };
+            return taker.event(sight, Event::Operation(Operation::Send { message, owner }));
+        }
+        if !self.send.is_open {
+            self.send.begin(number, payload.range.start, sight.time);
+        }
+        self.send.add(u64::from(offset) + u64::from(payload.offset), payload);
+        if payload.is_end() && payload.segment.last {
+            self.deliver(sight, taker);
+        } else {
+            taker.event(sight, Event::Part);
+        }
+    }
+
+    /// Gives out the message that is put together.
+    fn deliver(&mut self, sight: Sight<'_>, taker: &mut impl Taker) {
+        let Assembly { bytes, length, gaps, frames, time, end_time, range, is_open, .. } = &mut self.send;
+        *is_open = false;
+        if bytes.is_empty() && *length > 0 {
+            // Nothing tells what it belongs to.
+            for frame in frames.iter() {
+                let sight = Sight { frames: std::slice::from_ref(frame), time: *time };
+                taker.event(sight, Event::Undecoded(Undecoded::MessagePart));
+            }
+            return;
+        }
+        if *length == 0 {
+            return taker.event(sight, Event::Control);
+        }
+        let message = Message {
+            bytes,
+            length: usize::try_from(*length).unwrap_or(usize::MAX),
+            gaps,
+            frames,
+            time: *time,
+            end_time: *end_time,
+        };
+        let owner = remember(&mut self.sent, range.clone());
+        taker.event(sight, Event::Operation(Operation::Send { message, owner }));
+    }
+
+    /// The rest of the message that is put together will not come.
+    pub(super) fn give_up(&mut self, taker: &mut impl Taker) {
+        if !self.send.is_open {
+            return;
+        }
+        // At least one more segment belongs to it; its bytes are missing, however many they were.
+        let length = self.send.length;
+        gap(&mut self.send.gaps, length..length + 1);
+        self.send.length += 1;
+        let frame = self.send.frames.last().copied();
+        let sight = Sight { frames: frame.as_slice(), time: self.send.end_time };
+        self.deliver(sight, taker);
+    }
+
+    /// Puts together the header of a message that has nothing else.
+    fn gather(&mut self, payload: &Payload<'_>, taker: &mut impl Taker) {
+        let Payload { data, sight, .. } = *payload;
+        if payload.is_whole() {
+            return self.header(payload.segment, data.bytes, payload, taker);
+        }
+        if payload.offset == 0 {
+            self.gathered = 0;
+        }
+        // What was not captured ends what is known of the header.
+        if self.gathered == payload.offset as usize
+            && let Some(room) = self.header.get_mut(self.gathered..)
+        {
+            let count = room.len().min(data.bytes.len());
+            room.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
+            self.gathered += count;
+        }
+        if !payload.is_end() {
+            return taker.event(sight, Event::Part);
+        }
+        let header = self.header;
+        let known = header.get(..self.gathered).unwrap_or_default();
+        self.header(payload.segment, known, payload, taker);
+    }
+
+    fn header(&mut self, segment: &Segment, bytes: &[u8], payload: &Payload<'_>, taker: &mut impl Taker) {
+        let sight = payload.sight;
+        let part = Part::new(bytes, bytes.len(), 0);
+        let event = if segment.opcode == Opcode::TERMINATE {
+            Terminate::decode(part, &mut Unobserved).map(Event::Terminate)
+        } else {
+            ReadRequest::decode(bytes, 0, &mut Unobserved).map(|(request, _)| self.read(&request))
+        };
+        taker.event(sight, event.unwrap_or(Event::Undecoded(Undecoded::Malformed)));
+    }
+
+    fn read(&mut self, request: &ReadRequest) -> Event<'_> {
+        // Memory that is used again has its bytes of before.
+        let end = request.sink_offset.saturating_add(u64::from(request.length));
+        self.reads.retain(|read| {
+            let read_end = read.sink_offset.saturating_add(u64::from(read.length));
+            let is_apart = read_end <= request.sink_offset || end <= read.sink_offset;
+            read.sink_stag != request.sink_stag || is_apart || read.length == 0
+        });
+        if self.reads.len() >= READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back(Read {
+            sink_stag: request.sink_stag,
+            sink_offset: request.sink_offset,
+            length: request.length,
+            source_offset: request.source_offset,
+            owner: Owner::default(),
+        });
+        match self.reads.back_mut() {
+            Some(read) if request.length > 0 => Event::Operation(Operation::ReadRequest {
+                handle: request.source_stag,
+                offset: request.source_offset,
+                length: request.length,
+                owner: &mut read.owner,
+            }),
+            _ => Event::Control,
+        }
+    }
+
+    /// Bytes were sent again: copies of the messages that lie in them.
+    pub(super) fn again(&mut self, range: Range<Position>, sight: Sight<'_>, taker: &mut impl Taker) {
+        let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
+        let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
+        for sent in self.sent.range(from..).take_while(|sent| overlaps(&sent.range)) {
+            let ends = range.end >= sent.range.end;
+            let operation = Operation::SendAgain { owner: sent.owner, ends };
+            taker.event(sight, Event::Operation(operation));
+        }
+        if self.send.is_open && overlaps(&self.send.range) {
+            self.send.seen(&sight);
+        }
+    }
+}
+
+/// Remembers a message that is given out, for its copies.
+fn remember(sent: &mut VecDeque<Sent>, range: Range<Position>) -> &mut Owner {
+    if sent.len() >= SENT {
+        sent.pop_front();
+    }
+    sent.push_back(Sent { range, owner: Owner::default() });
+    let last = sent.len() - 1;
+    &mut sent[last].owner
+}

@@ -1,0 +1,282 @@
+//! The beginning of an FPDU found again: after a gap, and in a stream that was captured from the middle on.
+//!
+//! Markers point at it (RFC 5044 section 6). Without them structure tells: the headers of an FPDU say much that random bytes
+//! do not, its length leads to the next one or to the end of the segment, at which senders begin and end FPDUs wherever
+//! they can (RFC 5044 section 5.1), and its CRC is right, if there is one.
+
+use crate::field::Unobserved;
+use crate::flow::stream::Position;
+use crate::frame::Part;
+use crate::iwarp::crc::Crc;
+use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
+use crate::iwarp::{Segment, Target};
+use crate::rdma::Handle;
+
+use super::markers::Markers;
+
+/// How sure it is that an FPDU begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It does.
+    Certain,
+    /// It may; its successor will tell.
+    Tentative,
+}
+
+/// What speaks for an FPDU, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Evidence {
+    /// The headers of a tagged segment to unknown memory, which goes beyond these bytes: some 14 bits.
+    Headers,
+    /// Headers that name a queue, or memory that is known: some 40 bits.
+    Named,
+    /// A marker in the FPDU points at its beginning.
+    Pointed,
+    /// More follow it, or only the CRC is behind the end of these bytes.
+    Chain,
+    /// They end where these bytes end.
+    Exact,
+    /// The CRC is right.
+    Crc,
+}
+
+/// Bytes in one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes<'a> {
+    /// What was captured of them.
+    pub(super) bytes: &'a [u8],
+    /// Their length on the wire.
+    pub(super) length: usize,
+    /// Where they begin.
+    pub(super) at: Position,
+}
+
+/// An FPDU that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// So many bytes from the beginning.
+    pub(super) offset: usize,
+    pub(super) markers: Markers,
+    pub(super) trust: Trust,
+}
+
+/// Length of the headers of an FPDU that tell what it is.
+const HEADERS: usize = FpduHeader::LENGTH + Segment::UNTAGGED;
+
+/// FPDUs of one run that are walked over.
+const CHAIN: usize = 4;
+
+impl Bytes<'_> {
+    /// The bytes of FPDUs from an offset on, without markers; tells how many there are.
+    fn gather(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
+        let mut count = 0;
+        let mut offset = offset;
+        for to in into {
+            offset += markers.rest(self.at + offset as u64) as usize;
+            let Some(byte) = self.bytes.get(offset) else { break };
+            *to = *byte;
+            count += 1;
+            offset += 1;
+        }
+        count
+    }
+
+    /// The headers of the FPDU at an offset, and where it ends.
+    fn fpdu(&self, offset: usize, markers: Markers) -> Option<Result<Fpdu, NotOne>> {
+        let mut headers = [0; HEADERS];
+        let count = self.gather(offset, markers, &mut headers);
+        let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut Unobserved)?;
+        let length = usize::from(header.ulpdu_length);
+        let (segment, _) = Segment::decode(Part::new(ulpdu, length, 0), &mut Unobserved)?;
+        if !segment.is_plausible(length) {
+            return Some(Err(NotOne));
+        }
+        let end = markers.end_of(self.at + offset as u64, header.fpdu_length() as u64);
+        let end = (end - self.at) as usize;
+        let Some(is_pointed_at) = self.pointed_at(offset, end, markers) else { return Some(Err(NotOne)) };
+        Some(Ok(Fpdu { segment, end, is_pointed_at }))
+    }
+
+    /// Whether markers between two offsets point at the first, or behind the marker that may stand there; `None` where one
+    /// does not.
+    fn pointed_at(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
+        let mut is_pointed_at = false;
+        let mut next = markers.next(self.at + offset as u64);
+        let mut begins = offset;
+        while let Some(place) = next.map(|next| (next - self.at) as usize)
+            && place < end
+            && let Some((marker, _)) =
+                self.bytes.get(place..).and_then(|bytes| Marker::decode(bytes, 0, &mut Unobserved))
+        {
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != place - begins {
+                return None;
+            }
+            if place == begins {
+                begins += Marker::LENGTH;
+            } else {
+                is_pointed_at = true;
+            }
+            next = next.map(|next| next + MARKER_INTERVAL);
+        }
+        Some(is_pointed_at)
+    }
+
+    /// Whether the CRC of an FPDU that lies between these offsets is right.
+    fn has_right_crc(&self, offset: usize, end: usize) -> bool {
+        let field = end.checked_sub(Crc::LENGTH);
+        field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
+            (Some(covered), Some(field)) => Crc::of(covered).field() == field,
+            _ => false,
+        })
+    }
+
+    /// What speaks for FPDUs from an offset on; `None` where there are none.
+    fn walk(&self, offset: usize, markers: Markers, known: &impl Fn(Handle) -> bool) -> Option<Evidence> {
+        let mut evidence = None;
+        let mut at = offset;
+        for _ in 0..CHAIN {
+            let Fpdu { segment, end, is_pointed_at } = match self.fpdu(at, markers) {
+                Some(Ok(fpdu)) => fpdu,
+                // One that follows is none: so the first is none.
+                Some(Err(NotOne)) => return None,
+                None => return evidence,
+            };
+            if self.has_right_crc(at, end) {
+                return Some(Evidence::Crc);
+            }
+            let is_named = match segment.target {
+                Target::Tagged { stag, .. } => known(stag),
+                Target::Untagged { .. } => true,
+            };
+            let of_this = match end.cmp(&self.length) {
+                std::cmp::Ordering::Equal => Evidence::Exact,
+                std::cmp::Ordering::Greater if end - self.length == Crc::LENGTH => Evidence::Chain,
+                _ if evidence.is_some() => Evidence::Chain,
+                _ if is_pointed_at => Evidence::Pointed,
+                _ if is_named => Evidence::Named,
+                _ => Evidence::Headers,
+            };
+            evidence = evidence.max(Some(of_this));
+            if end >= self.length {
+                break;
+            }
+            at = end;
+        }
+        evidence
+    }
+
+    /// What speaks for an FPDU at an offset where nothing is known of markers, and where these would be.
+    fn walk_any(&self, offset: usize, known: &impl Fn(Handle) -> bool) -> Option<(Evidence, Markers)> {
+        if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
+            // A marker before an FPDU; or the CRC of the FPDU before, where CRCs are not in use.
+            let markers = Markers::At(self.at + offset as u64);
+            let evidence = self.walk(offset, markers, known)?;
+            let without = self.walk(offset + Marker::LENGTH, Markers::Off, known);
+            return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
+        }
+        if !is_header(self.bytes, offset) {
+            return None;
+        }
+        let without = self.walk(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
+        if without.is_some_and(|(evidence, _)| evidence >= Evidence::Exact) {
+            return without;
+        }
+        // A marker in the first FPDU says how far behind its beginning it stands; so may a number in its headers by chance.
+        let places = (HEADERS..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
+        let with = places.filter_map(|behind| {
+            let place = offset + behind;
+            let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut Unobserved)?;
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != behind {
+                return None;
+            }
+            let markers = Markers::At(self.at + place as u64);
+            self.walk(offset, markers, known).map(|evidence| (evidence, markers))
+        });
+        with.chain(without).reduce(|best, other| if other.0 > best.0 { other } else { best })
+    }
+}
+
+/// An FPDU as its headers tell it.
+#[derive(Debug)]
+struct Fpdu {
+    segment: Segment,
+    end: usize,
+    /// Whether a marker in it says where it begins.
+    is_pointed_at: bool,
+}
+
+/// The headers are those of no FPDU.
+#[derive(Debug)]
+struct NotOne;
+
+/// What an FPDU with this evidence is to be called, if it is one; only the first bytes of a segment may be one by little.
+fn found(offset: usize, evidence: Evidence, markers: Markers, are_told: bool) -> Option<Found> {
+    let trust = match evidence {
+        Evidence::Headers if offset > 0 => return None,
+        Evidence::Headers => Trust::Tentative,
+        Evidence::Named | Evidence::Pointed if !are_told => Trust::Tentative,
+        _ => Trust::Certain,
+    };
+    Some(Found { offset, markers, trust })
+}
+
+/// The FPDU that begins with the first byte, where it is not known whether there are markers.
+pub(super) fn at_start(bytes: &Bytes<'_>, known: impl Fn(Handle) -> bool) -> Option<Found> {
+    let (evidence, markers) = bytes.walk_any(0, &known)?;
+    found(0, evidence, markers, false)
+}
+
+/// Finds the first FPDU. `markers` is `None` where it is not known whether there are any; `began` is where another FPDU
+/// began; `known` tells whether memory of a name is known.
+pub(super) fn find(
+    bytes: &Bytes<'_>,
+    markers: Option<Markers>,
+    began: Option<Position>,
+    known: impl Fn(Handle) -> bool,
+) -> Option<Found> {
+    if let Some(markers @ Markers::At(_)) = markers
+        && let Some(offset) = by_marker(bytes, markers, &known)
+    {
+        return Some(Found { offset, markers, trust: Trust::Certain });
+    }
+    // FPDUs begin a multiple of four bytes apart.
+    let (first, step) = match began {
+        Some(began) => ((4 - (bytes.at.wrapping_sub(began)) as usize % 4) % 4, 4),
+        None => (0, 1),
+    };
+    let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + Segment::TAGGED)?;
+    (first..=last).step_by(step).find_map(|offset| {
+        let weighed = match markers {
+            Some(markers) => bytes.walk(offset, markers, &known).map(|evidence| (evidence, markers)),
+            None => bytes.walk_any(offset, &known),
+        };
+        let (evidence, weighed) = weighed?;
+        found(offset, evidence, weighed, markers.is_some())
+    })
+}
+
+/// Whether the control bytes at an offset can be those of an FPDU: a quick look.
+fn is_header(bytes: &[u8], offset: usize) -> bool {
+    let control = bytes.get(offset + FpduHeader::LENGTH..);
+    control.is_some_and(|control| {
+        control.first().is_some_and(|ddp| ddp & 0x3f == 1)
+            && control.get(1).is_some_and(|rdmap| rdmap & 0xb0 == 0)
+    })
+}
+
+/// The first FPDU that a marker points at.
+fn by_marker(bytes: &Bytes<'_>, markers: Markers, known: &impl Fn(Handle) -> bool) -> Option<usize> {
+    let mut next = markers.next(bytes.at)?;
+    loop {
+        let place = usize::try_from(next - bytes.at).ok()?;
+        let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut Unobserved)?;
+        let behind = usize::from(marker.fpduptr & !3);
+        // It may point before these bytes; a later one will not.
+        if let Some(offset) = place.checked_sub(behind)
+            && bytes.walk(offset, markers, known).is_some()
+        {
+            return Some(offset);
+        }
+        next += MARKER_INTERVAL;
+    }
+}

@@ -1,0 +1,83 @@
+//! The frames of MPA in one segment shown: what a view tells of a segment that it has alone.
+
+use crate::field::{Observer, Unobserved};
+use crate::flow::stream::Position;
+use crate::frame::Part;
+use crate::iwarp::Segment;
+use crate::iwarp::mpa::{Marker, Startup};
+
+use super::search::{self, Bytes};
+
+/// Somewhere in a stream.
+const SOMEWHERE: Position = 1 << 32;
+
+/// Tells an observer the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream. An FPDU
+/// with a marker in it is told up to the marker.
+pub fn observe_segment<'a, O: Observer<'a>>(payload: Part<'a>, observer: &mut O) {
+    let startup = Startup::decode(payload, observer);
+    let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
+    let bytes = Bytes { bytes: rest.bytes, length: rest.length, at: SOMEWHERE };
+    let Some(found) = search::find(&bytes, None, None, |_| false) else { return };
+    let markers = found.markers;
+    let mut at = SOMEWHERE + found.offset as u64;
+    rest = rest.after(found.offset);
+    while !rest.bytes.is_empty() {
+        if markers.rest(at) > 0 {
+            Marker::decode(rest.bytes, rest.at, observer);
+            (rest, at) = (rest.after(Marker::LENGTH), at + Marker::LENGTH as u64);
+        }
+        let until_marker = markers.next(at).map_or(usize::MAX, |next| (next - at) as usize);
+        let told = Part { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
+        let Some((header, segment)) = Segment::observe_fpdu(told, &mut Unobserved) else { return };
+        if !segment.is_plausible(usize::from(header.ulpdu_length)) {
+            return;
+        }
+        Segment::observe_fpdu(told, observer);
+        let length = (markers.end_of(at, header.fpdu_length() as u64) - at) as usize;
+        (rest, at) = (rest.after(length), at + length as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::super::tests::wire::{Sender, payload};
+    use super::*;
+    use crate::field::{Field, Value};
+    use crate::iwarp::rdmap::Opcode;
+
+    #[derive(Default)]
+    struct Opcodes(Vec<&'static str>);
+
+    impl<'a> Observer<'a> for Opcodes {
+        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn leave(&mut self, _: usize) {}
+        fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+            match (field.name, value) {
+                ("iwarp_rdma.opcode", Value::Enum(_, Some(name))) => self.0.push(name),
+                ("iwarp_mpa.rev" | "iwarp_mpa.marker_fpduptr", _) => self.0.push(field.label),
+                _ => {}
+            }
+        }
+    }
+
+    fn told(bytes: &[u8]) -> Vec<&'static str> {
+        let mut opcodes = Opcodes::default();
+        observe_segment(Part::new(bytes, bytes.len(), 0), &mut opcodes);
+        opcodes.0
+    }
+
+    #[test]
+    fn every_fpdu_of_a_segment_is_told() {
+        let mut server = Sender::starting(false, (false, true), (false, true));
+        server.write(1, 2, &payload(700, 0));
+        server.send(Opcode::SEND, &payload(70, 0));
+        server.read((1, 2), 3, (4, 5));
+        let all = ["rev", "RDMA Write", "RDMA Write", "Send", "RDMA Read Request"];
+        assert_eq!(told(&server.bytes), all);
+        // The first FPDU begins before the segment.
+        assert_eq!(told(&server.bytes[100..]), all[2..]);
+        assert_eq!(told(&[0; 100]), [""; 0]);
+    }
+}

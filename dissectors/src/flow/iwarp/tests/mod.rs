@@ -1,0 +1,6 @@
+//! What is to come of streams that are whole, damaged, or seen from the middle on.
+
+mod damage;
+mod framing;
+mod messages;
+pub(in crate::flow) mod wire;

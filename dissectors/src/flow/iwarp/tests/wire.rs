@@ -1,0 +1,331 @@
+//! Streams made by hand: FPDUs with and without markers and CRCs, and what came of them.
+
+use super::super::{Event, Iwarp, MpaCounts, Taker};
+use crate::flow::Sight;
+use crate::flow::stream::{Piece, Position};
+use crate::frame::{FrameNumber, Timestamp};
+use crate::iwarp::crc::Crc;
+use crate::iwarp::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
+use crate::iwarp::mpa::{
+    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, ReadDepth, ReplyFrame, RequestFrame,
+};
+use crate::iwarp::rdmap::{Invalidate, Opcode, RdmapControl, ReadRequest};
+use crate::rdma::{Data, Handle, Operation, Owner, Side};
+
+/// Where streams begin.
+pub(in crate::flow) const START: Position = 1 << 32;
+
+/// What one side sends.
+#[derive(Clone)]
+pub(in crate::flow) struct Sender {
+    pub(in crate::flow) bytes: Vec<u8>,
+    /// Where the first marker stands in them.
+    pub(in crate::flow) markers: Option<usize>,
+    pub(in crate::flow) has_crc: bool,
+    sends: u32,
+    reads: u32,
+    /// How many of them were taken out.
+    sent: usize,
+    /// The longest payload of one segment.
+    pub(in crate::flow) segment: usize,
+}
+
+impl Sender {
+    /// A sender in the middle of a stream, without markers.
+    pub(in crate::flow) fn plain(has_crc: bool) -> Self {
+        Self { bytes: Vec::new(), markers: None, has_crc, sends: 0, reads: 0, sent: 0, segment: 600 }
+    }
+
+    /// Adds a start-up frame; `peer_wants` are its peer's flags M and C.
+    pub(in crate::flow) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
+        let enhanced = Enhanced {
+            peer_to_peer: false,
+            send_rtr: false,
+            ird: ReadDepth(16),
+            write_rtr: false,
+            read_rtr: false,
+            ord: ReadDepth(16),
+        };
+        let private = [&enhanced.encode()[..], &[0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]].concat();
+        let (markers, crc) = wants;
+        let (pd_length, rejected, res, rev) = (private.len() as u16, false, 0, 2);
+        let frame = if is_request {
+            RequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+                .encode()
+        } else {
+            ReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+                .encode()
+        };
+        let bytes = [&frame[..], &private].concat();
+        let mut sender = Self::plain(crc || peer_wants.1);
+        sender.markers = peer_wants.0.then_some(bytes.len());
+        sender.bytes = bytes;
+        sender
+    }
+
+    /// Takes out what has not been sent yet.
+    pub(in crate::flow) fn take(&mut self) -> Vec<u8> {
+        let sent = std::mem::replace(&mut self.sent, self.bytes.len());
+        self.bytes[sent..].to_vec()
+    }
+
+    fn marker(&mut self, begins: usize) {
+        if let Some(first) = self.markers
+            && (self.bytes.len() - first).is_multiple_of(512)
+        {
+            // It may stand before the FPDU that it belongs to.
+            let fpduptr = (self.bytes.len() - begins) as u16;
+            self.bytes.extend(Marker { reserved: 0, fpduptr }.encode());
+        }
+    }
+
+    /// Adds an FPDU.
+    pub(in crate::flow) fn fpdu(&mut self, ulpdu: &[u8]) {
+        let header = FpduHeader { ulpdu_length: ulpdu.len() as u16 };
+        let covered_from = self.bytes.len();
+        self.marker(covered_from);
+        let begins = self.bytes.len();
+        let content = [&header.encode()[..], ulpdu, &[0; 3][..header.pad()]].concat();
+        for word in content.chunks(4) {
+            if self.bytes.len() > begins {
+                self.marker(begins);
+            }
+            self.bytes.extend(word);
+        }
+        self.marker(begins);
+        let crc = Crc::of(&self.bytes[covered_from..]).field();
+        self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
+    }
+
+    pub(in crate::flow) fn tagged(&mut self, opcode: Opcode, stag: u32, offset: u64, payload: &[u8]) {
+        let count = payload.len().div_ceil(self.segment).max(1);
+        for at in 0..count {
+            let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
+            let ddp = DdpControl { tagged: true, last: at + 1 == count, reserved: 0, version: 1 };
+            let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
+            let tagged = Tagged { stag: Handle(stag), offset: offset + (at * self.segment) as u64 };
+            self.fpdu(&[&ddp.encode()[..], &rdmap.encode(), &tagged.encode(), part].concat());
+        }
+    }
+
+    pub(in crate::flow) fn untagged(&mut self, opcode: Opcode, queue: Queue, number: u32, payload: &[u8]) {
+        let count = payload.len().div_ceil(self.segment).max(1);
+        for at in 0..count {
+            let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
+            let ddp = DdpControl { tagged: false, last: at + 1 == count, reserved: 0, version: 1 };
+            let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
+            let invalidate = Invalidate { stag: Handle(if opcode.invalidates() { 7 } else { 0 }) };
+            let untagged =
+                Untagged { queue, number: MessageNumber(number), offset: (at * self.segment) as u32 };
+            let headers =
+                [&ddp.encode()[..], &rdmap.encode(), &invalidate.encode(), &untagged.encode()].concat();
+            self.fpdu(&[&headers, part].concat());
+        }
+    }
+
+    pub(in crate::flow) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
+        self.sends += 1;
+        self.untagged(opcode, Queue::SEND, self.sends, payload);
+    }
+
+    pub(in crate::flow) fn write(&mut self, stag: u32, offset: u64, payload: &[u8]) {
+        self.tagged(Opcode::WRITE, stag, offset, payload);
+    }
+
+    pub(in crate::flow) fn read(&mut self, sink: (u32, u64), length: u32, source: (u32, u64)) {
+        self.reads += 1;
+        let request = ReadRequest {
+            sink_stag: Handle(sink.0),
+            sink_offset: sink.1,
+            length,
+            source_stag: Handle(source.0),
+            source_offset: source.1,
+        };
+        self.untagged(Opcode::READ_REQUEST, Queue::READ_REQUEST, self.reads, &request.encode());
+    }
+
+    pub(in crate::flow) fn respond(&mut self, sink: (u32, u64), payload: &[u8]) {
+        self.tagged(Opcode::READ_RESPONSE, sink.0, sink.1, payload);
+    }
+}
+
+/// Bytes that are shown shortly.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::flow) struct Content(pub(in crate::flow::iwarp) Vec<u8>);
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes {:02x?}", self.0.len(), self.0.get(..4).unwrap_or(&self.0))
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::flow) enum Seen {
+    Startup,
+    Send { bytes: Content, length: usize, gaps: Vec<std::ops::Range<u64>>, frames: Vec<u64> },
+    Again { owner: u64, ends: bool },
+    Write { stag: u32, offset: u64, bytes: Content, length: u32 },
+    ReadRequest { stag: u32, offset: u64, length: u32 },
+    Response { offset: u64, bytes: Content, length: u32 },
+    Terminate(String),
+    Undecoded(&'static str),
+}
+
+/// Takes events, and feeds the connection.
+#[derive(Default)]
+pub(in crate::flow) struct Bench {
+    pub(in crate::flow) iwarp: Iwarp,
+    pub(in crate::flow) log: Log,
+    number: u64,
+}
+
+#[derive(Default)]
+pub(in crate::flow) struct Log {
+    pub(in crate::flow) seen: Vec<Seen>,
+    pub(in crate::flow) known: Vec<u32>,
+    owners: u64,
+    /// How often an owner was asked for, which the layer above looks up.
+    pub(in crate::flow) lookups: u64,
+    /// Whether the fields of data beyond a piece are put together.
+    pub(in crate::flow) joins: bool,
+}
+
+impl Log {
+    fn note(&mut self, owner: &mut Owner) {
+        if owner.0.is_none() {
+            self.owners += 1;
+            self.lookups += 1;
+            *owner = Owner(Some((self.owners, 0)));
+        }
+    }
+
+    fn push(&mut self, seen: Seen) {
+        if self.joins {
+            match (self.seen.last_mut(), &seen) {
+                (
+                    Some(Seen::Write { stag, offset, bytes, length }),
+                    Seen::Write { stag: of, offset: next, bytes: more, length: by },
+                ) if stag == of && *offset + u64::from(*length) == *next => {
+                    bytes.0.extend(&more.0);
+                    *length += by;
+                    return;
+                }
+                (
+                    Some(Seen::Response { offset, bytes, length }),
+                    Seen::Response { offset: next, bytes: more, length: by },
+                ) if *offset + u64::from(*length) == *next => {
+                    bytes.0.extend(&more.0);
+                    *length += by;
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.seen.push(seen);
+    }
+}
+
+impl Taker for Log {
+    fn event(&mut self, _: Sight<'_>, event: Event<'_>) {
+        let seen = match event {
+            Event::Startup => Seen::Startup,
+            Event::Operation(Operation::Send { message, owner }) => {
+                self.note(owner);
+                Seen::Send {
+                    bytes: Content(message.bytes.to_vec()),
+                    length: message.length,
+                    gaps: message.gaps.to_vec(),
+                    frames: if self.joins {
+                        Vec::new()
+                    } else {
+                        message.frames.iter().map(|frame| frame.0).collect()
+                    },
+                }
+            }
+            Event::Operation(Operation::SendAgain { owner, ends }) => {
+                Seen::Again { owner: owner.0.unwrap_or_default().0, ends }
+            }
+            Event::Operation(Operation::Write { handle, offset, data, owner }) => {
+                self.note(owner);
+                Seen::Write {
+                    stag: handle.0,
+                    offset,
+                    bytes: Content(data.bytes.to_vec()),
+                    length: data.length,
+                }
+            }
+            Event::Operation(Operation::ReadRequest { handle, offset, length, owner }) => {
+                self.note(owner);
+                Seen::ReadRequest { stag: handle.0, offset, length }
+            }
+            Event::Operation(Operation::ReadResponse { offset, data, .. }) => {
+                Seen::Response { offset, bytes: Content(data.bytes.to_vec()), length: data.length }
+            }
+            Event::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
+            Event::Undecoded(why) => Seen::Undecoded(why.key()),
+            Event::Part | Event::Control => return,
+        };
+        self.push(seen);
+    }
+
+    fn knows_memory(&self, stag: Handle) -> bool {
+        self.known.contains(&stag.0)
+    }
+}
+
+impl Bench {
+    /// Feeds a piece of which `captured` bytes are there, in a frame of its own.
+    pub(in crate::flow) fn cut(&mut self, side: Side, at: Position, bytes: &[u8], captured: usize) {
+        self.number += 1;
+        let number = FrameNumber(self.number);
+        let sight = Sight { frames: &[number], time: Timestamp(self.number as i64) };
+        let data = Data { bytes: &bytes[..captured], length: bytes.len() as u32 };
+        self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
+    }
+
+    pub(in crate::flow) fn feed(&mut self, side: Side, at: Position, bytes: &[u8]) {
+        self.cut(side, at, bytes, bytes.len());
+    }
+
+    /// Bytes that were not captured.
+    pub(in crate::flow) fn hole(&mut self, side: Side, at: Position, length: usize) {
+        let sight = Sight { frames: &[], time: Timestamp(self.number as i64) };
+        let data = Data { bytes: &[], length: length as u32 };
+        self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
+    }
+
+    /// Feeds a whole direction in pieces of these lengths, the last repeated.
+    pub(in crate::flow) fn pieces(&mut self, side: Side, bytes: &[u8], lengths: &[usize]) {
+        let mut at = 0;
+        let mut lengths = lengths.iter().copied();
+        let mut length = bytes.len();
+        while at < bytes.len() {
+            length = lengths.next().unwrap_or(length).max(1);
+            let end = (at + length).min(bytes.len());
+            self.feed(side, START + at as u64, &bytes[at..end]);
+            at = end;
+        }
+    }
+
+    pub(in crate::flow) fn counts(&mut self) -> MpaCounts {
+        self.iwarp.take_counts()
+    }
+}
+
+pub(in crate::flow) fn response(offset: u64, bytes: Vec<u8>) -> Seen {
+    Seen::Response { offset, length: bytes.len() as u32, bytes: Content(bytes) }
+}
+
+/// Bytes that tell their places.
+pub(in crate::flow) fn payload(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at as u8).wrapping_mul(7).wrapping_add(seed) ^ (at >> 8) as u8).collect()
+}
+
+pub(in crate::flow) fn send(bytes: Vec<u8>, frames: &[u64]) -> Seen {
+    Seen::Send { length: bytes.len(), bytes: Content(bytes), gaps: Vec::new(), frames: frames.to_vec() }
+}
+
+pub(in crate::flow) fn write(stag: u32, offset: u64, bytes: Vec<u8>) -> Seen {
+    Seen::Write { stag, offset, length: bytes.len() as u32, bytes: Content(bytes) }
+}

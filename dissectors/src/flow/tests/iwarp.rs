@@ -1,0 +1,215 @@
+//! RPC over iWARP, from frames to Transactions.
+
+use super::tcp::{Stream, record};
+use super::wire::Who;
+use super::*;
+use crate::flow::iwarp::tests::wire::{Sender, payload};
+use crate::iwarp::rdmap::Opcode;
+
+/// A connection: the stream, and what both sides put into it.
+struct Connection {
+    stream: Stream,
+    client: Sender,
+    server: Sender,
+}
+
+impl Connection {
+    /// Just opened, with MPA started, in five frames.
+    fn open(wants_markers: bool, wants_crc: bool) -> (Self, Frames) {
+        let wants = (wants_markers, wants_crc);
+        let mut this = Self {
+            stream: Stream::new(700),
+            client: Sender::starting(true, wants, wants),
+            server: Sender::starting(false, wants, wants),
+        };
+        this.stream.ports[1] = 20049;
+        let mut frames = this.stream.open();
+        frames.extend([this.flush(Client), this.flush(Server)]);
+        (this, frames)
+    }
+
+    /// A segment with all that a side has put into the stream.
+    fn flush(&mut self, who: Who) -> Vec<u8> {
+        let sender = if who == Client { &mut self.client } else { &mut self.server };
+        self.stream.send(who, &sender.take())
+    }
+
+    fn sends(&mut self, who: Who, message: &Rdma) -> Vec<u8> {
+        let sender = if who == Client { &mut self.client } else { &mut self.server };
+        sender.send(Opcode::SEND, &message.bytes());
+        self.flush(who)
+    }
+
+    /// A READ of 2000 bytes by RDMA Write, and a WRITE of 1500 by RDMA Read, in seven frames.
+    fn work(&mut self) -> Frames {
+        let mut frames = Vec::new();
+        let target = memory(0xaf3, 0x1000, 4096);
+        frames.push(self.sends(Client, &read_call(7, 4096).write(&[target])));
+        self.server.write(0xaf3, 0x1000, &data(2000));
+        frames.push(self.flush(Server));
+        frames.push(self.sends(Server, &read_reply(7, 2000).write(&[target.of(2000)])));
+        frames.push(self.sends(Client, &write_call(8, 1500).read(&[memory(0x971, 0x2000, 1500)])));
+        self.server.read((0x55, 0x8000), 1500, (0x971, 0x2000));
+        frames.push(self.flush(Server));
+        self.client.respond((0x55, 0x8000), &data(1500));
+        frames.push(self.flush(Client));
+        frames.push(self.sends(Server, &write_reply(8, 1500)));
+        frames
+    }
+}
+
+const WORK: [&str; 2] = [
+    "#1 c1 > 7 READ NFS3_OK call 6 reply 8 w[2000/2000/4096@7-7]",
+    "#2 c1 > 8 WRITE NFS3_OK call 9 reply 12 r68[1500/1500@11-11]",
+];
+
+#[test]
+fn calls_replies_and_their_chunks_come_over_iwarp() {
+    for (wants_markers, wants_crc) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut connection, mut frames) = Connection::open(wants_markers, wants_crc);
+        frames.extend(connection.work());
+        let outcome = expect_all(&frames, &WORK);
+        let name = outcome.transactions[0].connection;
+        assert_eq!((name.transport.to_string(), name.server.port), ("iwarp".into(), Some(20049)));
+        let counts = outcome.flow.mpa();
+        assert_eq!((counts.good > 0, counts.bad, counts.unknown), (wants_crc, 0, 0));
+        assert_eq!(outcome.meanings[3], Meaning::Management);
+    }
+}
+
+#[test]
+fn without_its_beginning_a_stream_has_the_same_transactions() {
+    for wants_crc in [false, true] {
+        let (mut connection, _) = Connection::open(false, wants_crc);
+        let frames = connection.work();
+        expect_all(
+            &frames,
+            &[
+                "#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[2000/2000/4096@2-2]",
+                "#2 c1 > 8 WRITE NFS3_OK call 4 reply 7 r68[1500/1500@6-6]",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_segment_that_tcp_sends_again_is_a_copy_of_its_message() {
+    let (mut connection, mut frames) = Connection::open(false, true);
+    frames.extend(connection.work());
+    frames.insert(6, frames[5].clone());
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 READ NFS3_OK call 6,7 x2 reply 9 w[2000/2000/4096@8-8]",
+            "#2 c1 > 8 WRITE NFS3_OK call 10 reply 13 r68[1500/1500@12-12]",
+        ],
+    );
+}
+
+#[test]
+fn rfc5044_section_6_data_with_a_bad_crc_is_missing() {
+    let (mut connection, mut frames) = Connection::open(false, true);
+    frames.extend(connection.work());
+    // In the last of the four FPDUs of the RDMA Write, which has 200 bytes.
+    let at = frames[6].len() - 50;
+    frames[6][at] ^= 1;
+    let outcome = expect(
+        &frames,
+        &["#1 c1 > 7 READ NFS3_OK call 6 reply 8 w[1800/2000/4096@7-7] missing write:0:1800-1999", WORK[1]],
+    );
+    assert_eq!((outcome.undecoded(), outcome.flow.mpa().bad), (vec![(Undecoded::BadCrc, 1)], 1));
+}
+
+#[test]
+fn a_lost_segment_is_missing_and_what_follows_is_not() {
+    let (mut connection, mut frames) = Connection::open(false, false);
+    frames.extend(connection.work());
+    // The RDMA Write is not captured; the client acknowledges it with its next Call.
+    frames.remove(6);
+    expect(
+        &frames,
+        &[
+            "#1 c1 > 7 READ NFS3_OK call 6 reply 7 w[0/2000/4096] missing write:0:0-1999",
+            "#2 c1 > 8 WRITE NFS3_OK call 8 reply 11 r68[1500/1500@10-10]",
+        ],
+    );
+}
+
+#[test]
+fn the_terms_of_both_sides_are_known() {
+    let (mut connection, mut frames) = Connection::open(false, false);
+    frames.extend(connection.work());
+    let mut flow = Flow::new(Limits::default());
+    for (number, bytes) in (1..).zip(&frames) {
+        feed(&mut flow, number, number as i64, bytes, usize::MAX);
+    }
+    let at = flow.connections.all()[0];
+    let terms = flow.connections.get(at).unwrap().terms.unwrap();
+    assert_eq!(terms.service, Service::Port(crate::address::Port(20049)));
+    assert_eq!(terms.client.unwrap().receive_threshold(), 4096);
+    assert_eq!(terms.server.unwrap().receive_threshold(), 4096);
+}
+
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2; RFC 8881 section 18.36.3 (CREATE_SESSION4_FLAG_CONN_RDMA).
+#[test]
+fn a_connection_that_carries_records_may_step_up_to_rdma() {
+    let mut connection = Connection::open(false, true).0;
+    let mut stream = Stream::new(700);
+    let mut frames = stream.open();
+    frames.push(stream.send(Client, &record(&getattr_call(1).body)));
+    frames.push(stream.send(Server, &record(&getattr_reply(1).body)));
+    let wants = (false, true);
+    (connection.client, connection.server) =
+        (Sender::starting(true, wants, wants), Sender::starting(false, wants, wants));
+    connection.stream = stream;
+    frames.extend([connection.flush(Client), connection.flush(Server)]);
+    frames.extend(connection.work());
+    let outcome = expect_all(
+        &frames,
+        &[
+            "#1 c1 > 1 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c2 > 7 READ NFS3_OK call 8 reply 10 w[2000/2000/4096@9-9]",
+            "#3 c2 > 8 WRITE NFS3_OK call 11 reply 14 r68[1500/1500@13-13]",
+        ],
+    );
+    let transports = [0, 1].map(|at| outcome.transactions[at].connection.transport.to_string());
+    assert_eq!(transports, ["tcp", "iwarp"]);
+}
+
+#[test]
+fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
+    for wants_crc in [false, true] {
+        for swapped in 5..11 {
+            let (mut connection, mut frames) = Connection::open(false, wants_crc);
+            frames.extend(connection.work());
+            frames.swap(swapped, swapped + 1);
+            let outcome = run(&frames);
+            let are_complete =
+                outcome.transactions.iter().all(|transaction| transaction.missing().is_empty());
+            assert!(are_complete, "{swapped}: {:?} {:?}", outcome.lines(), outcome.undecoded());
+            assert_eq!(outcome.transactions.len(), 2);
+        }
+    }
+}
+
+#[test]
+fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
+    use crate::iwarp::ddp::Queue;
+    let (mut connection, mut frames) = Connection::open(false, false);
+    connection.server.untagged(Opcode::TERMINATE, Queue::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
+    frames.push(connection.flush(Server));
+    let outcome = run(&frames);
+    let Some(Meaning::Terminate(terminate)) = outcome.meanings.last() else {
+        panic!("{:?}", outcome.meanings)
+    };
+    assert_eq!(terminate.to_string(), "RDMA, Remote Protection Error, Base or bounds violation");
+}
+
+#[test]
+fn another_protocol_on_another_port_is_none() {
+    let mut stream = Stream::new(700);
+    stream.ports[1] = 8080;
+    let frames: Vec<_> = (0..20).map(|seed| stream.send(Server, &payload(1400, seed))).collect();
+    let outcome = expect_all(&frames, &[]);
+    assert_eq!(outcome.flow.mpa(), MpaCounts::default());
+}

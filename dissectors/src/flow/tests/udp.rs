@@ -1,0 +1,55 @@
+//! RPC over UDP, one rule a test.
+
+use super::tcp::datagram;
+use super::*;
+
+const PORTS: [u16; 2] = [800, 2049];
+
+fn call(xid: u32) -> Vec<u8> {
+    datagram(Client, PORTS, &getattr_call(xid).body)
+}
+
+fn reply(xid: u32) -> Vec<u8> {
+    datagram(Server, PORTS, &getattr_reply(xid).body)
+}
+
+#[test]
+fn a_call_and_its_reply_are_a_transaction() {
+    let outcome = expect_all(&[call(7), reply(7)], &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
+    let name = outcome.transactions[0].connection;
+    assert_eq!(
+        (name.transport.to_string(), name.client.port, name.server.port),
+        ("udp".into(), Some(800), Some(2049))
+    );
+}
+
+#[test]
+fn a_call_that_is_sent_again_and_its_second_reply_are_copies() {
+    let frames = [call(7), call(7), reply(7), reply(7)];
+    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3,4 x2"]);
+}
+
+#[test]
+fn a_message_in_ip_fragments_lists_them_all() {
+    let call = datagram(Client, PORTS, &write_call_inline(7, &data(3000)).body);
+    let frames = [wire::fragments(&call, 64), vec![reply(7)]].concat();
+    let outcome = run(&frames);
+    assert_eq!(outcome.transactions[0].call.as_ref().unwrap().frames, [FrameNumber(1), FrameNumber(2)]);
+}
+
+#[test]
+fn a_reply_without_a_call_is_believed_of_a_known_port_only() {
+    let elsewhere = |who, body: &[u8]| datagram(who, [5353, 5353], body);
+    let outcome = expect(&[elsewhere(Server, &getattr_reply(7).body)], &[]);
+    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(Passed::Udp, 1)]);
+    expect_all(&[reply(7)], &["#1 c1 > 7 - SUCCESS reply 1 missing call"]);
+}
+
+#[test]
+fn other_datagrams_pass() {
+    let outcome = expect(
+        &[datagram(Client, [4000, 53], b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01")],
+        &[],
+    );
+    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(Passed::Udp, 1)]);
+}

@@ -1,0 +1,137 @@
+//! What the procedures of MOUNT ask and answer. RFC 1094 appendix A and RFC 1813 section 5.
+//!
+//! What is the same in all versions is called as RFC 1813 calls it.
+
+use crate::field::{Field, Kind};
+use crate::nfs::{Status, v2, v3};
+use crate::xdr::{Chain, List, Text};
+
+/// dirpath: a server's path of a directory. RFC 1813 section 5.1.4.
+pub type Dirpath<'a> = Text<'a, 1024>;
+
+/// name: of a host or a group. RFC 1813 section 5.1.4.
+pub type Name<'a> = Text<'a, 255>;
+
+crate::xdr! { "mount";
+    /// The status of fhstatus: 0, or a UNIX error number, of which those are named that are the same on every UNIX.
+    /// RFC 1094 section A.4.2.
+    enum Fhstatus {
+        /// RFC 1813 section 5.2.1 calls it so.
+        MNT_OK = 0,
+        EPERM = 1,
+        ENOENT = 2,
+        EIO = 5,
+        EACCES = 13,
+        ENOTDIR = 20,
+        EINVAL = 22,
+    }
+
+    /// mountstat3. RFC 1813 section 5.1.5.
+    enum Mountstat3 {
+        MNT3_OK = 0,
+        MNT3ERR_PERM = 1,
+        MNT3ERR_NOENT = 2,
+        MNT3ERR_IO = 5,
+        MNT3ERR_ACCES = 13,
+        MNT3ERR_NOTDIR = 20,
+        MNT3ERR_INVAL = 22,
+        MNT3ERR_NAMETOOLONG = 63,
+        MNT3ERR_NOTSUPP = 10004,
+        MNT3ERR_SERVERFAULT = 10006,
+    }
+
+    /// Flavors that a server takes: those of RPC (RFC 5531 section 8.2), and the pseudo flavors that stand for a
+    /// mechanism of RPCSEC_GSS and a service of it (RFC 7530 section 3.2.1.1).
+    enum AuthFlavor {
+        AUTH_NONE = 0,
+        AUTH_SYS = 1,
+        AUTH_SHORT = 2,
+        AUTH_DH = 3,
+        RPCSEC_GSS = 6,
+        /// RFC 9289 section 4.1.
+        AUTH_TLS = 7,
+        RPCSEC_GSS_KRB5 = 390003,
+        RPCSEC_GSS_KRB5I = 390004,
+        RPCSEC_GSS_KRB5P = 390005,
+    }
+
+    /// The directory that MNT, UMNT and PATHCONF are about. RFC 1813 sections 5.2.1 and 5.2.3.
+    struct DirpathArgs<'a> { dirpath: Dirpath<'a> => "mount.path" }
+
+    /// The directory of fhstatus. RFC 1094 section A.4.2.
+    struct Directory { directory: v2::Fhandle => "nfs.fhandle" }
+
+    /// mountres3_ok. RFC 1813 section 5.2.1.
+    struct Mountres3Ok<'a> {
+        fhandle: v3::NfsFh3<'a> => "nfs.fhandle",
+        auth_flavors: List<'a, AuthFlavor> => "mount.flavor",
+    }
+
+    /// mountlist. RFC 1813 section 5.2.2.
+    struct Mountlist<'a> { mountlist: Chain<'a, Mountbody<'a>> => "mount.dump.entry" }
+
+    /// mountbody: a client and what it has mounted. RFC 1813 section 5.2.2.
+    struct Mountbody<'a> {
+        ml_hostname: Name<'a> => "mount.dump.hostname",
+        ml_directory: Dirpath<'a> => "mount.dump.directory",
+    }
+
+    /// exports. RFC 1813 section 5.2.5.
+    struct Exports<'a> { exports: Chain<'a, Exportnode<'a>> => "mount.export.entry" }
+
+    /// exportnode: a file system, and who may mount it. RFC 1813 section 5.2.5.
+    struct Exportnode<'a> {
+        ex_dir: Dirpath<'a> => "mount.export.directory",
+        ex_groups: Chain<'a, Groupnode<'a>> => "mount.export.groups",
+    }
+
+    /// groupnode. RFC 1813 section 5.2.5.
+    struct Groupnode<'a> { gr_name: Name<'a> => "mount.export.group" }
+
+    /// ppathcnf: what pathconf(2) says of the file system. The protocol of version 2 has it, and no RFC. Each short and
+    /// each char takes four bytes.
+    struct Ppathcnf {
+        pc_link_max: i32 => "mount.pathconf.link_max",
+        pc_max_canon: i32 => "mount.pathconf.max_canon",
+        pc_max_input: i32 => "mount.pathconf.max_input",
+        pc_name_max: i32 => "mount.pathconf.name_max",
+        pc_path_max: i32 => "mount.pathconf.path_max",
+        pc_pipe_buf: i32 => "mount.pathconf.pipe_buf",
+        pc_vdisable: u32 => "mount.pathconf.vdisable_char",
+        /// Fill.
+        pc_xxx: u32,
+        /// Which of those above are not valid, and two answers of their own.
+        pc_mask: [PcMask; 2] => "mount.pathconf.mask",
+    }
+
+    /// The bits of pc_mask: bit `n` is about `_PC_n` of pathconf(2).
+    flags PcMask {
+        PC_ERROR_ALL = 0x001,
+        PC_ERROR_LINK_MAX = 0x002,
+        PC_ERROR_MAX_CANON = 0x004,
+        PC_ERROR_MAX_INPUT = 0x008,
+        PC_ERROR_NAME_MAX = 0x010,
+        PC_ERROR_PATH_MAX = 0x020,
+        PC_ERROR_PIPE_BUF = 0x040,
+        PC_CHOWN_RESTRICTED = 0x080,
+        PC_NO_TRUNC = 0x100,
+        PC_ERROR_VDISABLE = 0x200,
+    }
+}
+
+const STATUS: Field = Field {
+    name: "mount.status",
+    label: "status",
+    kind: Kind::Enum,
+    doc: "Whether the directory was mounted. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
+};
+
+impl Status for Fhstatus {
+    const OK: Self = Self::MNT_OK;
+    const FIELD: &'static Field = &STATUS;
+}
+
+impl Status for Mountstat3 {
+    const OK: Self = Self::MNT3_OK;
+    const FIELD: &'static Field = &Field { label: "fhs_status", ..STATUS };
+}

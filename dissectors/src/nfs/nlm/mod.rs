@@ -1,0 +1,21 @@
+//! NLM, the Network Lock Manager, which locks files of NFSv2 (versions 1 and 3) and of NFSv3 (version 4).
+
+mod types;
+pub mod v1;
+pub mod v3;
+pub mod v4;
+
+pub use types::*;
+
+use crate::field::Unobserved;
+use crate::nfs::{ProcedureStatus, Status};
+use crate::xdr::{Cursor, Error, Xdr};
+
+/// Reads the status of results: it stands after the cookie in all that have one. XNFS section 10.
+fn after_cookie<S: Status>(mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    Netobj::decode(&mut results, S::FIELD, &mut Unobserved)?;
+    ProcedureStatus::read::<S>(&mut results).map(Some)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,40 @@
+//! NLM version 1, for NFSv2: version 3 without the sharing of files as DOS has it. XNFS version 3W chapter 10.
+
+use crate::nfs::{ProcedureStatus, nsm};
+use crate::xdr::{Cursor, Error, Void};
+
+use super::v3::{self, NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
+
+crate::operations! { "nlm";
+    /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: nobody waits for a Reply.
+    Procedure, Args<'a>, Results:
+    0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
+    1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
+    2 LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock. XNFS section 10, NLM_LOCK";
+    3 CANCEL(NlmCancargs<'a>) -> NlmRes<'a>, "Wait for a lock no more. XNFS section 10, NLM_CANCEL";
+    4 UNLOCK(NlmUnlockargs<'a>) -> NlmRes<'a>, "Give a lock back. XNFS section 10, NLM_UNLOCK";
+    5 GRANTED(NlmTestargs<'a>) -> NlmRes<'a>,
+        "Callback: the lock that was waited for is granted. XNFS section 10, NLM_GRANTED";
+    6 TEST_MSG(NlmTestargs<'a>) -> Void, "TEST, one-way. XNFS section 10, NLM_TEST_MSG";
+    7 LOCK_MSG(NlmLockargs<'a>) -> Void, "LOCK, one-way. XNFS section 10, NLM_LOCK_MSG";
+    8 CANCEL_MSG(NlmCancargs<'a>) -> Void, "CANCEL, one-way. XNFS section 10, NLM_CANCEL_MSG";
+    9 UNLOCK_MSG(NlmUnlockargs<'a>) -> Void, "UNLOCK, one-way. XNFS section 10, NLM_UNLOCK_MSG";
+    10 GRANTED_MSG(NlmTestargs<'a>) -> Void, "GRANTED, one-way. XNFS section 10, NLM_GRANTED_MSG";
+    11 TEST_RES(NlmTestres<'a>) -> Void, "What TEST_MSG asked for. XNFS section 10, NLM_TEST_RES";
+    12 LOCK_RES(NlmRes<'a>) -> Void, "What LOCK_MSG asked for. XNFS section 10, NLM_LOCK_RES";
+    13 CANCEL_RES(NlmRes<'a>) -> Void, "What CANCEL_MSG asked for. XNFS section 10, NLM_CANCEL_RES";
+    14 UNLOCK_RES(NlmRes<'a>) -> Void, "What UNLOCK_MSG asked for. XNFS section 10, NLM_UNLOCK_RES";
+    15 GRANTED_RES(NlmRes<'a>) -> Void, "What GRANTED_MSG asked for. XNFS section 10, NLM_GRANTED_RES";
+    16 NSM_NOTIFY(nsm::Status<'a>) -> Void,
+        "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
+}
+
+impl Procedure {
+    /// Reads from the results how it went; `None` for those without results. XNFS section 10.
+    ///
+    /// # Errors
+    /// Where the message ends before the status.
+    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        v3::Procedure(self.0).status(results)
+    }
+}

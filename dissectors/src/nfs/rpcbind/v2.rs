@@ -1,0 +1,48 @@
+//! Version 2, the port mapper: TCP and UDP, and ports. RFC 1833 section 3.
+
+use crate::nfs::ProcedureStatus;
+use crate::rpc::Program;
+use crate::xdr::{Chain, Cursor, Error, Opaque, Void};
+
+use super::types::Answer;
+
+crate::xdr! { "portmap";
+    /// The values of prot. RFC 1833 section 3.1.
+    enum Prot { IPPROTO_TCP = 6, IPPROTO_UDP = 17 }
+
+    /// mapping. RFC 1833 section 3.1.
+    struct Mapping { prog: Program, vers: u32 => "portmap.version", prot: Prot => "portmap.proto", port: u32 }
+
+    /// What GETPORT answers; 0 where the program is not registered. RFC 1833 section 3.2.
+    struct Port { port: u32 }
+
+    /// pmaplist. RFC 1833 section 3.1.
+    struct Pmaplist<'a> { pmaplist: Chain<'a, Mapping> => "portmap.map" }
+
+    /// call_args: the program is asked with these arguments in its own XDR. RFC 1833 section 3.1.
+    struct CallArgs<'a> { prog: Program, vers: u32 => "portmap.version", proc: u32, args: Opaque<'a> }
+
+    /// call_result: the port of the program, and what it answered. RFC 1833 section 3.1.
+    struct CallResult<'a> { port: u32, res: Opaque<'a> => "portmap.result" }
+}
+
+crate::operations! { "portmap";
+    /// The procedures. RFC 1833 section 3.1.
+    Procedure, Args<'a>, Results:
+    0 NULL(Void) -> Void, "Do nothing. RFC 1833 section 3.2";
+    1 SET(Mapping) -> Answer, "Register a program. RFC 1833 section 3.2";
+    2 UNSET(Mapping) -> Answer, "Take a program off the register. RFC 1833 section 3.2";
+    3 GETPORT(Mapping) -> Port, "Ask for the port of a program. RFC 1833 section 3.2";
+    4 DUMP(Void) -> Pmaplist<'a>, "Ask for the whole register. RFC 1833 section 3.2";
+    5 CALLIT(CallArgs<'a>) -> CallResult<'a>, "Have a procedure called, silently if it fails. RFC 1833 section 3.2";
+}
+
+impl Procedure {
+    /// No procedure has a status.
+    ///
+    /// # Errors
+    /// None.
+    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,31 @@
+//! Version 3 of RPCBIND: any transport, and universal addresses. RFC 1833 section 2.
+
+use crate::nfs::ProcedureStatus;
+use crate::xdr::{Cursor, Error, Void};
+
+use super::types::{Answer, Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, Rpcblist, Time, Uaddr};
+
+crate::operations! { "portmap";
+    /// The procedures. RFC 1833 section 2.1.
+    Procedure, Args<'a>, Results:
+    0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
+    1 SET(Rpcb<'a>) -> Answer, "Register a program. RFC 1833 section 2.2.1";
+    2 UNSET(Rpcb<'a>) -> Answer, "Take a program off the register. RFC 1833 section 2.2.1";
+    3 GETADDR(Rpcb<'a>) -> Uaddr<'a>, "Ask for the address of a program. RFC 1833 section 2.2.1";
+    4 DUMP(Void) -> Rpcblist<'a>, "Ask for the whole register. RFC 1833 section 2.2.1";
+    5 CALLIT(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>,
+        "Have a procedure called, silently if it fails. RFC 1833 section 2.2.1";
+    6 GETTIME(Void) -> Time, "Ask for the time. RFC 1833 section 2.2.1";
+    7 UADDR2TADDR(Uaddr<'a>) -> Netbuf<'a>, "Have a universal address converted. RFC 1833 section 2.2.1";
+    8 TADDR2UADDR(Netbuf<'a>) -> Uaddr<'a>, "Have an address of a transport converted. RFC 1833 section 2.2.1";
+}
+
+impl Procedure {
+    /// No procedure has a status.
+    ///
+    /// # Errors
+    /// None.
+    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,94 @@
+//! Version 4 of RPCBIND: version 3, the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
+
+use crate::nfs::ProcedureStatus;
+use crate::rpc::Program;
+use crate::xdr::{Chain, Cursor, Error, Text, Void};
+
+use super::types::{Answer, Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, Rpcblist, Time, Uaddr};
+
+crate::xdr! { "portmap";
+    /// Transport semantics. RFC 1833 section 2.1.
+    enum Semantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
+
+    /// rpcb_entry: an address of a program, and what its transport is. RFC 1833 section 2.1.
+    struct RpcbEntry<'a> {
+        r_maddr: Text<'a> => "portmap.rpcb.addr",
+        r_nc_netid: Text<'a> => "portmap.rpcb.netid",
+        r_nc_semantics: Semantics,
+        r_nc_protofmly: Text<'a>,
+        r_nc_proto: Text<'a>,
+    }
+
+    /// rpcb_entry_list_ptr. RFC 1833 section 2.1.
+    struct RpcbEntryList<'a> { rpcb_entry_list: Chain<'a, RpcbEntry<'a>> => "portmap.rpcb_entry" }
+
+    /// rpcbs_addrlist: how often a program was asked for. RFC 1833 section 2.1.
+    struct RpcbsAddrlist<'a> {
+        prog: Program,
+        vers: u32 => "portmap.version",
+        success: i32,
+        failure: i32,
+        netid: Text<'a> => "portmap.rpcb.netid",
+    }
+
+    /// rpcbs_rmtcalllist: how often a procedure was called through RPCBIND. RFC 1833 section 2.1.
+    struct RpcbsRmtcalllist<'a> {
+        prog: Program,
+        vers: u32 => "portmap.version",
+        proc: u32,
+        success: i32,
+        failure: i32,
+        /// Whether by CALLIT or by INDIRECT.
+        indirect: i32,
+        netid: Text<'a> => "portmap.rpcb.netid",
+    }
+
+    /// rpcb_stat: what one version was asked. RFC 1833 section 2.1.
+    struct RpcbStat<'a> {
+        /// rpcbs_proc: how often each procedure was called; RPCBSTAT_HIGHPROC is their number.
+        info: [i32; 13],
+        setinfo: i32,
+        unsetinfo: i32,
+        addrinfo: Chain<'a, RpcbsAddrlist<'a>>,
+        rmtinfo: Chain<'a, RpcbsRmtcalllist<'a>>,
+    }
+
+    /// rpcb_stat_byvers, an array, its items here named after the index of each. RFC 1833 section 2.1.
+    struct RpcbStatByvers<'a> {
+        /// RPCBVERS_2_STAT, which is 0.
+        rpcbvers_2_stat: RpcbStat<'a>,
+        /// RPCBVERS_3_STAT, which is 1.
+        rpcbvers_3_stat: RpcbStat<'a>,
+        /// RPCBVERS_4_STAT, which is 2.
+        rpcbvers_4_stat: RpcbStat<'a>,
+    }
+}
+
+crate::operations! { "portmap";
+    /// The procedures. RFC 1833 section 2.1.
+    Procedure, Args<'a>, Results:
+    0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
+    1 SET(Rpcb<'a>) -> Answer, "Register a program. RFC 1833 section 2.2.1";
+    2 UNSET(Rpcb<'a>) -> Answer, "Take a program off the register. RFC 1833 section 2.2.1";
+    3 GETADDR(Rpcb<'a>) -> Uaddr<'a>, "Ask for the address of a program. RFC 1833 section 2.2.1";
+    4 DUMP(Void) -> Rpcblist<'a>, "Ask for the whole register. RFC 1833 section 2.2.1";
+    5 BCAST(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>,
+        "Have a procedure called, silently if it fails. RFC 1833 section 2.2.2";
+    6 GETTIME(Void) -> Time, "Ask for the time. RFC 1833 section 2.2.1";
+    7 UADDR2TADDR(Uaddr<'a>) -> Netbuf<'a>, "Have a universal address converted. RFC 1833 section 2.2.1";
+    8 TADDR2UADDR(Netbuf<'a>) -> Uaddr<'a>, "Have an address of a transport converted. RFC 1833 section 2.2.1";
+    9 GETVERSADDR(Rpcb<'a>) -> Uaddr<'a>, "Ask for the address of a version of a program. RFC 1833 section 2.2.2";
+    10 INDIRECT(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>, "Have a procedure called. RFC 1833 section 2.2.2";
+    11 GETADDRLIST(Rpcb<'a>) -> RpcbEntryList<'a>, "Ask for all addresses of a program. RFC 1833 section 2.2.2";
+    12 GETSTAT(Void) -> RpcbStatByvers<'a>, "Ask how often RPCBIND was asked. RFC 1833 section 2.2.2";
+}
+
+impl Procedure {
+    /// No procedure has a status.
+    ///
+    /// # Errors
+    /// None.
+    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,57 @@
+//! What both versions of RQUOTA share. The program has no RFC; the names are those of its XDR file.
+
+use crate::field::{Field, Kind};
+use crate::nfs::Status;
+use crate::xdr::Text;
+
+/// A path of the file system; RQ_PATHLEN is its bound.
+pub type Pathp<'a> = Text<'a, 1024>;
+
+crate::xdr! { "rquota";
+    /// gqr_status. It has no 0.
+    enum GqrStatus { Q_OK = 1, Q_NOQUOTA = 2, Q_EPERM = 3 }
+
+    /// rquota: limits and use of a user or a group, in blocks of rq_bsize bytes.
+    struct Rquota {
+        rq_bsize: i32 => "rquota.bsize",
+        rq_active: bool => "rquota.active",
+        rq_bhardlimit: u32 => "rquota.bhardlimit",
+        rq_bsoftlimit: u32 => "rquota.bsoftlimit",
+        rq_curblocks: u32 => "rquota.curblocks",
+        rq_fhardlimit: u32 => "rquota.fhardlimit",
+        rq_fsoftlimit: u32 => "rquota.fsoftlimit",
+        rq_curfiles: u32 => "rquota.curfiles",
+        /// Seconds that are left to use more blocks than rq_bsoftlimit.
+        rq_btimeleft: u32 => "rquota.btimeleft",
+        /// Seconds that are left to use more files than rq_fsoftlimit.
+        rq_ftimeleft: u32 => "rquota.ftimeleft",
+    }
+
+    /// sq_dqblk: limits and use that are to be set.
+    struct SqDqblk {
+        rq_bhardlimit: u32 => "rquota.bhardlimit",
+        rq_bsoftlimit: u32 => "rquota.bsoftlimit",
+        rq_curblocks: u32 => "rquota.curblocks",
+        rq_fhardlimit: u32 => "rquota.fhardlimit",
+        rq_fsoftlimit: u32 => "rquota.fsoftlimit",
+        rq_curfiles: u32 => "rquota.curfiles",
+        rq_btimeleft: u32 => "rquota.btimeleft",
+        rq_ftimeleft: u32 => "rquota.ftimeleft",
+    }
+
+    /// getquota_rslt, if the status is Q_OK.
+    struct GetquotaOk { gqr_rquota: Rquota => "rquota.rquota" }
+
+    /// setquota_rslt, if the status is Q_OK.
+    struct SetquotaOk { sqr_rquota: Rquota => "rquota.rquota" }
+}
+
+impl Status for GqrStatus {
+    const OK: Self = Self::Q_OK;
+    const FIELD: &'static Field = &Field {
+        name: "rquota.status",
+        label: "status",
+        kind: Kind::Enum,
+        doc: "Whether there is a quota that the caller may see or set",
+    };
+}

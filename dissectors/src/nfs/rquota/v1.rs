@@ -1,0 +1,43 @@
+//! RQUOTA version 1: quotas of users.
+
+use crate::nfs::{Outcome, ProcedureStatus};
+use crate::xdr::{Cursor, Error, Void};
+
+use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
+
+crate::xdr! { "rquota";
+    /// getquota_args.
+    struct GetquotaArgs<'a> { gqa_pathp: Pathp<'a> => "rquota.pathp", gqa_uid: i32 => "rquota.uid" }
+
+    /// setquota_args.
+    struct SetquotaArgs<'a> {
+        /// The command of quotactl(2).
+        sqa_qcmd: i32,
+        sqa_pathp: Pathp<'a> => "rquota.pathp",
+        sqa_id: i32 => "rquota.id",
+        sqa_dqblk: SqDqblk,
+    }
+}
+
+crate::operations! { "rquota";
+    /// The procedures.
+    Procedure, Args<'a>, Results<>:
+    0 NULL(Void) -> Void, "Do nothing";
+    1 GETQUOTA(GetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get all quotas";
+    2 GETACTIVEQUOTA(GetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get quotas that are enforced";
+    3 SETQUOTA(SetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set all quotas";
+    4 SETACTIVEQUOTA(SetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set quotas that are enforced";
+}
+
+impl Procedure {
+    /// Reads from the results how it went; `None` for NULL.
+    ///
+    /// # Errors
+    /// Where the message ends before the status.
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        match self {
+            Self::NULL => Ok(None),
+            _ => ProcedureStatus::read::<GqrStatus>(&mut results).map(Some),
+        }
+    }
+}

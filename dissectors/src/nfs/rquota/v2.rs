@@ -1,0 +1,51 @@
+//! RQUOTA version 2: quotas of users and of groups.
+
+use crate::nfs::{Outcome, ProcedureStatus};
+use crate::xdr::{Cursor, Error, Void};
+
+use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
+
+crate::xdr! { "rquota";
+    /// Whose quota it is.
+    enum QuotaType { RQUOTA_USRQUOTA = 0, RQUOTA_GRPQUOTA = 1 }
+
+    /// ext_getquota_args.
+    struct ExtGetquotaArgs<'a> {
+        gqa_pathp: Pathp<'a> => "rquota.pathp",
+        gqa_type: QuotaType => "rquota.type",
+        gqa_id: i32 => "rquota.id",
+    }
+
+    /// ext_setquota_args.
+    struct ExtSetquotaArgs<'a> {
+        /// The command of quotactl(2).
+        sqa_qcmd: i32,
+        sqa_pathp: Pathp<'a> => "rquota.pathp",
+        sqa_id: i32 => "rquota.id",
+        sqa_type: QuotaType => "rquota.type",
+        sqa_dqblk: SqDqblk,
+    }
+}
+
+crate::operations! { "rquota";
+    /// The procedures.
+    Procedure, Args<'a>, Results<>:
+    0 NULL(Void) -> Void, "Do nothing";
+    1 GETQUOTA(ExtGetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get all quotas";
+    2 GETACTIVEQUOTA(ExtGetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get quotas that are enforced";
+    3 SETQUOTA(ExtSetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set all quotas";
+    4 SETACTIVEQUOTA(ExtSetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set quotas that are enforced";
+}
+
+impl Procedure {
+    /// Reads from the results how it went; `None` for NULL.
+    ///
+    /// # Errors
+    /// Where the message ends before the status.
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        match self {
+            Self::NULL => Ok(None),
+            _ => ProcedureStatus::read::<GqrStatus>(&mut results).map(Some),
+        }
+    }
+}

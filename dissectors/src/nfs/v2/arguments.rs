@@ -1,0 +1,49 @@
+//! What each procedure is asked. RFC 1094 section 2.2.
+
+use crate::xdr::{Ddp, DdpText};
+
+use super::types::{Diropargs, Fhandle, Sattr};
+
+crate::xdr! { "nfs";
+    /// The fhandle that GETATTR, READLINK and STATFS take. RFC 1094 sections 2.2.2, 2.2.6 and 2.2.18.
+    struct FileArgs { file: Fhandle => "nfs.fhandle" }
+
+    /// sattrargs. RFC 1094 section 2.2.3.
+    struct SetattrArgs { file: Fhandle => "nfs.fhandle", attributes: Sattr }
+
+    /// readargs. RFC 1094 section 2.2.7.
+    struct ReadArgs {
+        file: Fhandle => "nfs.fhandle",
+        offset: u32 => "nfs.read.offset",
+        count: u32 => "nfs.read.count",
+        totalcount: u32 => "nfs.read.totalcount",
+    }
+
+    /// writeargs. The data is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.9.
+    struct WriteArgs<'a> {
+        file: Fhandle => "nfs.fhandle",
+        beginoffset: u32 => "nfs.write.beginoffset",
+        offset: u32 => "nfs.write.offset",
+        totalcount: u32 => "nfs.write.totalcount",
+        data: Ddp<'a>,
+    }
+
+    /// createargs, of CREATE and MKDIR. RFC 1094 sections 2.2.10 and 2.2.15.
+    struct CreateArgs<'a> { r#where: Diropargs<'a> => "nfs.where", attributes: Sattr }
+
+    /// renameargs. RFC 1094 section 2.2.12.
+    struct RenameArgs<'a> { from: Diropargs<'a>, to: Diropargs<'a> }
+
+    /// linkargs. RFC 1094 section 2.2.13.
+    struct LinkArgs<'a> { from: Fhandle => "nfs.fhandle", to: Diropargs<'a> }
+
+    /// symlinkargs. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.14.
+    struct SymlinkArgs<'a> { from: Diropargs<'a>, to: DdpText<'a> => "nfs.symlink.to", attributes: Sattr }
+
+    /// readdirargs. The cookie is opaque to the client, but for 0, the beginning. RFC 1094 section 2.2.17.
+    struct ReaddirArgs {
+        dir: Fhandle => "nfs.fhandle",
+        cookie: u32 => "nfs.readdir.cookie",
+        count: u32 => "nfs.readdir.count",
+    }
+}

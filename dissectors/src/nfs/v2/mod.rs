@@ -1,0 +1,61 @@
+//! NFS version 2. RFC 1094.
+
+mod arguments;
+mod results;
+mod types;
+
+pub use arguments::*;
+pub use results::*;
+pub use types::*;
+
+use crate::nfs::{Outcome, ProcedureStatus};
+use crate::xdr::{Cursor, Error, Void};
+
+crate::operations! { "nfs";
+    /// The procedures of NFSv2. RFC 1094 section 2.2.
+    Procedure, Args<'a>, Results:
+    0 NULL(Void) -> Void, "Do nothing. RFC 1094 section 2.2.1";
+    1 GETATTR(FileArgs) -> Outcome<Nfsstat, Attributes>, "Get file attributes. RFC 1094 section 2.2.2";
+    2 SETATTR(SetattrArgs) -> Outcome<Nfsstat, Attributes>, "Set file attributes. RFC 1094 section 2.2.3";
+    3 ROOT(Void) -> Void, "Get filesystem root; obsolete. RFC 1094 section 2.2.4";
+    4 LOOKUP(Diropargs<'a>) -> Outcome<Nfsstat, Diropok>, "Look up file name. RFC 1094 section 2.2.5";
+    5 READLINK(FileArgs) -> Outcome<Nfsstat, ReadlinkOk<'a>>, "Read from symbolic link. RFC 1094 section 2.2.6";
+    6 READ(ReadArgs) -> Outcome<Nfsstat, ReadOk<'a>>, "Read from file. RFC 1094 section 2.2.7";
+    7 WRITECACHE(Void) -> Void, "Write to cache; never used. RFC 1094 section 2.2.8";
+    8 WRITE(WriteArgs<'a>) -> Outcome<Nfsstat, Attributes>, "Write to file. RFC 1094 section 2.2.9";
+    9 CREATE(CreateArgs<'a>) -> Outcome<Nfsstat, Diropok>, "Create file. RFC 1094 section 2.2.10";
+    10 REMOVE(Diropargs<'a>) -> Outcome<Nfsstat, Void>, "Remove file. RFC 1094 section 2.2.11";
+    11 RENAME(RenameArgs<'a>) -> Outcome<Nfsstat, Void>, "Rename file. RFC 1094 section 2.2.12";
+    12 LINK(LinkArgs<'a>) -> Outcome<Nfsstat, Void>, "Create link to file. RFC 1094 section 2.2.13";
+    13 SYMLINK(SymlinkArgs<'a>) -> Outcome<Nfsstat, Void>, "Create symbolic link. RFC 1094 section 2.2.14";
+    14 MKDIR(CreateArgs<'a>) -> Outcome<Nfsstat, Diropok>, "Create directory. RFC 1094 section 2.2.15";
+    15 RMDIR(Diropargs<'a>) -> Outcome<Nfsstat, Void>, "Remove directory. RFC 1094 section 2.2.16";
+    16 READDIR(ReaddirArgs) -> Outcome<Nfsstat, ReaddirOk<'a>>, "Read from directory. RFC 1094 section 2.2.17";
+    17 STATFS(FileArgs) -> Outcome<Nfsstat, StatfsOk>, "Get filesystem attributes. RFC 1094 section 2.2.18";
+}
+
+impl Procedure {
+    /// Reads from the results how it went; `None` for those without results. RFC 1094 section 2.3.1.
+    ///
+    /// # Errors
+    /// Where the message ends before the status.
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+        match self {
+            Self::NULL | Self::ROOT | Self::WRITECACHE => Ok(None),
+            _ => ProcedureStatus::read::<Nfsstat>(&mut results).map(Some),
+        }
+    }
+
+    /// Whether a chunk of the arguments holds a path that people read. RFC 8267 section 4.
+    pub const fn has_text_in_arguments(self) -> bool {
+        matches!(self, Self::SYMLINK)
+    }
+
+    /// Whether a chunk of the results holds a path that people read. RFC 8267 section 4.
+    pub const fn has_text_in_results(self) -> bool {
+        matches!(self, Self::READLINK)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

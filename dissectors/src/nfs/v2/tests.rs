@@ -1,0 +1,223 @@
+//! Each procedure's arguments and results, laid out by hand from RFC 1094 sections 2.2 and 2.3.
+
+use super::*;
+use crate::field::Unobserved;
+use crate::nfs::Status;
+use crate::nfs::laid_out::{InOrder, items, lay_out};
+use crate::xdr::{ChunkItem, Ddp, DdpText, Encoder, Text};
+
+const FH: Fhandle = *b"a filehandle is 32 bytes always.";
+
+/// fattr of a file, and the same decoded.
+fn fattr() -> Vec<u8> {
+    lay_out![1, 0o100_644, 2, 1000, 100, 42, 4096, 8, 1, 0xfd00, 128, 1, 2, 3, 4, 5, 6]
+}
+const FATTR: Fattr = Fattr {
+    r#type: Ftype::NFREG,
+    mode: Mode(0o100_644),
+    nlink: 2,
+    uid: 1000,
+    gid: 100,
+    size: 42,
+    blocksize: 4096,
+    rdev: 8,
+    blocks: 1,
+    fsid: 0xfd00,
+    fileid: 128,
+    atime: Timeval { seconds: 1, useconds: 2 },
+    mtime: Timeval { seconds: 3, useconds: 4 },
+    ctime: Timeval { seconds: 5, useconds: 6 },
+};
+
+/// sattr that sets mode, size and mtime, and the same decoded.
+fn sattr() -> Vec<u8> {
+    lay_out![0o755, -1, -1, 0, -1, -1, 7, 8]
+}
+const SATTR: Sattr = Sattr {
+    mode: Setting(Some(Mode(0o755))),
+    uid: Setting::UNCHANGED,
+    gid: Setting::UNCHANGED,
+    size: Setting(Some(0)),
+    atime: SetTime { seconds: Setting::UNCHANGED, useconds: Setting::UNCHANGED },
+    mtime: SetTime { seconds: Setting(Some(7)), useconds: Setting(Some(8)) },
+};
+
+const WHERE: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"file") };
+const TO: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"other") };
+
+fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
+    let place = lay_out![FH, "file"];
+    let other = lay_out![FH, "other"];
+    let create = CreateArgs { r#where: WHERE, attributes: SATTR };
+    let write = WriteArgs { file: FH, beginoffset: 1, offset: 2, totalcount: 3, data: Ddp::Inline(b"hello") };
+    let symlink = SymlinkArgs { from: WHERE, to: DdpText::Inline(b"../to"), attributes: SATTR };
+    vec![
+        (lay_out![], Args::NULL(Void)),
+        (lay_out![FH], Args::GETATTR(FileArgs { file: FH })),
+        (lay_out![FH, sattr()], Args::SETATTR(SetattrArgs { file: FH, attributes: SATTR })),
+        (lay_out![], Args::ROOT(Void)),
+        (place.clone(), Args::LOOKUP(WHERE)),
+        (lay_out![FH], Args::READLINK(FileArgs { file: FH })),
+        (lay_out![FH, 1, 2, 3], Args::READ(ReadArgs { file: FH, offset: 1, count: 2, totalcount: 3 })),
+        (lay_out![], Args::WRITECACHE(Void)),
+        (lay_out![FH, 1, 2, 3, "hello"], Args::WRITE(write)),
+        (lay_out![place.clone(), sattr()], Args::CREATE(create.clone())),
+        (place.clone(), Args::REMOVE(WHERE)),
+        (lay_out![place.clone(), other.clone()], Args::RENAME(RenameArgs { from: WHERE, to: TO })),
+        (lay_out![FH, other], Args::LINK(LinkArgs { from: FH, to: TO })),
+        (lay_out![place.clone(), "../to", sattr()], Args::SYMLINK(symlink)),
+        (lay_out![place.clone(), sattr()], Args::MKDIR(create)),
+        (place, Args::RMDIR(WHERE)),
+        (lay_out![FH, 9, 4096], Args::READDIR(ReaddirArgs { dir: FH, cookie: 9, count: 4096 })),
+        (lay_out![FH], Args::STATFS(FileArgs { file: FH })),
+    ]
+}
+
+fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
+    let attributes = || Outcome::Ok(Attributes { attributes: FATTR });
+    let diropok = || Outcome::Ok(Diropok { file: FH, attributes: FATTR });
+    let entry = |fileid, name, cookie| Entry { fileid, name: Text(name), cookie };
+    let entries = items([entry(128, b".", 1), entry(129, b"file", 2)]);
+    let statfs = StatfsOk { tsize: 8192, bsize: 4096, blocks: 100, bfree: 50, bavail: 40 };
+    vec![
+        (lay_out![], Results::NULL(Void)),
+        (lay_out![0, fattr()], Results::GETATTR(attributes())),
+        (lay_out![70], Results::GETATTR(Outcome::Fail(Nfsstat::NFSERR_STALE, Void))),
+        (lay_out![0, fattr()], Results::SETATTR(attributes())),
+        (lay_out![], Results::ROOT(Void)),
+        (lay_out![0, FH, fattr()], Results::LOOKUP(diropok())),
+        (lay_out![2], Results::LOOKUP(Outcome::Fail(Nfsstat::NFSERR_NOENT, Void))),
+        (
+            lay_out![0, "../to"],
+            Results::READLINK(Outcome::Ok(ReadlinkOk { data: DdpText::Inline(b"../to") })),
+        ),
+        (
+            lay_out![0, fattr(), "hello"],
+            Results::READ(Outcome::Ok(ReadOk { attributes: FATTR, data: Ddp::Inline(b"hello") })),
+        ),
+        (lay_out![5], Results::READ(Outcome::Fail(Nfsstat::NFSERR_IO, Void))),
+        (lay_out![], Results::WRITECACHE(Void)),
+        (lay_out![0, fattr()], Results::WRITE(attributes())),
+        (lay_out![99], Results::WRITE(Outcome::Fail(Nfsstat::NFSERR_WFLUSH, Void))),
+        (lay_out![0, FH, fattr()], Results::CREATE(diropok())),
+        (lay_out![0], Results::REMOVE(Outcome::Ok(Void))),
+        (lay_out![13], Results::RENAME(Outcome::Fail(Nfsstat::NFSERR_ACCES, Void))),
+        (lay_out![0], Results::LINK(Outcome::Ok(Void))),
+        (lay_out![0], Results::SYMLINK(Outcome::Ok(Void))),
+        (lay_out![0, FH, fattr()], Results::MKDIR(diropok())),
+        (lay_out![66], Results::RMDIR(Outcome::Fail(Nfsstat::NFSERR_NOTEMPTY, Void))),
+        (
+            lay_out![0, 1, 128, ".", 1, 1, 129, "file", 2, 0, 1],
+            Results::READDIR(Outcome::Ok(ReaddirOk { entries, eof: true })),
+        ),
+        (lay_out![0, 8192, 4096, 100, 50, 40], Results::STATFS(Outcome::Ok(statfs))),
+    ]
+}
+
+pub(in crate::nfs) mod table {
+    use super::{calls, replies};
+
+    crate::nfs::laid_out::examples! { crate::nfs::v2: calls(), replies() }
+}
+
+#[test]
+fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
+    let bytes = lay_out![FH, -1, -1, -1, -1, -1, -1, -1, -1];
+    let decoded = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+    let Args::SETATTR(SetattrArgs { attributes, .. }) = decoded else { panic!() };
+    let time = SetTime { seconds: Setting(None), useconds: Setting(None) };
+    assert_eq!(
+        (attributes.mode, attributes.uid, attributes.gid),
+        (Setting(None), Setting(None), Setting(None))
+    );
+    assert_eq!((attributes.size, &attributes.atime, &attributes.mtime), (Setting(None), &time, &time));
+}
+
+#[test]
+fn rfc1094_section_2_3_7_a_file_name_has_at_most_255_bytes() {
+    let lookup = |length| {
+        let bytes = lay_out![FH, "x".repeat(length).as_str()];
+        Args::decode(Procedure::LOOKUP, &mut Cursor::new(&bytes), &mut Unobserved).map(|_| ())
+    };
+    assert_eq!(lookup(255), Ok(()));
+    assert_eq!(lookup(256), Err(Error::TooLong { at: 32, length: 256, bound: 255 }));
+}
+
+#[test]
+fn rfc1094_section_2_3_1_every_result_but_three_begins_with_a_status() {
+    for procedure in Procedure::ALL {
+        let status = procedure.status(Cursor::new(&[0, 0, 0, 70])).unwrap();
+        let expected = ProcedureStatus { number: 70, name: Some("NFSERR_STALE"), is_ok: false };
+        let has_none = matches!(*procedure, Procedure::NULL | Procedure::ROOT | Procedure::WRITECACHE);
+        assert_eq!(status, (!has_none).then_some(expected), "{procedure}");
+    }
+    assert_eq!(Nfsstat::OK, Nfsstat::NFS_OK);
+}
+
+/// Encodes a reduced body; gives its bytes, and Position and length of what is left out.
+fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
+    let mut encoder = Encoder::new();
+    encode(&mut encoder);
+    let (bytes, splices) = encoder.finish();
+    (bytes, splices.iter().map(|splice| (splice.position, splice.length)).collect())
+}
+
+#[test]
+fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
+    let in_a_chunk = |bytes: &[u8], procedure| {
+        let chunks = [ChunkItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
+        let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
+        let decoded = Args::decode(procedure, &mut cursor, &mut Unobserved).unwrap();
+        assert_eq!(cursor.remaining(), 0);
+        reduce(|encoder| decoded.encode(encoder))
+    };
+    let write = lay_out![FH, 1, 2, 3, 5];
+    assert_eq!(in_a_chunk(&write, Procedure::WRITE), (write.clone(), vec![(write.len(), 5)]));
+
+    let path = lay_out![FH, "file", 5];
+    let symlink = lay_out![path.clone(), sattr()];
+    let chunks = [ChunkItem { position: Some(path.len() as u32), length: 5, bytes: Some(b"../to") }];
+    let mut cursor = Cursor::new(&symlink).with_chunks(&chunks);
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut Unobserved).unwrap();
+    let Args::SYMLINK(args) = &decoded else { panic!() };
+    assert_eq!(args.to.bytes(), Some(&b"../to"[..]));
+    assert_eq!(reduce(|encoder| decoded.encode(encoder)), (symlink, vec![(path.len(), 5)]));
+
+    for (procedure, bytes) in
+        [(Procedure::READ, lay_out![0, fattr(), 5]), (Procedure::READLINK, lay_out![0, 5])]
+    {
+        let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"hello") }];
+        let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+        let decoded = Results::decode(procedure, &mut cursor, &mut Unobserved).unwrap();
+        assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes.clone(), vec![(bytes.len(), 5)]));
+    }
+}
+
+#[test]
+fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
+    let bytes = lay_out![FH, 4];
+    let chunks = [ChunkItem { position: Some(36), length: 4, bytes: None }];
+    let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut Unobserved);
+    assert_eq!(result, Err(Error::NotEligible { at: 32 }));
+
+    let texts = |has: fn(Procedure) -> bool| Procedure::ALL.iter().filter(|p| has(**p)).count();
+    assert!(Procedure::SYMLINK.has_text_in_arguments() && Procedure::READLINK.has_text_in_results());
+    assert_eq!((texts(Procedure::has_text_in_arguments), texts(Procedure::has_text_in_results)), (1, 1));
+}
+
+#[test]
+fn fields_have_the_names_that_wireshark_gives_them() {
+    let bytes = lay_out![FH, 1, 2, 3, "hello"];
+    let mut observer = InOrder::default();
+    Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
+    let expected =
+        ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];
+    assert_eq!(observer.names, expected);
+    let label =
+        |mode: u32| Mode::NAMES.iter().find(|(bits, _)| *bits == u64::from(mode)).map(|(_, name)| *name);
+    assert_eq!(
+        [0o40_000, 0o100_000, 0o120_000].map(label),
+        [Some("S_IFDIR"), Some("S_IFREG"), Some("S_IFLNK")]
+    );
+}

@@ -1,0 +1,151 @@
+//! The types that the procedures share. RFC 1094 section 2.3.
+
+use crate::field::registry::Registry;
+use crate::field::{Field, Kind, Observer, Value};
+use crate::nfs::Status;
+use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
+
+/// fhandle: what names a file or a directory, opaque to the client. RFC 1094 section 2.3.3.
+pub type Fhandle = [u8; 32];
+
+/// filename: a component of a path. RFC 1094 section 2.3.7.
+pub type Filename<'a> = Text<'a, 255>;
+
+crate::xdr! { "nfs";
+    /// stat. RFC 1094 section 2.3.1.
+    enum Nfsstat {
+        NFS_OK = 0,
+        NFSERR_PERM = 1,
+        NFSERR_NOENT = 2,
+        NFSERR_IO = 5,
+        NFSERR_NXIO = 6,
+        NFSERR_ACCES = 13,
+        NFSERR_EXIST = 17,
+        NFSERR_NODEV = 19,
+        NFSERR_NOTDIR = 20,
+        NFSERR_ISDIR = 21,
+        NFSERR_FBIG = 27,
+        NFSERR_NOSPC = 28,
+        NFSERR_ROFS = 30,
+        NFSERR_NAMETOOLONG = 63,
+        NFSERR_NOTEMPTY = 66,
+        NFSERR_DQUOT = 69,
+        NFSERR_STALE = 70,
+        NFSERR_WFLUSH = 99,
+    }
+
+    /// ftype. RFC 1094 section 2.3.2.
+    enum Ftype { NFNON = 0, NFREG = 1, NFDIR = 2, NFBLK = 3, NFCHR = 4, NFLNK = 5 }
+
+    /// The bits of a mode, named as POSIX names them: the type of the file, a number of four bits, stands above the
+    /// permissions. RFC 1094 section 2.3.5.
+    flags Mode {
+        S_IFCHR = 0x2000,
+        S_IFDIR = 0x4000,
+        S_IFBLK = 0x6000,
+        S_IFREG = 0x8000,
+        S_IFLNK = 0xa000,
+        S_IFSOCK = 0xc000,
+        S_ISUID = 0x800,
+        S_ISGID = 0x400,
+        S_ISVTX = 0x200,
+        S_IRUSR = 0x100,
+        S_IWUSR = 0x080,
+        S_IXUSR = 0x040,
+        S_IRGRP = 0x020,
+        S_IWGRP = 0x010,
+        S_IXGRP = 0x008,
+        S_IROTH = 0x004,
+        S_IWOTH = 0x002,
+        S_IXOTH = 0x001,
+    }
+
+    /// timeval: time since 1970-01-01 00:00:00 UTC. RFC 1094 section 2.3.4.
+    struct Timeval { seconds: u32 => "nfs.timeval.seconds", useconds: u32 => "nfs.timeval.useconds" }
+
+    /// fattr. RFC 1094 section 2.3.5.
+    struct Fattr {
+        r#type: Ftype => "nfs.ftype",
+        mode: Mode => "nfs.mode",
+        nlink: u32 => "nfs.fattr.nlink",
+        uid: u32 => "nfs.fattr.uid",
+        gid: u32 => "nfs.fattr.gid",
+        size: u32 => "nfs.fattr.size",
+        blocksize: u32 => "nfs.fattr.blocksize",
+        rdev: u32 => "nfs.fattr.rdev",
+        blocks: u32 => "nfs.fattr.blocks",
+        fsid: u32 => "nfs.fattr.fsid",
+        fileid: u32 => "nfs.fattr.fileid",
+        atime: Timeval,
+        mtime: Timeval,
+        ctime: Timeval,
+    }
+
+    /// sattr: the attributes to be set. RFC 1094 section 2.3.6.
+    struct Sattr {
+        mode: Setting<Mode> => "nfs.mode",
+        uid: Setting<u32> => "nfs.fattr.uid",
+        gid: Setting<u32> => "nfs.fattr.gid",
+        size: Setting<u32> => "nfs.fattr.size",
+        atime: SetTime,
+        mtime: SetTime,
+    }
+
+    /// The timeval of an sattr. RFC 1094 section 2.3.6.
+    struct SetTime {
+        seconds: Setting<u32> => "nfs.timeval.seconds",
+        useconds: Setting<u32> => "nfs.timeval.useconds",
+    }
+
+    /// diropargs: a name in a directory. RFC 1094 section 2.3.10.
+    struct Diropargs<'a> { dir: Fhandle => "nfs.fhandle", name: Filename<'a> }
+}
+
+impl Status for Nfsstat {
+    const OK: Self = Self::NFS_OK;
+    const FIELD: &'static Field = &Field {
+        name: "nfs.status2",
+        label: "status",
+        kind: Kind::Enum,
+        doc: "Whether the procedure was done. RFC 1094 section 2.3.1",
+    };
+}
+
+/// A field of sattr: a value, or -1, which leaves the attribute as it is. RFC 1094 section 2.3.6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting<T>(pub Option<T>);
+
+impl<T> Setting<T> {
+    /// Leaves the attribute as it is.
+    pub const UNCHANGED: Self = Self(None);
+}
+
+impl<'a, T: Xdr<'a>> Xdr<'a> for Setting<T> {
+    const KIND: Kind = T::KIND;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let (at, mut ahead) = (cursor.position(), *cursor);
+        if ahead.word()? != u32::MAX {
+            return T::decode(cursor, field, observer).map(|value| Self(Some(value)));
+        }
+        *cursor = ahead;
+        observer.value(field, at..cursor.position(), Value::Signed(-1));
+        Ok(Self(None))
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        match &self.0 {
+            Some(value) => value.encode(encoder),
+            None => encoder.word(u32::MAX),
+        }
+    }
+}

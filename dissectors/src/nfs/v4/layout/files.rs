@@ -1,0 +1,113 @@
+//! The layout type of NFSv4.1 files, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
+
+use crate::field::registry::Registry;
+use crate::field::{Field, FlagName, Kind, Observer, Value};
+use crate::nfs::v4::address::Netaddr4;
+use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
+use crate::xdr::{Cursor, Encoder, Error, List, Xdr};
+
+crate::xdr! { "nfs";
+    /// nfsv4_1_file_layout4: what loc_body is. RFC 8881 section 13.3.
+    struct Nfsv41FileLayout4<'a> {
+        nfl_deviceid: Deviceid4 => "nfs.deviceid",
+        nfl_util: NflUtil4 => "nfs.nfl_util",
+        nfl_first_stripe_index: u32 => "nfs.nfl_first_stripe_index",
+        nfl_pattern_offset: Offset4 => "nfs.offset4",
+        nfl_fh_list: List<'a, NfsFh4<'a>> => "nfs.fhandle",
+    }
+
+    /// multipath_list4: the addresses of one data server. RFC 8881 section 13.3.
+    struct MultipathList4<'a> { multipath_list: List<'a, Netaddr4<'a>> => "nfs.multipath_list" }
+
+    /// nfsv4_1_file_layout_ds_addr4: what da_addr_body is. RFC 8881 section 13.3.
+    struct Nfsv41FileLayoutDsAddr4<'a> {
+        nflda_stripe_indices: List<'a, u32> => "nfs.deviceidx",
+        nflda_multipath_ds_list: List<'a, MultipathList4<'a>>,
+    }
+
+    /// filelayout_hint_care4: which parts of the hint are meant. RFC 8881 section 13.3.
+    flags FilelayoutHintCare4 {
+        NFLH4_CARE_DENSE = 0x01, NFLH4_CARE_COMMIT_THRU_MDS = 0x02, NFLH4_CARE_STRIPE_UNIT_SIZE = 0x40,
+        NFLH4_CARE_STRIPE_COUNT = 0x80,
+    }
+
+    /// nfsv4_1_file_layouthint4: what loh_body is. RFC 8881 section 13.3.
+    struct Nfsv41FileLayouthint4 {
+        nflh_care: FilelayoutHintCare4,
+        nflh_util: NflUtil4 => "nfs.nfl_util",
+        nflh_stripe_count: Count4,
+    }
+}
+
+/// nfl_util4: flags in the lower six bits, and the size of a stripe unit in the others. RFC 8881 section 13.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NflUtil4(pub u32);
+
+static STRIPE_UNIT: Field = Field {
+    name: "nfs.nfl_util.stripe_size",
+    label: "stripe_unit_size",
+    kind: Kind::Unsigned,
+    doc: "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.",
+};
+
+impl NflUtil4 {
+    /// The bits that are flags: NFL4_UFLG_MASK.
+    pub const FLAGS: u32 = 0x3f;
+    /// The specification's names of the flags.
+    pub const NAMES: &'static [FlagName] = &[(0x1, "NFL4_UFLG_DENSE"), (0x2, "NFL4_UFLG_COMMIT_THRU_MDS")];
+
+    /// Whether the data servers store the file without holes.
+    pub fn is_dense(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether COMMIT goes to the metadata server.
+    pub fn commits_through_the_metadata_server(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// The size of a stripe unit in bytes.
+    pub fn stripe_unit(self) -> u32 {
+        self.0 & !Self::FLAGS
+    }
+}
+
+impl<'a> Xdr<'a> for NflUtil4 {
+    const KIND: Kind = Kind::Flags;
+
+    const NAMES: &'static [FlagName] = Self::NAMES;
+
+    fn describe(registry: &mut Registry) {
+        registry.field(&STRIPE_UNIT);
+    }
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let at = cursor.position();
+        let this = Self(cursor.word()?);
+        observer.value(field, at..at + 4, Value::Flags(u64::from(this.0 & Self::FLAGS), Self::NAMES));
+        observer.value(&STRIPE_UNIT, at..at + 4, Value::Unsigned(u64::from(this.stripe_unit())));
+        Ok(this)
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        encoder.word(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc8881_section_13_3_one_word_holds_flags_and_the_stripe_unit() {
+        let util = NflUtil4(0x0001_0002);
+        assert!(util.commits_through_the_metadata_server() && !util.is_dense());
+        assert_eq!(util.stripe_unit(), 65536);
+        assert_eq!(NflUtil4(0x0000_1001).stripe_unit(), 4096);
+    }
+}

@@ -1,0 +1,296 @@
+//! The control messages of RPCSEC_GSS: creation of a context (RFC 2203 section 5.2), binding to a channel (RFC 5403
+//! section 3.3), assertions and their list (RFC 7861 section 2.7). They stand in a Call of NULL and its Reply.
+
+use crate::field::registry::Registry;
+use crate::field::{Field, Kind, Observer, Unobserved, Value};
+use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
+
+use super::{Checksum, PrivData, Protected, Service};
+
+crate::xdr! { "rpc.authgss";
+    /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
+    struct InitArg<'a> { gss_token: Opaque<'a> => "rpc.authgss.token" }
+
+    /// rpc_gss_init_res. RFC 2203 section 5.2.3.1.
+    struct InitRes<'a> {
+        handle: Opaque<'a> => "rpc.authgss.context",
+        gss_major: u32 => "rpc.authgss.major",
+        gss_minor: u32 => "rpc.authgss.minor",
+        seq_window: u32 => "rpc.authgss.window",
+        gss_token: Opaque<'a> => "rpc.authgss.token",
+    }
+
+    /// rgss2_bind_chan_verf_args: the verifier of a Call that binds a context to a channel. RFC 5403 section 3.3.
+    struct BindChanVerfArgs<'a> {
+        rbcva_chan_bind_prefix: Text<'a>,
+        rbcva_chan_bind_oid_hash: Opaque<'a>,
+        rbcva_chan_mic: Opaque<'a>,
+    }
+
+    /// rgss2_bind_chan_status. RFC 5403 section 3.3.
+    enum BindChanStatus {
+        RGSS2_BIND_CHAN_OK = 0, RGSS2_BIND_CHAN_PREF_NOTSUPP = 1, RGSS2_BIND_CHAN_HASH_NOTSUPP = 2,
+    }
+
+    /// rgss2_bind_chan_res. RFC 5403 section 3.3.
+    union BindChanRes<'a> switch (rbcr_stat: BindChanStatus) {
+        RGSS2_BIND_CHAN_OK => Ok,
+        RGSS2_BIND_CHAN_PREF_NOTSUPP => PrefNotsupp(List<'a, Text<'a>>) as rbcr_pref_list,
+        RGSS2_BIND_CHAN_HASH_NOTSUPP => HashNotsupp(List<'a, Opaque<'a>>) as rbcr_oid_list,
+    }
+
+    /// rgss2_bind_chan_verf_res: the verifier of its Reply. RFC 5403 section 3.3.
+    struct BindChanVerfRes<'a> { rbcvr_res: BindChanRes<'a>, rbcvr_mic: Opaque<'a> }
+
+    /// rgss3_gss_mp_auth: a second principal. RFC 7861 section 2.7.1.1.
+    struct GssMpAuth<'a> { rgmp_handle: Opaque<'a>, rgmp_rpcheader_mic: Opaque<'a> }
+
+    /// rgss3_lfs: the format of a label, and its policy. RFC 7861 section 2.7.1.3.
+    struct Lfs { rlf_lfs_id: u32, rlf_pi_id: u32 }
+
+    /// rgss3_label; its data is opaque to RPC, and text in every format that is in use. RFC 7861 section 2.7.1.3.
+    struct Label<'a> { rl_lfs: Lfs, rl_label: Text<'a> }
+
+    /// rgss3_privs: a privilege that an application of RPC defines. RFC 7861 section 2.7.1.4.
+    struct Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
+
+    /// rgss3_assertion_type and rgss3_list_item. RFC 7861 sections 2.7.1 and 2.7.2.
+    enum AssertionType { LABEL = 0, PRIVS = 1 }
+
+    /// rgss3_assertion_u. RFC 7861 section 2.7.1.
+    union Assertion<'a> switch (atype: AssertionType) {
+        LABEL => Label(Label<'a>) as rau_label,
+        PRIVS => Privs(Privs<'a>) as rau_privs,
+        default => Ext(Opaque<'a>) as rau_ext,
+    }
+
+    /// rgss3_create_args. RFC 7861 section 2.7.1.
+    struct CreateArgs<'a> {
+        rca_mp_auth: Option<GssMpAuth<'a>>,
+        rca_chan_bind_mic: Option<Opaque<'a>>,
+        rca_assertions: List<'a, Assertion<'a>>,
+    }
+
+    /// rgss3_create_res. RFC 7861 section 2.7.1.
+    struct CreateRes<'a> {
+        rcr_handle: Opaque<'a>,
+        rcr_mp_auth: Option<GssMpAuth<'a>>,
+        rcr_chan_bind_mic: Option<Opaque<'a>>,
+        rcr_assertions: List<'a, Assertion<'a>>,
+    }
+
+    /// rgss3_list_args. RFC 7861 section 2.7.2.
+    struct ListArgs<'a> { rla_list_what: List<'a, AssertionType> }
+
+    /// rgss3_list_item_u. RFC 7861 section 2.7.2.
+    union ListItem<'a> switch (itype: AssertionType) {
+        LABEL => Labels(List<'a, Label<'a>>) as rli_labels,
+        PRIVS => Privs(List<'a, Privs<'a>>) as rli_privs,
+        default => Ext(Opaque<'a>) as rli_ext,
+    }
+
+    /// rgss3_list_res, which is a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
+    struct ListRes<'a> { items: List<'a, ListItem<'a>> => "rpc.authgss.list_item" }
+}
+
+/// Which control message a Call of NULL carries, and its Reply. DESTROY and BIND_CHANNEL carry nothing there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`InitArg`] and [`InitRes`].
+    Init,
+    /// RPCSEC_GSS_CREATE: [`CreateArgs`] and [`CreateRes`], under this service.
+    Create(Service),
+    /// RPCSEC_GSS_LIST: [`ListArgs`] and [`ListRes`], under this service.
+    List(Service),
+    /// A procedure that has no name yet.
+    Unknown,
+}
+
+static INIT: Field =
+    Field::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
+static CREATE: Field =
+    Field::group("rpc.authgss.create", "rgss3_create", "Assertions of a context. RFC 7861 section 2.7.1");
+static LIST: Field =
+    Field::group("rpc.authgss.list", "rgss3_list", "Assertions that there are. RFC 7861 section 2.7.2");
+
+/// Adds the fields of the control messages to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    registry.xdr::<InitArg<'_>>(&INIT, "");
+    registry.xdr::<InitRes<'_>>(&INIT, "");
+    registry.xdr::<CreateArgs<'_>>(&CREATE, "");
+    registry.xdr::<CreateRes<'_>>(&CREATE, "");
+    registry.xdr::<ListArgs<'_>>(&LIST, "");
+    registry.xdr::<ListRes<'_>>(&LIST, "");
+    registry.xdr::<BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
+    registry.xdr::<BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
+}
+
+impl Control {
+    /// Reads the arguments, telling the observer.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was told before stands.
+    pub fn arguments<'a, O: Observer<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Init => InitArg::decode(cursor, &INIT, observer).map(|_| ()),
+            Self::Create(service) => told::<CreateArgs<'_>, _>(service, &CREATE, cursor, observer),
+            Self::List(service) => told::<ListArgs<'_>, _>(service, &LIST, cursor, observer),
+            Self::Unknown => Ok(()),
+        }
+    }
+
+    /// Reads the results, telling the observer.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was told before stands.
+    pub fn results<'a, O: Observer<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Init => InitRes::decode(cursor, &INIT, observer).map(|_| ()),
+            Self::Create(service) => told::<CreateRes<'_>, _>(service, &CREATE, cursor, observer),
+            Self::List(service) => told::<ListRes<'_>, _>(service, &LIST, cursor, observer),
+            Self::Unknown => Ok(()),
+        }
+    }
+
+    /// Reads the arguments, and appends what they encode to.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was appended then is of no use.
+    pub fn encode_arguments_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+        match self {
+            Self::Init => again::<InitArg<'_>>(Service::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => again::<CreateArgs<'_>>(service, cursor, encoder),
+            Self::List(service) => again::<ListArgs<'_>>(service, cursor, encoder),
+            Self::Unknown => Ok(()),
+        }
+    }
+
+    /// Reads the results, and appends what they encode to.
+    ///
+    /// # Errors
+    /// Where they could not be read further; what was appended then is of no use.
+    pub fn encode_results_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+        match self {
+            Self::Init => again::<InitRes<'_>>(Service::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => again::<CreateRes<'_>>(service, cursor, encoder),
+            Self::List(service) => again::<ListRes<'_>>(service, cursor, encoder),
+            Self::Unknown => Ok(()),
+        }
+    }
+}
+
+/// Reads a structure under its protection.
+fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
+    service: Service,
+    field: &'static Field,
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<(), Error> {
+    match service {
+        Service::rpc_gss_svc_integrity => {
+            let mut protected = Protected::open(cursor, observer)?;
+            T::decode(&mut protected.body, field, observer)?;
+            Checksum::read(cursor, observer).map(|_| ())
+        }
+        Service::rpc_gss_svc_privacy => PrivData::read(cursor, observer).map(|_| ()),
+        _ => T::decode(cursor, field, observer).map(|_| ()),
+    }
+}
+
+/// Reads a structure under its protection, and appends it again.
+fn again<'a, T: Xdr<'a>>(
+    service: Service,
+    cursor: &mut Cursor<'a>,
+    encoder: &mut Encoder,
+) -> Result<(), Error> {
+    match service {
+        Service::rpc_gss_svc_integrity => {
+            let mut protected = Protected::open(cursor, &mut Unobserved)?;
+            let content = T::decode(&mut protected.body, &INIT, &mut Unobserved)?;
+            encoder.nested(|encoder| {
+                encoder.word(protected.seq_num);
+                content.encode(encoder);
+            });
+            Checksum::read(cursor, &mut Unobserved)?.encode(encoder);
+        }
+        Service::rpc_gss_svc_privacy => PrivData::read(cursor, &mut Unobserved)?.encode(encoder),
+        _ => T::decode(cursor, &INIT, &mut Unobserved)?.encode(encoder),
+    }
+    Ok(())
+}
+
+/// What the verifier of flavor RPCSEC_GSS holds.
+///
+/// A verifier does not say whether it belongs to BIND_CHANNEL, and that of a Reply stands far from the Call that
+/// says so. The structures of BIND_CHANNEL are told from a checksum by their form: lengths that add up to the last
+/// byte, which begin with zeros where tokens have their mark (RFC 2743 section 3.1, RFC 4121 section 4.2.6).
+#[derive(Clone, Debug, PartialEq)]
+pub enum VerifierBody<'a> {
+    /// A checksum over the header or the sequence number. RFC 2203 section 5.3.
+    Checksum(Opaque<'a, 400>),
+    /// The arguments of BIND_CHANNEL.
+    BindArgs(BindChanVerfArgs<'a>),
+    /// The results of BIND_CHANNEL.
+    BindRes(BindChanVerfRes<'a>),
+}
+
+static BIND_CHANNEL: Field = Field::group(
+    "rpc.authgss.bind_channel",
+    "rgss2_bind_chan",
+    "Binding of a context to a channel. RFC 5403 section 3.3",
+);
+
+impl<'a> Xdr<'a> for VerifierBody<'a> {
+    const KIND: Kind = Kind::Bytes;
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        let position = cursor.position();
+        let mut start = *cursor;
+        let body = Opaque::<400>::decode(cursor, field, &mut Unobserved)?;
+        let length = start.word()?;
+        let content = start.enclosed(length)?;
+        let mut trial = content;
+        if let Ok(args) = BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut Unobserved)
+            && trial.remaining() == 0
+            && !args.rbcva_chan_bind_prefix.0.is_empty()
+            && args.rbcva_chan_bind_prefix.0.iter().all(u8::is_ascii_graphic)
+        {
+            BindChanVerfArgs::decode(&mut { content }, &BIND_CHANNEL, observer)?;
+            return Ok(Self::BindArgs(args));
+        }
+        let mut trial = content;
+        if let Ok(results) = BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut Unobserved)
+            && trial.remaining() == 0
+            && !results.rbcvr_mic.0.is_empty()
+        {
+            BindChanVerfRes::decode(&mut { content }, &BIND_CHANNEL, observer)?;
+            return Ok(Self::BindRes(results));
+        }
+        observer.value(field, position..position + 4 + body.0.len(), Value::Bytes(body.0));
+        Ok(Self::Checksum(body))
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        match self {
+            Self::Checksum(checksum) => checksum.encode(encoder),
+            Self::BindArgs(args) => encoder.nested(|encoder| args.encode(encoder)),
+            Self::BindRes(results) => encoder.nested(|encoder| results.encode(encoder)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Universal addresses: how RPC writes an address and a port as text. RFC 5665 section 5.2.3.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Reads a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, all with
+/// dots between them. `None` if the text is anything else, a host name for example.
+///
+/// ```
+/// use nfsrdma_dissectors::rpc::universal_address;
+/// let address = universal_address::parse(b"192.0.2.1.78.81").unwrap();
+/// assert_eq!(address, "192.0.2.1:20049".parse().unwrap());
+/// assert_eq!(universal_address::parse(b"::1.8.1").unwrap(), "[::1]:2049".parse().unwrap());
+/// assert_eq!(universal_address::parse(b"server.example"), None);
+/// ```
+pub fn parse(text: &[u8]) -> Option<SocketAddr> {
+    let (rest, low) = std::str::from_utf8(text).ok()?.rsplit_once('.')?;
+    let (address, high) = rest.rsplit_once('.')?;
+    let address: IpAddr = address.parse().ok()?;
+    Some(SocketAddr::new(address, u16::from_be_bytes([byte(high)?, byte(low)?])))
+}
+
+/// The address alone, where a server is named by its address without a port, as text of either family.
+pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.parse::<Ipv4Addr>().map(IpAddr::from).or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::from)).ok()
+}
+
+/// A byte in decimal digits, without a sign.
+fn byte(digits: &str) -> Option<u8> {
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc5665_section_5_2_3_3_four_bytes_of_the_address_and_two_of_the_port() {
+        assert_eq!(parse(b"10.1.3.7.2.15"), Some("10.1.3.7:527".parse().unwrap()));
+        assert_eq!(parse(b"0.0.0.0.0.0"), Some("0.0.0.0:0".parse().unwrap()));
+    }
+
+    #[test]
+    fn rfc5665_section_5_2_3_4_the_port_follows_the_text_of_an_ipv6_address() {
+        assert_eq!(parse(b"fd00::10.2.8.1"), None, "a group of hexadecimal digits has no dot in it");
+        assert_eq!(parse(b"fd00::a.78.81"), Some("[fd00::a]:20049".parse().unwrap()));
+        assert_eq!(parse(b"::ffff:192.0.2.1.8.1"), Some("[::ffff:192.0.2.1]:2049".parse().unwrap()));
+    }
+
+    #[test]
+    fn other_text_is_no_address() {
+        let others =
+            ["", ".", "..", "192.0.2.1", "192.0.2.1.8", "192.0.2.1.8.256", "192.0.2.1.+8.1", "a.b.c"];
+        assert!(others.iter().all(|text| parse(text.as_bytes()).is_none()));
+        assert_eq!(parse(&[0xff, b'.', b'1', b'.', b'1']), None);
+    }
+
+    #[test]
+    fn an_address_may_stand_without_a_port() {
+        assert_eq!(parse_address(b"192.0.2.1"), Some("192.0.2.1".parse().unwrap()));
+        assert_eq!(parse_address(b"fd00::1"), Some("fd00::1".parse().unwrap()));
+        assert_eq!(parse_address(b"server"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read(high: u128, low: u32, port: u16) {
+            let [a, b] = port.to_be_bytes();
+            for address in [IpAddr::from(Ipv6Addr::from(high)), IpAddr::from(Ipv4Addr::from(low))] {
+                let text = format!("{address}.{a}.{b}");
+                proptest::prop_assert_eq!(parse(text.as_bytes()), Some(SocketAddr::new(address, port)));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: Vec<u8>) {
+            let _ = (parse(&text), parse_address(&text));
+        }
+    }
+}

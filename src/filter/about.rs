@@ -1,0 +1,239 @@
+//! What is known of a message and of a Transaction beyond their bytes, told to a filter that names it.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{self, Field, Observer};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Transaction, Which};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Program;
+
+use super::facts::Fact;
+use super::gather::Gatherer;
+use super::value::Value;
+
+fn number<'v>(number: impl Into<u64>) -> Option<Value<'v>> {
+    Some(Value::Number(i128::from(number.into())))
+}
+
+fn duration<'v>(nanoseconds: u64) -> Option<Value<'v>> {
+    Some(Value::Duration(i128::from(nanoseconds)))
+}
+
+/// Tells a text that must be made first, if the filter names it.
+fn text(to: &mut Gatherer, fact: Fact, text: impl FnOnce() -> Option<String>) {
+    if to.slot_of(fact).is_some()
+        && let Some(text) = text()
+    {
+        to.fact(fact, || Some(Value::Text(text.as_bytes())));
+    }
+}
+
+/// Tells the fields of a message, from its RPC-over-RDMA header to its arguments or results.
+pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
+    let Some(record) = transaction.message(which) else { return };
+    let wants = to.wants;
+    if wants.bare_protocols {
+        to.program = CallWords::of(reading).protocol();
+    }
+    if wants.rpcrdma {
+        let mut listener = to.listen(&record.bytes, 0);
+        // What was told before an error stands, here and below.
+        let _ = reading.observe_rpcrdma(which, &mut listener);
+        listener.finish();
+    }
+    if record.is_rdma_error() {
+        return;
+    }
+    if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
+        let mut listener = to.listen(bytes, base);
+        if wants.procedure {
+            let _ = reading.observe_rpc(which, &mut listener);
+        } else if wants.rpc {
+            let _ = reading.observe_rpc_header(which, &mut listener);
+        }
+        listener.finish();
+    }
+    // NULL has neither arguments nor results, and belongs to its program all the same.
+    if let Some(protocol) = to.program {
+        to.protocol(protocol);
+    }
+    if which == Which::Reply {
+        // The Call tells what a Reply answers.
+        if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
+            let _ = reading.observe_rpc_header(Which::Call, &mut listener);
+        }
+    }
+    if wants.message {
+        message_facts(to, transaction, reading, which);
+    }
+}
+
+fn message_facts(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
+    if let (Which::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
+        let between = reply.end_time.0.checked_sub(call.end_time.0);
+        to.fact(Fact::RpcTime, || Some(Value::Duration(i128::from(between?))));
+        to.fact(Fact::CallFrameOfReply, || number(completed_by(call)?.0));
+    }
+    if let (Which::Call, Some(reply)) = (which, &transaction.reply) {
+        to.fact(Fact::ReplyFrameOfCall, || number(completed_by(reply)?.0));
+    }
+    let procedures = [(Fact::ProcedureV2, 2), (Fact::ProcedureV3, 3), (Fact::ProcedureV4, 4)];
+    if procedures.iter().any(|(fact, _)| to.slot_of(*fact).is_some()) {
+        let words = CallWords::of(reading);
+        if words.program == Some(Program::NFS.0.into()) {
+            for (fact, _) in procedures.iter().filter(|(_, version)| words.version == Some(*version)) {
+                to.fact(*fact, || words.procedure.and_then(number));
+            }
+        }
+    }
+}
+
+/// The frame that completed the first copy of a message.
+fn completed_by(record: &MessageRecord) -> Option<FrameNumber> {
+    let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
+    let first_copy = (record.frames.len() / copies).max(1);
+    record.frames.get(first_copy - 1).copied()
+}
+
+/// What a Call is for.
+#[derive(Default)]
+struct CallWords {
+    program: Option<u64>,
+    version: Option<u64>,
+    procedure: Option<u64>,
+}
+
+impl CallWords {
+    /// The protocol that the fields of the program begin with.
+    fn protocol(&self) -> Option<&'static str> {
+        let program = Program(u32::try_from(self.program?).ok()?);
+        Some(match program {
+            Program::MOUNT => "mount",
+            Program::NLM => "nlm",
+            Program::NSM => "stat",
+            Program::PORTMAP => "portmap",
+            Program::NFSACL => "nfsacl",
+            Program::RQUOTA => "rquota",
+            program if program == Program::NFS || program.is_transient() => "nfs",
+            _ => "rpc",
+        })
+    }
+
+    fn of(reading: &Reading<'_>) -> Self {
+        let mut words = Self::default();
+        // What was told before an error stands.
+        let _ = reading.observe_rpc_header(Which::Call, &mut words);
+        words
+    }
+}
+
+impl<'a> Observer<'a> for CallWords {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: field::Value<'a>) {
+        let (field::Value::Unsigned(number) | field::Value::Enum(number, _)) = value else { return };
+        match field.name {
+            "rpc.program" => self.program = Some(number),
+            "rpc.programversion" => self.version = Some(number),
+            "rpc.procedure" => self.procedure = Some(number),
+            _ => {}
+        }
+    }
+}
+
+/// Tells what is known of a Transaction. One that is still open has no number yet, and no connection by name.
+pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &Facts) {
+    let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
+    if *index > 0 {
+        to.fact(Fact::Index, || number(*index));
+        to.fact(Fact::Connection, || number(connection.number));
+        text(to, Fact::Transport, || Some(connection.transport.to_string()));
+        text(to, Fact::Client, || Some(connection.client.address.to_string()));
+        text(to, Fact::Server, || Some(connection.server.address.to_string()));
+        to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
+        to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
+        let direction = match direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        };
+        to.fact(Fact::Direction, || Some(Value::Text(direction.as_bytes())));
+        if to.slot_of(Fact::Missing).is_some() || to.slot_of(Fact::Complete).is_some() {
+            let missing = transaction.missing();
+            to.fact(Fact::Complete, || Some(Value::Bool(missing.is_empty())));
+            for missing in missing {
+                text(to, Fact::Missing, || Some(missing.to_string()));
+            }
+        }
+        to.fact(Fact::RetryOf, || transaction.retry_of.and_then(number));
+    }
+    to.fact(Fact::Xid, || number(xid.0));
+    outcome(to, facts);
+    to.fact(Fact::Latency, || transaction.latency().and_then(duration));
+    if let Some(phases) = transaction.phases() {
+        to.fact(Fact::PhaseCall, || duration(phases.call));
+        to.fact(Fact::PhaseDataIn, || duration(phases.data_in));
+        to.fact(Fact::PhaseServer, || duration(phases.server));
+        to.fact(Fact::PhaseDataOut, || duration(phases.data_out));
+        to.fact(Fact::PhaseReply, || duration(phases.reply));
+    }
+    let messages = [
+        (call, Fact::CallLength, Fact::CallCopies, Fact::CallFrame),
+        (reply, Fact::ReplyLength, Fact::ReplyCopies, Fact::ReplyFrame),
+    ];
+    for (record, length, copies, frame) in messages {
+        let Some(record) = record else { continue };
+        to.fact(length, || record.inline_length().and_then(|length| number(length as u64)));
+        to.fact(copies, || number(record.copies));
+        if to.slot_of(frame).is_some() {
+            record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
+        }
+    }
+    let kinds = [
+        (ChunkKind::Read, transaction.read_chunks.as_slice()),
+        (ChunkKind::Write, &transaction.write_chunks),
+        (ChunkKind::Reply, transaction.reply_chunk.as_slice()),
+    ];
+    for (kind, chunks) in kinds {
+        chunks.iter().for_each(|of| chunk(to, kind, of));
+    }
+}
+
+fn outcome(to: &mut Gatherer, facts: &Facts) {
+    text(to, Fact::Program, || facts.program_name().map(str::to_owned));
+    to.fact(Fact::Version, || facts.version.and_then(number));
+    to.fact(Fact::MinorVersion, || facts.minor_version.and_then(number));
+    text(to, Fact::Procedure, || facts.procedure_name.map(str::to_owned));
+    text(to, Fact::Operation, || {
+        facts.operation.map(|operation| match operation {
+            Operation::Named(name) => name.to_owned(),
+            Operation::Number(number) => number.to_string(),
+        })
+    });
+    text(to, Fact::Status, || {
+        facts.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
+    });
+    text(to, Fact::RpcStatus, || {
+        facts.rpc_status.map(|status| match status {
+            RpcStatus::Rpc(status) => status.to_string(),
+            RpcStatus::RdmaError(code) => format!("RDMA_ERROR:{code}"),
+        })
+    });
+}
+
+fn chunk(to: &mut Gatherer, kind: ChunkKind, chunk: &Chunk) {
+    let name = match kind {
+        ChunkKind::Read => "read",
+        ChunkKind::Write => "write",
+        ChunkKind::Reply => "reply",
+    };
+    to.fact(Fact::ChunkKind, || Some(Value::Text(name.as_bytes())));
+    to.fact(Fact::ChunkPosition, || chunk.position.and_then(number));
+    to.fact(Fact::ChunkSegments, || number(chunk.segments.len() as u64));
+    to.fact(Fact::ChunkOffered, || number(chunk.offered()));
+    to.fact(Fact::ChunkReturned, || chunk.returned().and_then(number));
+    to.fact(Fact::ChunkMoved, || number(chunk.moved()));
+}

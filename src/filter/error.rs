@@ -1,0 +1,53 @@
+//! What is wrong with a filter, and where.
+
+use std::fmt;
+
+/// Why a filter cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// The character at which it stands, from 1; never beyond the last one of a filter that is not empty.
+    pub column: usize,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl FilterError {
+    /// An error at byte `at` of a filter.
+    pub(super) fn new(text: &str, at: usize, what: impl Into<String>) -> Self {
+        let before = text.char_indices().take_while(|(start, _)| *start < at).count();
+        let last = text.chars().count();
+        Self { column: (before + 1).clamp(1, last.max(1)), what: what.into() }
+    }
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {}", self.column, self.what)
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// `; did you mean A or B?`, or nothing where nothing is proposed.
+pub(super) fn proposal(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => format!("; did you mean {only}?"),
+        [first @ .., last] => format!("; did you mean {} or {last}?", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_stay_inside_the_filter() {
+        let column = |text, at| FilterError::new(text, at, "").column;
+        assert_eq!(column("abc", 0), 1);
+        assert_eq!(column("abc", 2), 3);
+        assert_eq!(column("abc", 3), 3);
+        assert_eq!(column("ä == ö", 6), 6);
+        assert_eq!(column("", 0), 1);
+    }
+}

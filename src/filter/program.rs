@@ -1,0 +1,366 @@
+//! A filter that is ready to run: tests over the fields that it names, which stand in [`Values`].
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
+
+use regex::bytes::Regex;
+
+use super::syntax::{Arithmetic, Piece, PieceEnd};
+use super::value::{Constant, Slot, Value, Values};
+
+/// Something that holds or does not.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Or(Vec<Node>),
+    Xor(Vec<Node>),
+    And(Vec<Node>),
+    Not(Box<Node>),
+    /// A field is there.
+    Exists(Slot),
+    /// One of the values is not 0.
+    True(Expression),
+    /// Any two values, or every two, stand to each other so.
+    Compare {
+        left: Expression,
+        is: Comparison,
+        right: Expression,
+        every: bool,
+    },
+    /// Any value, or every one, is or has in it what the regular expression describes.
+    Matches {
+        of: Expression,
+        regex: Regex,
+        every: bool,
+    },
+    /// Any value, or every one, is in the set.
+    Within {
+        of: Expression,
+        set: Vec<(Expression, Option<Expression>)>,
+        every: bool,
+    },
+}
+
+/// How two values stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Contains,
+}
+
+/// Something that has values.
+#[derive(Clone, Debug)]
+pub(super) enum Expression {
+    Field(Slot),
+    Constant(Constant),
+    Slice(Box<Expression>, Vec<Piece>),
+    Function(Function, Vec<Expression>),
+    Negative(Box<Expression>),
+    Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
+}
+
+/// A function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Len,
+    Count,
+    Upper,
+    Lower,
+    String,
+    Max,
+    Min,
+    Abs,
+}
+
+impl Comparison {
+    fn holds(self, left: &Value<'_>, right: &Value<'_>) -> bool {
+        if self == Self::Contains {
+            let (Value::Bytes(left) | Value::Text(left)) = *left else { return false };
+            let (Value::Bytes(right) | Value::Text(right)) = *right else { return false };
+            return right.is_empty() || left.windows(right.len()).any(|window| window == right);
+        }
+        let Some(order) = left.order(right) else { return false };
+        match self {
+            Self::Equal => order == Ordering::Equal,
+            Self::NotEqual => order != Ordering::Equal,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterEqual => order != Ordering::Less,
+            Self::Less => order == Ordering::Less,
+            Self::LessEqual => order != Ordering::Greater,
+            Self::Contains => false,
+        }
+    }
+}
+
+impl Node {
+    /// Whether it holds for these values.
+    pub(super) fn holds(&self, values: &Values) -> bool {
+        match self {
+            Self::Or(nodes) => nodes.iter().any(|node| node.holds(values)),
+            Self::Xor(nodes) => nodes.iter().filter(|node| node.holds(values)).count() % 2 == 1,
+            Self::And(nodes) => nodes.iter().all(|node| node.holds(values)),
+            Self::Not(node) => !node.holds(values),
+            Self::Exists(slot) => values.has(*slot),
+            Self::True(of) => {
+                Verdict::of(false, |verdict| of.each(values, &mut |value| verdict.take(value.is_true())))
+            }
+            Self::Compare { left, is, right, every } => Verdict::of(*every, |verdict| {
+                left.each(values, &mut |left| {
+                    right.each(values, &mut |right| verdict.take(is.holds(&left, &right)))
+                })
+            }),
+            Self::Matches { of, regex, every } => Verdict::of(*every, |verdict| {
+                of.each(values, &mut |value| match value {
+                    Value::Bytes(bytes) | Value::Text(bytes) => verdict.take(regex.is_match(bytes)),
+                    _ => verdict.take(false),
+                })
+            }),
+            Self::Within { of, set, every } => Verdict::of(*every, |verdict| {
+                of.each(values, &mut |value| verdict.take(is_within(&value, set, values)))
+            }),
+        }
+    }
+}
+
+fn is_within(value: &Value<'_>, set: &[(Expression, Option<Expression>)], values: &Values) -> bool {
+    let any = |of: &Expression, is: Comparison| {
+        of.each(values, &mut |other| match is.holds(value, &other) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    set.iter().any(|(first, last)| match last {
+        None => any(first, Comparison::Equal),
+        Some(last) => any(first, Comparison::GreaterEqual) && any(last, Comparison::LessEqual),
+    })
+}
+
+/// What comes of many comparisons: one must hold, or there must be some and all must hold.
+struct Verdict {
+    every: bool,
+    result: bool,
+}
+
+impl Verdict {
+    fn of(every: bool, ask: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
+        let mut verdict = Self { every, result: false };
+        // Whether it ended early or not, the result is what the last comparison was.
+        let _ = ask(&mut verdict);
+        verdict.result
+    }
+
+    /// Takes the result of one comparison; breaks when it decides.
+    fn take(&mut self, holds: bool) -> ControlFlow<()> {
+        self.result = holds;
+        if holds == self.every { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// Gets the values of an expression one after the other.
+type Take<'f> = &'f mut dyn FnMut(Value<'_>) -> ControlFlow<()>;
+
+impl Expression {
+    /// Tells every value, until `take` has enough.
+    pub(super) fn each(&self, values: &Values, take: Take<'_>) -> ControlFlow<()> {
+        match self {
+            Self::Field(slot) => values.of(*slot).try_for_each(take),
+            Self::Constant(constant) => take(constant.value()),
+            Self::Slice(of, pieces) => of.each(values, &mut |value| match value {
+                Value::Bytes(bytes) => {
+                    slice(bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
+                }
+                Value::Text(text) => {
+                    slice(text, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Text(&part)))
+                }
+                Value::Ipv4(address, _) => {
+                    let bytes = address.to_be_bytes();
+                    slice(&bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
+                }
+                Value::Ipv6(address, _) => {
+                    let bytes = address.to_be_bytes();
+                    slice(&bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
+                }
+                _ => ControlFlow::Continue(()),
+            }),
+            Self::Function(function, arguments) => function.each(arguments, values, take),
+            Self::Negative(of) => of.each(values, &mut |value| match value {
+                Value::Number(number) => take(Value::Number(-number)),
+                Value::Duration(duration) => take(Value::Duration(-duration)),
+                _ => ControlFlow::Continue(()),
+            }),
+            Self::Arithmetic(left, what, right) => left.each(values, &mut |left| {
+                right.each(values, &mut |right| arithmetic(&left, *what, &right, take))
+            }),
+        }
+    }
+}
+
+/// The part of some bytes that the pieces of a slice choose; `None` where there are too few.
+fn slice<'b>(bytes: &'b [u8], pieces: &[Piece]) -> Option<Cow<'b, [u8]>> {
+    let one = |piece: &Piece| {
+        let from_end = |offset: i64| match usize::try_from(offset) {
+            Ok(offset) => Some(offset),
+            Err(_) => bytes.len().checked_sub(usize::try_from(offset.unsigned_abs()).ok()?),
+        };
+        let start = from_end(piece.start)?;
+        let end = match piece.end {
+            PieceEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
+            PieceEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
+            PieceEnd::Last => bytes.len(),
+        };
+        bytes.get(start..end).filter(|part| !part.is_empty())
+    };
+    match pieces {
+        [only] => one(only).map(Cow::Borrowed),
+        many => {
+            let mut together = Vec::new();
+            for piece in many {
+                together.extend_from_slice(one(piece)?);
+            }
+            Some(Cow::Owned(together))
+        }
+    }
+}
+
+fn arithmetic(left: &Value<'_>, what: Arithmetic, right: &Value<'_>, take: Take<'_>) -> ControlFlow<()> {
+    use Value::{Bytes, Duration, Number, Time};
+    let number = |value: &Value<'_>| match *value {
+        Value::Bool(value) => Number(i128::from(value)),
+        Number(number) => Number(number),
+        Time(time) => Time(time),
+        Duration(duration) => Duration(duration),
+        _ => Value::Unknown,
+    };
+    if let (Bytes(left), Bytes(right), Arithmetic::And) = (*left, *right, what) {
+        let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
+        return if left.len() == right.len() { take(Bytes(&both)) } else { ControlFlow::Continue(()) };
+    }
+    let result = |a: i128, b: i128| match what {
+        Arithmetic::And => Some(a & b),
+        Arithmetic::Add => a.checked_add(b),
+        Arithmetic::Subtract => a.checked_sub(b),
+        Arithmetic::Multiply => a.checked_mul(b),
+        Arithmetic::Divide => a.checked_div(b),
+        Arithmetic::Remainder => a.checked_rem(b),
+    };
+    let is_sum = matches!(what, Arithmetic::Add | Arithmetic::Subtract);
+    let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
+    let value = match (number(left), number(right)) {
+        (Number(a), Number(b)) => result(a, b).map(Number),
+        (Duration(a), Duration(b)) if is_sum => result(a, b).map(Duration),
+        (Duration(a), Number(b)) if is_scale => result(a, b).map(Duration),
+        (Time(a), Duration(b)) if is_sum => result(a, b).map(Time),
+        (Time(a), Time(b)) if what == Arithmetic::Subtract => result(a, b).map(Duration),
+        _ => None,
+    };
+    // A division by zero, or a number beyond all bounds, has no value.
+    value.map_or(ControlFlow::Continue(()), take)
+}
+
+impl Function {
+    /// The functions by their names.
+    pub(super) const NAMES: [(&'static str, Self); 8] = [
+        ("len", Self::Len),
+        ("count", Self::Count),
+        ("upper", Self::Upper),
+        ("lower", Self::Lower),
+        ("string", Self::String),
+        ("max", Self::Max),
+        ("min", Self::Min),
+        ("abs", Self::Abs),
+    ];
+
+    fn each(self, arguments: &[Expression], values: &Values, take: Take<'_>) -> ControlFlow<()> {
+        if let Self::Max | Self::Min = self {
+            return self.extreme(arguments, values, take);
+        }
+        let Some(argument) = arguments.first() else { return ControlFlow::Continue(()) };
+        if self == Self::Count {
+            let count = match argument {
+                Expression::Field(slot) => values.count(*slot),
+                _ => 0,
+            };
+            // What is not there is not counted either.
+            return if count == 0 { ControlFlow::Continue(()) } else { take(Value::Number(count as i128)) };
+        }
+        argument.each(values, &mut |value| match (self, value) {
+            (Self::Len, Value::Bytes(bytes) | Value::Text(bytes)) => take(Value::Number(bytes.len() as i128)),
+            (Self::Upper, Value::Text(text)) => take(Value::Text(&text.to_ascii_uppercase())),
+            (Self::Lower, Value::Text(text)) => take(Value::Text(&text.to_ascii_lowercase())),
+            (Self::String, value) => {
+                let mut text = String::new();
+                write(&value, &mut text);
+                take(Value::Text(text.as_bytes()))
+            }
+            (Self::Abs, Value::Number(number)) => take(Value::Number(number.abs())),
+            (Self::Abs, Value::Duration(duration)) => take(Value::Duration(duration.abs())),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// The largest or the smallest of all values of all arguments.
+    fn extreme(self, arguments: &[Expression], values: &Values, take: Take<'_>) -> ControlFlow<()> {
+        let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
+        let mut best: Option<Constant> = None;
+        for argument in arguments {
+            let _ = argument.each(values, &mut |value| {
+                let is_better = best.as_ref().is_none_or(|best| value.order(&best.value()) == Some(wanted));
+                if is_better {
+                    best = constant(&value);
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        best.map_or(ControlFlow::Continue(()), |best| take(best.value()))
+    }
+}
+
+fn constant(value: &Value<'_>) -> Option<Constant> {
+    Some(match *value {
+        Value::Number(number) => Constant::Number(number),
+        Value::Bool(value) => Constant::Bool(value),
+        Value::Bytes(bytes) => Constant::Bytes(bytes.to_vec()),
+        Value::Text(text) => Constant::Text(text.to_vec()),
+        Value::Ipv4(address, bits) => Constant::Ipv4(Ipv4Addr::from_bits(address), bits),
+        Value::Ipv6(address, bits) => Constant::Ipv6(Ipv6Addr::from_bits(address), bits),
+        Value::Time(time) => Constant::Time(time),
+        Value::Duration(duration) => Constant::Duration(duration),
+        Value::Unknown => return None,
+    })
+}
+
+/// A value as text, for `string()`.
+fn write(value: &Value<'_>, text: &mut String) {
+    // Writing to a String never fails.
+    let _ = match *value {
+        Value::Number(number) => write!(text, "{number}"),
+        Value::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
+        Value::Ipv4(address, _) => write!(text, "{}", Ipv4Addr::from_bits(address)),
+        Value::Ipv6(address, _) => write!(text, "{}", Ipv6Addr::from_bits(address)),
+        Value::Time(nanoseconds) | Value::Duration(nanoseconds) => {
+            let sign = if nanoseconds < 0 { "-" } else { "" };
+            let nanoseconds = nanoseconds.unsigned_abs();
+            write!(text, "{sign}{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
+        }
+        // Of the types that are bytes only an Ethernet address has a text.
+        Value::Bytes(bytes) => {
+            for (index, byte) in bytes.iter().enumerate() {
+                let _ = write!(text, "{}{byte:02x}", if index > 0 { ":" } else { "" });
+            }
+            Ok(())
+        }
+        Value::Text(bytes) => {
+            text.push_str(&String::from_utf8_lossy(bytes));
+            Ok(())
+        }
+        Value::Unknown => Ok(()),
+    };
+}

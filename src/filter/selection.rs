@@ -1,0 +1,348 @@
+//! Which frames, or which Transactions, a filter selects.
+//!
+//! In the view of frames each frame is judged by itself, as in Wireshark: its headers, and the messages that it completes.
+//! Elsewhere a Transaction is judged as a whole, by all its frames, both its messages, and what is known of it; what its
+//! frames gave is kept until it is done.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::reading::Reading;
+use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Key, Meaning, observe_segment};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
+use nfsrdma_dissectors::infiniband::Place;
+use nfsrdma_dissectors::infiniband::cm;
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::net::{Carried, Datagram};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::facts::Fact;
+use super::gather::Gatherer;
+use super::program::Node;
+use super::value::{Value, Values};
+use super::{Filter, about};
+
+/// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
+const KEPT: usize = 64 << 20;
+/// Frames with parts of messages that are remembered until the message is whole.
+const PARTS: usize = 4_096;
+/// When there are more Transactions than this, those that are gone are looked for.
+const OPEN: usize = 1 << 16;
+
+/// What the frames of a Transaction gave.
+#[derive(Debug, Default)]
+struct Kept {
+    tally: Tally,
+    values: Values,
+}
+
+/// Frames that were selected together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// The earliest and the latest time of one.
+    pub times: Option<(Timestamp, Timestamp)>,
+}
+
+impl Tally {
+    fn add(&mut self, length: u32, time: Timestamp) {
+        self.frames += 1;
+        self.bytes += u64::from(length);
+        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+    }
+}
+
+/// A frame with a part of a message.
+#[derive(Debug)]
+struct PartFrame {
+    number: FrameNumber,
+    length: u32,
+    time: Timestamp,
+    values: Values,
+}
+
+/// Runs a filter.
+#[derive(Debug)]
+pub struct Selection {
+    program: Node,
+    to: Gatherer,
+    open: FxHashMap<Key, Kept>,
+    parts: VecDeque<PartFrame>,
+    /// Transactions of which a frame was selected.
+    chosen: FxHashSet<Key>,
+    kept: usize,
+    not_kept: u64,
+    first: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl Selection {
+    /// A filter that has seen nothing.
+    pub fn new(filter: Filter) -> Self {
+        Self {
+            program: filter.program,
+            to: Gatherer::new(filter.fields),
+            open: FxHashMap::default(),
+            parts: VecDeque::new(),
+            chosen: FxHashSet::default(),
+            kept: 0,
+            not_kept: 0,
+            first: None,
+            before: None,
+        }
+    }
+
+    /// How many frames gave values that were not kept, because there was no room.
+    pub fn not_kept(&self) -> u64 {
+        self.not_kept
+    }
+
+    /// Gives the flow the next frame, and tells whether the filter holds for it.
+    pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, Meaning, bool) {
+        let (datagram, meaning) = self.headers(frame, flow);
+        let wants = self.to.wants;
+        if wants.of_message() || wants.transaction {
+            for meaning in flow.meanings() {
+                self.meaning(frame, &datagram, *meaning, flow);
+            }
+        }
+        self.to.finish_protocols();
+        let is_selected = self.program.holds(&self.to.values);
+        if is_selected {
+            self.chosen.extend(flow.meanings().iter().filter_map(|meaning| key_of(*meaning)));
+            if self.chosen.len() > OPEN {
+                self.chosen.retain(|key| flow.transaction(*key).is_some());
+            }
+        }
+        (datagram, meaning, is_selected)
+    }
+
+    /// Whether a frame of a Transaction that is done was selected.
+    pub fn is_chosen(&mut self, key: Key) -> bool {
+        self.chosen.remove(&key)
+    }
+
+    /// Gives the flow the next frame, and keeps what the frame gives to its Transaction.
+    pub fn note(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
+        let (datagram, _) = self.headers(frame, flow);
+        let names_protocols = self.to.slot_of(Fact::Protocols).is_some();
+        let mut is_part = matches!(datagram.carried, Carried::Tcp(_));
+        for meaning in flow.meanings() {
+            is_part |= matches!(meaning, Meaning::Part);
+            if names_protocols {
+                self.name_protocols(frame, &datagram, *meaning, flow);
+            }
+        }
+        self.to.finish_protocols();
+        for meaning in flow.meanings() {
+            let Some(key) = key_of(*meaning) else { continue };
+            let kept = self
+                .open
+                .entry(key)
+                .or_insert_with(|| Kept { tally: Tally::default(), values: Values::like(&self.to.values) });
+            kept.tally.add(frame.length, frame.time);
+            let mut grown = 0;
+            if self.to.wants.of_frame() && self.kept < KEPT {
+                grown += kept.values.merge(&self.to.values);
+            } else if self.to.wants.of_frame() {
+                self.not_kept += 1;
+            }
+            if let Meaning::Message { key, which } = meaning
+                && let Some(message) =
+                    flow.transaction(*key).and_then(|transaction| transaction.message(*which))
+            {
+                for number in message.frames.iter().filter(|number| **number != frame.number) {
+                    let found = self.parts.binary_search_by_key(number, |part| part.number);
+                    if let Some(part) = found.ok().and_then(|at| self.parts.get(at)) {
+                        kept.tally.add(part.length, part.time);
+                        grown += kept.values.merge(&part.values);
+                    }
+                }
+            }
+            self.kept += grown;
+        }
+        if is_part {
+            self.remember(frame);
+        }
+        if self.open.len() > OPEN {
+            let mut freed = 0;
+            self.open.retain(|key, kept| {
+                let is_there = flow.transaction(*key).is_some();
+                freed += if is_there { 0 } else { kept.values.size() };
+                is_there
+            });
+            self.kept = self.kept.saturating_sub(freed);
+        }
+    }
+
+    /// The frames of a Transaction that is done, if the filter holds for it.
+    pub fn transaction(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+    ) -> Option<Tally> {
+        let kept = self.open.remove(&key).unwrap_or_default();
+        self.kept = self.kept.saturating_sub(kept.values.size());
+        self.to.clear();
+        self.to.values.merge(&kept.values);
+        let wants = self.to.wants;
+        if wants.of_message() {
+            about::message(&mut self.to, transaction, reading, Which::Call);
+            about::message(&mut self.to, transaction, reading, Which::Reply);
+        }
+        if wants.transaction {
+            about::transaction(&mut self.to, transaction, &reading.facts());
+        }
+        self.program.holds(&self.to.values).then_some(kept.tally)
+    }
+
+    fn remember(&mut self, frame: &Frame<'_>) {
+        let mut values = Values::default();
+        if self.parts.len() >= PARTS
+            && let Some(oldest) = self.parts.pop_front()
+        {
+            values = oldest.values;
+        }
+        values.copy(&self.to.values);
+        self.parts.push_back(PartFrame {
+            number: frame.number,
+            length: frame.length,
+            time: frame.time,
+            values,
+        });
+    }
+
+    /// Gives the flow a frame, and gathers what the frame itself has.
+    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, Meaning) {
+        self.to.clear();
+        let wants = self.to.wants;
+        let (datagram, meaning) = if wants.headers {
+            let mut listener = self.to.listen(frame.bytes, 0);
+            let taken = flow.observed_frame(frame, &mut listener);
+            listener.finish();
+            taken
+        } else {
+            flow.observed_frame(frame, &mut Unobserved)
+        };
+        if wants.management
+            && let Carried::Infiniband(packet) = &datagram.carried
+        {
+            let mut listener = self.to.listen(frame.bytes, 0);
+            if let Some(mad) = Mad::of(packet, &mut listener)
+                && let Some(message) = cm::Message::decode(&mad, &mut listener)
+                && let Some(private) = message.private()
+            {
+                PrivateData::find(private.bytes, private.at, &mut listener);
+            }
+            listener.finish();
+        }
+        if let Carried::Tcp(segment) = &datagram.carried
+            && wants.iwarp
+            && flow.is_iwarp()
+        {
+            let mut listener = self.to.listen(frame.bytes, 0);
+            observe_segment(segment.payload, &mut listener);
+            listener.finish();
+        }
+        if wants.frame {
+            self.frame_facts(frame, &datagram);
+        }
+        self.before = Some(frame.time);
+        self.first = self.first.or(self.before);
+        (datagram, meaning)
+    }
+
+    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
+        let (first, before) = (self.first.unwrap_or(frame.time), self.before.unwrap_or(frame.time));
+        let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
+        let to = &mut self.to;
+        to.fact(Fact::Frame, || Some(Value::Bytes(frame.bytes)));
+        to.fact(Fact::Number, || Some(Value::Number(frame.number.0.into())));
+        to.fact(Fact::Time, || Some(Value::Time(frame.time.0.into())));
+        to.fact(Fact::TimeEpoch, || Some(Value::Duration(frame.time.0.into())));
+        to.fact(Fact::TimeRelative, || Some(Value::Duration(since(first))));
+        to.fact(Fact::TimeDelta, || Some(Value::Duration(since(before))));
+        to.fact(Fact::Length, || Some(Value::Number(frame.length.into())));
+        to.fact(Fact::CapturedLength, || Some(Value::Number(frame.bytes.len() as i128)));
+        match &datagram.carried {
+            Carried::Tcp(segment) => {
+                to.fact(Fact::TcpLength, || Some(Value::Number(segment.payload.length as i128)));
+                if segment.payload.length > 0 {
+                    to.fact(Fact::TcpPayload, || Some(Value::Bytes(segment.payload.bytes)));
+                }
+            }
+            Carried::Udp(udp) => to.fact(Fact::UdpPayload, || Some(Value::Bytes(udp.payload.bytes))),
+            _ => {}
+        }
+    }
+
+    /// Gathers what a frame completes, and what is known of the Transaction that it belongs to.
+    fn meaning(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) {
+        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
+        let wants = self.to.wants;
+        let completed = completed(frame, datagram, meaning, transaction);
+        if !(wants.transaction || wants.of_message() && completed.is_some()) {
+            return;
+        }
+        transaction.read(|reading| {
+            if let Some(which) = completed.filter(|_| wants.of_message()) {
+                about::message(&mut self.to, transaction, reading, which);
+            }
+            if wants.transaction {
+                about::transaction(&mut self.to, transaction, &reading.facts());
+            }
+        });
+    }
+
+    /// Notes the protocols of what a frame completes, and nothing else of it.
+    fn name_protocols(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) {
+        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
+        let Some(which) = completed(frame, datagram, meaning, transaction) else { return };
+        transaction.read(|reading| {
+            if let Some(mut listener) = self.to.listen_for(&["frame.protocols"]) {
+                // Protocols that were told before an error stand.
+                let _ = reading.observe(which, &mut listener);
+            }
+        });
+    }
+}
+
+/// The Transaction that a frame belongs to.
+fn key_of(meaning: Meaning) -> Option<Key> {
+    match meaning {
+        Meaning::Message { key, .. }
+        | Meaning::MessageAgain { key, .. }
+        | Meaning::Data { key, .. }
+        | Meaning::ReadRequest { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+/// Which message a frame completes, for the first time or again.
+fn completed(
+    frame: &Frame<'_>,
+    datagram: &Datagram<'_>,
+    meaning: Meaning,
+    transaction: &Transaction,
+) -> Option<Which> {
+    let which = match meaning {
+        Meaning::Message { which, .. } => which,
+        Meaning::MessageAgain { which, .. } => match &datagram.carried {
+            // Of a message of several packets the last completes it.
+            Carried::Infiniband(packet) if !matches!(packet.form.place, Place::Only | Place::Last) => {
+                return None;
+            }
+            _ => which,
+        },
+        _ => return None,
+    };
+    // An RDMA_DONE belongs to a Call, and is none.
+    let record = transaction.message(which)?;
+    record.frames.contains(&frame.number).then_some(which)
+}

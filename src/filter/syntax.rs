@@ -1,0 +1,659 @@
+//! The form of a filter: which tests it makes of which operands, and how they belong together.
+//!
+//! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
+
+use super::error::FilterError;
+use super::token::{Sign, Token, What, tokens};
+
+/// How deep tests and operands may stand in each other.
+const DEPTH: usize = 64;
+
+/// Bytes `at..end` of the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) at: usize,
+    pub(super) end: usize,
+}
+
+/// Something that holds or does not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Test<'t> {
+    Or(Vec<Test<'t>>),
+    /// An odd number of them holds.
+    Xor(Vec<Test<'t>>),
+    And(Vec<Test<'t>>),
+    Not(Box<Test<'t>>),
+    /// A field is there, or a result is not 0.
+    Operand(Operand<'t>),
+    /// `a == b`
+    Relation(Quantifier, Operand<'t>, Relation, Span, Operand<'t>),
+    /// `a in {b, c..d}`
+    Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
+}
+
+/// Which of the values of a field must pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quantifier {
+    /// What the relation says by itself.
+    Usual,
+    Any,
+    All,
+}
+
+/// What stands between two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    Equal,
+    AllEqual,
+    NotEqual,
+    AnyNotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Contains,
+    Matches,
+}
+
+impl Relation {
+    /// As it is written, in words.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::AllEqual => "===",
+            Self::NotEqual => "!=",
+            Self::AnyNotEqual => "!==",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Contains => "contains",
+            Self::Matches => "matches",
+        }
+    }
+
+    fn of(what: &What<'_>) -> Option<Self> {
+        Some(match what {
+            What::Sign(Sign::Equal) | What::Word("eq" | "any_eq") => Self::Equal,
+            What::Sign(Sign::AllEqual) | What::Word("all_eq") => Self::AllEqual,
+            What::Sign(Sign::NotEqual) | What::Word("ne" | "all_ne") => Self::NotEqual,
+            What::Sign(Sign::AnyNotEqual) | What::Word("any_ne") => Self::AnyNotEqual,
+            What::Sign(Sign::Greater) | What::Word("gt") => Self::Greater,
+            What::Sign(Sign::GreaterEqual) | What::Word("ge") => Self::GreaterEqual,
+            What::Sign(Sign::Less) | What::Word("lt") => Self::Less,
+            What::Sign(Sign::LessEqual) | What::Word("le") => Self::LessEqual,
+            What::Word("contains") => Self::Contains,
+            What::Sign(Sign::Matches) | What::Word("matches") => Self::Matches,
+            _ => return None,
+        })
+    }
+}
+
+/// Something that has values.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Operand<'t> {
+    pub(super) form: Form<'t>,
+    pub(super) span: Span,
+}
+
+/// What an operand is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Form<'t> {
+    /// A field, or a value without quotes.
+    Word(&'t str),
+    Quoted(Vec<u8>),
+    Char(u8),
+    Slice(Box<Operand<'t>>, Vec<Piece>),
+    Call(&'t str, Vec<Operand<'t>>),
+    Negative(Box<Operand<'t>>),
+    Arithmetic(Box<Operand<'t>>, Arithmetic, Box<Operand<'t>>),
+}
+
+/// What is done with two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    And,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+/// A part of a slice; offsets below 0 count from the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) start: i64,
+    pub(super) end: PieceEnd,
+}
+
+/// Where a part of a slice ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PieceEnd {
+    /// After so many bytes.
+    Length(u64),
+    /// With the byte at this offset.
+    Offset(i64),
+    /// With the last byte.
+    Last,
+}
+
+/// Reads a filter.
+pub(super) fn parse(text: &str) -> Result<Test<'_>, FilterError> {
+    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
+    if parser.tokens.is_empty() {
+        return Err(FilterError::new(text, 0, "the filter is empty; name a field, as in nfs.opcode == READ"));
+    }
+    let test = parser.any_of()?;
+    match parser.peek() {
+        None => Ok(test),
+        Some(token) => Err(parser.unexpected(token.at)),
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    tokens: Vec<Token<'t>>,
+    next: usize,
+    depth: usize,
+}
+
+type Result<T, E = FilterError> = std::result::Result<T, E>;
+
+impl<'t> Parser<'t> {
+    fn peek(&self) -> Option<&Token<'t>> {
+        self.tokens.get(self.next)
+    }
+
+    fn take(&mut self) -> Option<Token<'t>> {
+        let token = self.tokens.get(self.next).cloned();
+        self.next += usize::from(token.is_some());
+        token
+    }
+
+    /// Where the next token begins, or the filter ends.
+    fn at(&self) -> usize {
+        self.peek().map_or(self.text.len(), |token| token.at)
+    }
+
+    fn is_sign(&self, sign: Sign) -> bool {
+        self.peek().is_some_and(|token| token.what == What::Sign(sign))
+    }
+
+    fn take_sign(&mut self, sign: Sign) -> bool {
+        let is_there = self.is_sign(sign);
+        self.next += usize::from(is_there);
+        is_there
+    }
+
+    fn take_operator(&mut self, sign: Sign, words: &[&str]) -> bool {
+        let is_there = self.is_sign(sign)
+            || self
+                .peek()
+                .is_some_and(|token| matches!(token.what, What::Word(word) if words.contains(&word)));
+        self.next += usize::from(is_there);
+        is_there
+    }
+
+    fn error(&self, at: usize, what: impl Into<String>) -> FilterError {
+        FilterError::new(self.text, at, what)
+    }
+
+    fn unexpected(&self, at: usize) -> FilterError {
+        let Some(token) = self.tokens.iter().find(|token| token.at == at) else {
+            return self.error(self.text.len(), "something is missing at the end");
+        };
+        let text = self.text.get(token.at..token.end).unwrap_or_default();
+        self.error(at, format!("{text} was not expected here"))
+    }
+
+    fn close(&mut self, sign: Sign, opened: usize) -> Result<()> {
+        if self.take_sign(sign) {
+            return Ok(());
+        }
+        match self.peek() {
+            Some(token) => Err(self.error(token.at, format!("a {} is missing before this", sign.text()))),
+            None => {
+                let open = self.text.get(opened..=opened).unwrap_or_default();
+                Err(self.error(opened, format!("this {open} is never closed")))
+            }
+        }
+    }
+
+    /// Goes one step deeper, if that is not too deep.
+    fn deeper<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH {
+            return Err(
+                self.error(self.at(), format!("more than {DEPTH} tests and operands stand in each other"))
+            );
+        }
+        self.depth += 1;
+        let result = what(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn any_of(&mut self) -> Result<Test<'t>> {
+        self.row(Sign::Or, "or", Self::one_of, Test::Or)
+    }
+
+    fn one_of(&mut self) -> Result<Test<'t>> {
+        self.row(Sign::Xor, "xor", Self::all_of, Test::Xor)
+    }
+
+    fn all_of(&mut self) -> Result<Test<'t>> {
+        self.row(Sign::And, "and", Self::negated, Test::And)
+    }
+
+    /// Tests with one operator between them.
+    fn row(
+        &mut self,
+        sign: Sign,
+        word: &str,
+        test: fn(&mut Self) -> Result<Test<'t>>,
+        together: fn(Vec<Test<'t>>) -> Test<'t>,
+    ) -> Result<Test<'t>> {
+        let first = test(self)?;
+        if !self.take_operator(sign, &[word]) {
+            return Ok(first);
+        }
+        let mut tests = vec![first, test(self)?];
+        while self.take_operator(sign, &[word]) {
+            tests.push(test(self)?);
+        }
+        Ok(together(tests))
+    }
+
+    fn negated(&mut self) -> Result<Test<'t>> {
+        if self.take_operator(Sign::Not, &["not"]) {
+            return self.deeper(|parser| Ok(Test::Not(Box::new(parser.negated()?))));
+        }
+        let at = self.at();
+        if self.take_sign(Sign::Open) {
+            let test = self.deeper(Self::any_of)?;
+            self.close(Sign::Close, at)?;
+            return Ok(test);
+        }
+        self.relation()
+    }
+
+    fn relation(&mut self) -> Result<Test<'t>> {
+        let quantifier = self.quantifier();
+        let left = self.operand()?;
+        if let Some(negated) = self.take_in() {
+            let set = self.set()?;
+            let test = Test::Within(quantifier, left, set);
+            return Ok(if negated { Test::Not(Box::new(test)) } else { test });
+        }
+        let mut before = left;
+        let mut all = Vec::new();
+        while let Some(relation) = self.peek().and_then(|token| Relation::of(&token.what)) {
+            let at = self.at();
+            let end = self.take().map_or(at, |token| token.end);
+            let next = self.operand()?;
+            all.push(Test::Relation(quantifier, before, relation, Span { at, end }, next.clone()));
+            before = next;
+        }
+        match (all.pop(), quantifier) {
+            (Some(only), _) if all.is_empty() => Ok(only),
+            (Some(last), _) => {
+                all.push(last);
+                Ok(Test::And(all))
+            }
+            (None, Quantifier::Usual) => Ok(Test::Operand(before)),
+            (None, _) => {
+                Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024"))
+            }
+        }
+    }
+
+    /// `any` and `all` are quantifiers where an operand follows.
+    fn quantifier(&mut self) -> Quantifier {
+        let quantifier = match self.peek().map(|token| &token.what) {
+            Some(What::Word("any")) => Quantifier::Any,
+            Some(What::Word("all")) => Quantifier::All,
+            _ => return Quantifier::Usual,
+        };
+        let next = self.tokens.get(self.next + 1).map(|token| &token.what);
+        let is_operand = match next {
+            Some(What::Word(word)) => {
+                *word != "in"
+                    && Relation::of(&What::Word(word)).is_none()
+                    && !matches!(*word, "and" | "or" | "xor")
+            }
+            Some(What::Sign(sign)) => matches!(sign, Sign::OpenBrace | Sign::Minus),
+            _ => false,
+        };
+        if !is_operand {
+            return Quantifier::Usual;
+        }
+        self.next += 1;
+        quantifier
+    }
+
+    /// `in`, or `not in`; whether it is the second.
+    fn take_in(&mut self) -> Option<bool> {
+        let is = |at: usize, wanted: &[&str]| {
+            let token = self.tokens.get(at);
+            token.is_some_and(|token| matches!(token.what, What::Word(word) if wanted.contains(&word)))
+        };
+        let is_not = |at: usize| {
+            is(at, &["not"]) || self.tokens.get(at).is_some_and(|token| token.what == What::Sign(Sign::Not))
+        };
+        let (negated, length) = match () {
+            () if is(self.next, &["in"]) => (false, 1),
+            () if is_not(self.next) && is(self.next + 1, &["in"]) => (true, 2),
+            () => return None,
+        };
+        self.next += length;
+        Some(negated)
+    }
+
+    fn set(&mut self) -> Result<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
+        let at = self.at();
+        if !self.take_sign(Sign::OpenBrace) {
+            return Err(self.error(at, "a set stands in braces, as in: tcp.port in {2049, 20049..20050}"));
+        }
+        let mut set = Vec::new();
+        loop {
+            let first = self.operand()?;
+            let last = if self.take_sign(Sign::Range) { Some(self.operand()?) } else { None };
+            set.push((first, last));
+            if !self.take_sign(Sign::Comma) {
+                break;
+            }
+        }
+        self.close(Sign::CloseBrace, at)?;
+        Ok(set)
+    }
+
+    fn operand(&mut self) -> Result<Operand<'t>> {
+        self.deeper(|parser| {
+            const AND: (Sign, &[&str], Arithmetic) =
+                (Sign::BitAnd, &["bitwise_and", "bitand"], Arithmetic::And);
+            parser.chain(&[AND], Self::sum)
+        })
+    }
+
+    fn sum(&mut self) -> Result<Operand<'t>> {
+        let operators =
+            [(Sign::Plus, &[][..], Arithmetic::Add), (Sign::Minus, &[][..], Arithmetic::Subtract)];
+        self.chain(&operators, Self::product)
+    }
+
+    fn product(&mut self) -> Result<Operand<'t>> {
+        let operators = [
+            (Sign::Star, &[][..], Arithmetic::Multiply),
+            (Sign::Slash, &[][..], Arithmetic::Divide),
+            (Sign::Percent, &[][..], Arithmetic::Remainder),
+        ];
+        self.chain(&operators, Self::signed)
+    }
+
+    /// Operands with operators of one rank between them, from left to right.
+    fn chain(
+        &mut self,
+        operators: &[(Sign, &[&str], Arithmetic)],
+        operand: fn(&mut Self) -> Result<Operand<'t>>,
+    ) -> Result<Operand<'t>> {
+        let mut left = operand(self)?;
+        for _ in 0..DEPTH {
+            let found = operators.iter().find(|(sign, words, _)| self.take_operator(*sign, words));
+            let Some((_, _, what)) = found else { return Ok(left) };
+            let right = operand(self)?;
+            let span = Span { at: left.span.at, end: right.span.end };
+            left = Operand { form: Form::Arithmetic(Box::new(left), *what, Box::new(right)), span };
+        }
+        Err(self.error(self.at(), format!("more than {DEPTH} operands are put together")))
+    }
+
+    fn signed(&mut self) -> Result<Operand<'t>> {
+        let at = self.at();
+        if self.take_sign(Sign::Plus) {
+            return self.deeper(Self::signed);
+        }
+        if self.take_sign(Sign::Minus) {
+            let operand = self.deeper(Self::signed)?;
+            let span = Span { at, end: operand.span.end };
+            return Ok(Operand { form: Form::Negative(Box::new(operand)), span });
+        }
+        self.sliced()
+    }
+
+    fn sliced(&mut self) -> Result<Operand<'t>> {
+        let mut operand = self.simple()?;
+        for _ in 0..DEPTH {
+            let Some(Token { what: What::Slice(inside), at, end }) = self.peek() else { break };
+            let (inside, at, end) = (*inside, *at, *end);
+            self.next += 1;
+            let pieces = pieces(inside).ok_or_else(|| {
+                self.error(at, format!("[{inside}] is no slice; one is [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
+            })?;
+            let span = Span { at: operand.span.at, end };
+            operand = Operand { form: Form::Slice(Box::new(operand), pieces), span };
+        }
+        Ok(operand)
+    }
+
+    fn simple(&mut self) -> Result<Operand<'t>> {
+        let at = self.at();
+        let Some(token) = self.take() else {
+            return Err(self.error(self.text.len(), "a field or a value is missing at the end"));
+        };
+        let form = match token.what {
+            What::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
+            What::Word(word) if self.is_sign(Sign::Open) => {
+                let opened = self.at();
+                self.next += 1;
+                let mut arguments = Vec::new();
+                if !self.is_sign(Sign::Close) {
+                    arguments.push(self.operand()?);
+                    while self.take_sign(Sign::Comma) {
+                        arguments.push(self.operand()?);
+                    }
+                }
+                self.close(Sign::Close, opened)?;
+                Form::Call(word, arguments)
+            }
+            What::Word(word) => Form::Word(word),
+            What::Quoted(bytes) => Form::Quoted(bytes),
+            What::Char(byte) => Form::Char(byte),
+            What::Sign(Sign::OpenBrace) => {
+                let inside = self.operand()?;
+                self.close(Sign::CloseBrace, at)?;
+                inside.form
+            }
+            What::Sign(_) | What::Slice(_) => return Err(self.unexpected(at)),
+        };
+        let end = self.tokens.get(self.next.wrapping_sub(1)).map_or(token.end, |last| last.end);
+        Ok(Operand { form, span: Span { at, end } })
+    }
+}
+
+fn is_keyword(word: &str) -> bool {
+    Relation::of(&What::Word(word)).is_some()
+        || matches!(word, "and" | "or" | "xor" | "not" | "in" | "bitwise_and" | "bitand")
+}
+
+/// The parts of a slice; `None` where the text is none.
+fn pieces(inside: &str) -> Option<Vec<Piece>> {
+    inside.split(',').map(|part| piece(part.trim())).collect()
+}
+
+fn piece(part: &str) -> Option<Piece> {
+    let offset = |text: &str| text.trim().parse::<i64>().ok();
+    if let Some((start, length)) = part.split_once(':') {
+        let start = if start.trim().is_empty() { 0 } else { offset(start)? };
+        let end = match length.trim() {
+            "" => PieceEnd::Last,
+            length => PieceEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
+        };
+        return Some(Piece { start, end });
+    }
+    // A minus that is not the first character divides two offsets.
+    let dash = part.char_indices().skip(1).find(|(_, character)| *character == '-').map(|(at, _)| at);
+    match dash {
+        Some(at) => {
+            let (start, end) = part.split_at(at);
+            Some(Piece { start: offset(start)?, end: PieceEnd::Offset(offset(end.get(1..)?)?) })
+        }
+        None => Some(Piece { start: offset(part)?, end: PieceEnd::Length(1) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The form with parentheses around everything that belongs together.
+    fn form(text: &str) -> String {
+        test(&parse(text).unwrap())
+    }
+
+    fn test(of: &Test<'_>) -> String {
+        match of {
+            Test::Or(all) => row(all, " or "),
+            Test::Xor(all) => row(all, " xor "),
+            Test::And(all) => row(all, " and "),
+            Test::Not(a) => format!("(not {})", test(a)),
+            Test::Operand(a) => operand(a),
+            Test::Relation(quantifier, a, relation, _, b) => {
+                let quantifier = match quantifier {
+                    Quantifier::Usual => "",
+                    Quantifier::Any => "any ",
+                    Quantifier::All => "all ",
+                };
+                format!("({quantifier}{} {} {})", operand(a), relation.text(), operand(b))
+            }
+            Test::Within(_, a, set) => {
+                let item = |(first, last): &(Operand<'_>, Option<Operand<'_>>)| match last {
+                    Some(last) => format!("{}..{}", operand(first), operand(last)),
+                    None => operand(first),
+                };
+                let items: Vec<_> = set.iter().map(item).collect();
+                format!("({} in {})", operand(a), items.join(" "))
+            }
+        }
+    }
+
+    fn row(tests: &[Test<'_>], between: &str) -> String {
+        format!("({})", tests.iter().map(test).collect::<Vec<_>>().join(between))
+    }
+
+    fn operand(of: &Operand<'_>) -> String {
+        match &of.form {
+            Form::Word(word) => (*word).to_owned(),
+            Form::Quoted(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+            Form::Char(byte) => format!("{:?}", char::from(*byte)),
+            Form::Slice(a, pieces) => format!("{}{pieces:?}", operand(a)),
+            Form::Call(name, arguments) => {
+                format!("{name}({})", arguments.iter().map(operand).collect::<Vec<_>>().join(", "))
+            }
+            Form::Negative(a) => format!("-{}", operand(a)),
+            Form::Arithmetic(a, what, b) => format!("<{} {what:?} {}>", operand(a), operand(b)),
+        }
+    }
+
+    fn error(text: &str) -> (usize, String) {
+        let error = parse(text).unwrap_err();
+        (error.column, error.what)
+    }
+
+    #[test]
+    fn the_manuals_example_of_precedence() {
+        assert_eq!(
+            form("A and B or not C or D and not E or F"),
+            "((A and B) or (not C) or (D and (not E)) or F)"
+        );
+        assert_eq!(form("a || b ^^ c && !d"), "(a or (b xor (c and (not d))))");
+    }
+
+    #[test]
+    fn every_operator_has_its_words() {
+        for (sign, words) in [
+            ("==", &["eq", "any_eq"][..]),
+            ("!=", &["ne", "all_ne"]),
+            ("===", &["all_eq"]),
+            ("!==", &["any_ne", "~="]),
+            (">", &["gt"]),
+            (">=", &["ge"]),
+            ("<", &["lt"]),
+            ("<=", &["le"]),
+            ("~", &["matches"]),
+            ("&", &["bitwise_and"]),
+        ] {
+            for word in words {
+                assert_eq!(form(&format!("a {word} b")), form(&format!("a {sign} b")), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn relations_may_stand_in_a_chain() {
+        assert_eq!(form("a < b <= c"), "((a < b) and (b <= c))");
+    }
+
+    #[test]
+    fn arithmetic_binds_tighter_than_relations_and_is_grouped_by_braces() {
+        assert_eq!(form("a >= b + 1 * c"), "(a >= <b Add <1 Multiply c>>)");
+        assert_eq!(form("a >= 4 * {b + 3}"), "(a >= <4 Multiply <b Add 3>>)");
+        assert_eq!(form("a & 0x0f == 2"), "(<a And 0x0f> == 2)");
+        assert_eq!(form("a == -5"), "(a == -5)");
+    }
+
+    #[test]
+    fn sets_hold_values_and_ranges() {
+        assert_eq!(form("a in {443, 4430..4434}"), "(a in 443 4430..4434)");
+        assert_eq!(form("a not in {1}"), "(not (a in 1))");
+    }
+
+    #[test]
+    fn any_and_all_choose_which_values_must_pass() {
+        assert_eq!(form("all a > 1"), "(all a > 1)");
+        assert_eq!(form("any a != 1"), "(any a != 1)");
+        assert_eq!(error("all a").1, "any and all need a comparison, as in: all tcp.port > 1024");
+    }
+
+    #[test]
+    fn slices_in_all_their_forms() {
+        let pieces = |text: &str| pieces(text).unwrap();
+        let piece = |start, end| Piece { start, end };
+        assert_eq!(pieces("0:3"), [piece(0, PieceEnd::Length(3))]);
+        assert_eq!(pieces("1-2"), [piece(1, PieceEnd::Offset(2))]);
+        assert_eq!(pieces("-4:4"), [piece(-4, PieceEnd::Length(4))]);
+        assert_eq!(pieces("-3--1"), [piece(-3, PieceEnd::Offset(-1))]);
+        assert_eq!(pieces(":4"), [piece(0, PieceEnd::Length(4))]);
+        assert_eq!(pieces("4:"), [piece(4, PieceEnd::Last)]);
+        assert_eq!(
+            pieces("1,3-5,9:"),
+            [piece(1, PieceEnd::Length(1)), piece(3, PieceEnd::Offset(5)), piece(9, PieceEnd::Last)]
+        );
+        assert!(
+            super::pieces("").is_none() && super::pieces("a").is_none() && super::pieces("1:0").is_none()
+        );
+    }
+
+    #[test]
+    fn errors_point_at_what_is_wrong() {
+        assert_eq!(error(""), (1, "the filter is empty; name a field, as in nfs.opcode == READ".to_owned()));
+        assert_eq!(error("a =="), (4, "a field or a value is missing at the end".to_owned()));
+        assert_eq!(error("a == == b"), (6, "== was not expected here".to_owned()));
+        assert_eq!(error("(a or b"), (1, "this ( is never closed".to_owned()));
+        assert_eq!(error("a or b)"), (7, ") was not expected here".to_owned()));
+        assert_eq!(error("a in 5").0, 6);
+        assert_eq!(error("a in {5 6}"), (9, "a } is missing before this".to_owned()));
+        assert_eq!(error("a b"), (3, "b was not expected here".to_owned()));
+        assert_eq!(error("frame[x] == 1").0, 6);
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for open in ["(", "not ", "!", "-", "{", "len("] {
+            let text = open.repeat(100_000);
+            assert!(parse(&text).is_err());
+        }
+        assert!(parse(&format!("a == 1{}", " + 1".repeat(100_000))).is_err());
+        assert!(parse(&format!("a{}", "[0]".repeat(100_000))).is_err());
+        assert!(parse(&format!("a{}", " or a".repeat(100_000))).is_ok());
+    }
+}

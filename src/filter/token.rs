@@ -1,0 +1,351 @@
+//! The words and signs that a filter is made of.
+
+use super::error::FilterError;
+
+/// A word or a sign, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token<'t> {
+    pub(super) what: What<'t>,
+    /// First byte.
+    pub(super) at: usize,
+    /// The byte behind the last.
+    pub(super) end: usize,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What<'t> {
+    /// The name of a field or of a function, a number, an address, bytes, a keyword.
+    Word(&'t str),
+    /// A string in double quotes, escapes resolved; with `r` before it, as it stands.
+    Quoted(Vec<u8>),
+    /// A character in single quotes.
+    Char(u8),
+    /// What stands between `[` and `]`.
+    Slice(&'t str),
+    /// A sign.
+    Sign(Sign),
+}
+
+/// A sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Open,
+    Close,
+    OpenBrace,
+    CloseBrace,
+    Comma,
+    Range,
+    Equal,
+    AllEqual,
+    NotEqual,
+    AnyNotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Matches,
+    And,
+    Or,
+    Xor,
+    Not,
+    BitAnd,
+    Plus,
+    Minus,
+    Star,
+    Slash,
+    Percent,
+}
+
+/// The signs, the longer ones first.
+const SIGNS: [(&str, Sign); 27] = [
+    ("===", Sign::AllEqual),
+    ("!==", Sign::AnyNotEqual),
+    ("==", Sign::Equal),
+    ("!=", Sign::NotEqual),
+    ("~=", Sign::AnyNotEqual),
+    (">=", Sign::GreaterEqual),
+    ("<=", Sign::LessEqual),
+    ("&&", Sign::And),
+    ("||", Sign::Or),
+    ("^^", Sign::Xor),
+    ("..", Sign::Range),
+    ("(", Sign::Open),
+    (")", Sign::Close),
+    ("{", Sign::OpenBrace),
+    ("}", Sign::CloseBrace),
+    (",", Sign::Comma),
+    (">", Sign::Greater),
+    ("<", Sign::Less),
+    ("~", Sign::Matches),
+    ("!", Sign::Not),
+    ("&", Sign::BitAnd),
+    ("+", Sign::Plus),
+    ("-", Sign::Minus),
+    ("*", Sign::Star),
+    ("/", Sign::Slash),
+    ("%", Sign::Percent),
+    // Old filters and those from other programs may have one of these.
+    ("=", Sign::Equal),
+];
+
+impl Sign {
+    /// As it is written.
+    pub(super) fn text(self) -> &'static str {
+        SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
+    }
+}
+
+/// Takes a filter apart.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if first.is_whitespace() {
+            at += first.len_utf8();
+            continue;
+        }
+        let token = token(text, at, first)?;
+        at = token.end;
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
+    let rest = text.get(at..).unwrap_or_default();
+    let error = |at: usize, what: String| FilterError::new(text, at, what);
+    if first == '"' {
+        let (bytes, length) = quoted(text, at, 1, false)?;
+        return Ok(Token { what: What::Quoted(bytes), at, end: at + length });
+    }
+    if rest.starts_with("r\"") || rest.starts_with("R\"") {
+        let (bytes, length) = quoted(text, at, 2, true)?;
+        return Ok(Token { what: What::Quoted(bytes), at, end: at + length });
+    }
+    if first == '\'' {
+        return character(text, at);
+    }
+    if first == '[' {
+        let end = rest.find(']').ok_or_else(|| error(at, "this [ is never closed".to_owned()))?;
+        let inside = rest.get(1..end).unwrap_or_default();
+        return Ok(Token { what: What::Slice(inside), at, end: at + end + 1 });
+    }
+    let length = word(rest);
+    if length > 0 {
+        let word = rest.get(..length).unwrap_or_default();
+        return Ok(Token { what: What::Word(word), at, end: at + length });
+    }
+    match SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
+        Some((sign, what)) => Ok(Token { what: What::Sign(*what), at, end: at + sign.len() }),
+        None if first == '#' => Err(error(at, "layers of a field (#) cannot be chosen here".to_owned())),
+        None if first == '@' => Err(error(at, "the raw bytes of a field (@) cannot be had here".to_owned())),
+        None if first == '$' => {
+            Err(error(at, "references to a selected frame (${}) mean nothing here".to_owned()))
+        }
+        None => Err(error(at, format!("{first:?} means nothing in a filter"))),
+    }
+}
+
+/// Length of the word that begins here; 0 where none does.
+fn word(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins = is_word(at(0))
+        || at(0) == b':' && (is_word(at(1)) || at(1) == b':')
+        || at(0) == b'.' && is_word(at(1));
+    if !begins {
+        return 0;
+    }
+    let mut length = 0;
+    loop {
+        let so_far = rest.get(..length).unwrap_or_default();
+        let next_is_word = is_word(at(length + 1));
+        let goes_on = match at(length) {
+            byte if is_word(byte) => true,
+            b':' => true,
+            // Two points are a range.
+            b'.' => at(length + 1) != b'.',
+            b'-' => length > 0 && next_is_word,
+            // The prefix length of an address, and no division.
+            b'/' => is_address(so_far) && at(length + 1).is_ascii_digit(),
+            _ => false,
+        };
+        if !goes_on {
+            return length;
+        }
+        length += 1;
+    }
+}
+
+fn is_address(word: &str) -> bool {
+    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':'));
+    is_hex && (word.contains(':') || word.bytes().filter(|byte| *byte == b'.').count() == 3)
+}
+
+/// The content of a string, and how long it is with its quotes; `open` is the length of what opens it.
+fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, usize), FilterError> {
+    let inside = text.get(at + open..).unwrap_or_default();
+    let mut bytes = Vec::new();
+    let mut characters = inside.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Ok((bytes, open + index + 1)),
+            '\\' if is_raw => {
+                bytes.push(b'\\');
+                // A quote behind a backslash ends nothing; both stay.
+                if let Some((_, next)) = characters.next() {
+                    bytes.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+            '\\' => {
+                let rest = inside.get(index..).unwrap_or_default();
+                let length = escape(rest, &mut bytes)
+                    .ok_or_else(|| FilterError::new(text, at + open + index, unknown_escape(rest)))?;
+                // One character is the backslash, which is gone.
+                let end = index + length;
+                while characters.clone().next().is_some_and(|(next, _)| next < end) {
+                    characters.next();
+                }
+            }
+            other => bytes.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Err(FilterError::new(text, at, "this string is never closed"))
+}
+
+fn unknown_escape(rest: &str) -> String {
+    let escape: String = rest.chars().take(2).collect();
+    format!("{escape} is no escape sequence; write \\\\ for a backslash, or a raw string: r\"...\"")
+}
+
+/// Resolves the escape sequence that begins here, and tells its length.
+fn escape(rest: &str, bytes: &mut Vec<u8>) -> Option<usize> {
+    let letter = rest.chars().nth(1)?;
+    let plain = match letter {
+        '\'' | '"' | '\\' => letter as u8,
+        'a' => 0x07,
+        'b' => 0x08,
+        'f' => 0x0c,
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        'v' => 0x0b,
+        'x' | 'u' | 'U' => return coded(rest, letter, bytes),
+        '0'..='7' => {
+            let digits =
+                rest.get(1..)?.bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+            bytes.push(u8::from_str_radix(rest.get(1..=digits)?, 8).ok()?);
+            return Some(1 + digits);
+        }
+        _ => return None,
+    };
+    bytes.push(plain);
+    Some(2)
+}
+
+/// `\xNN`, `\uNNNN`, `\UNNNNNNNN`.
+fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
+    let most = match letter {
+        'x' => 2,
+        'u' => 4,
+        _ => 8,
+    };
+    let digits = rest.get(2..)?.bytes().take(most).take_while(u8::is_ascii_hexdigit).count();
+    let number = u32::from_str_radix(rest.get(2..2 + digits)?, 16).ok()?;
+    if letter == 'x' {
+        bytes.push(u8::try_from(number).ok()?);
+    } else {
+        bytes.extend_from_slice(
+            char::from_u32(number).filter(|_| digits == most)?.encode_utf8(&mut [0; 4]).as_bytes(),
+        );
+    }
+    Some(2 + digits)
+}
+
+fn character(text: &str, at: usize) -> Result<Token<'_>, FilterError> {
+    let rest = text.get(at + 1..).unwrap_or_default();
+    let error =
+        || FilterError::new(text, at, "one byte stands between single quotes, or an escape sequence of one");
+    let mut bytes = Vec::new();
+    let length = if rest.starts_with('\\') {
+        escape(rest, &mut bytes).ok_or_else(error)?
+    } else {
+        let character = rest.chars().next().filter(char::is_ascii).ok_or_else(error)?;
+        bytes.push(character as u8);
+        1
+    };
+    match (bytes.as_slice(), rest.get(length..).is_some_and(|rest| rest.starts_with('\''))) {
+        ([byte], true) => Ok(Token { what: What::Char(*byte), at, end: at + length + 2 }),
+        _ => Err(error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::What::*;
+    use super::*;
+
+    fn what(text: &str) -> Vec<What<'_>> {
+        tokens(text).unwrap().into_iter().map(|token| token.what).collect()
+    }
+
+    fn error(text: &str) -> (usize, String) {
+        let error = tokens(text).unwrap_err();
+        (error.column, error.what)
+    }
+
+    #[test]
+    fn names_numbers_addresses_and_bytes_are_words() {
+        for word in [
+            "tcp.port",
+            "0x1f",
+            "10.0.0.0/8",
+            "fd09::2/64",
+            "::1",
+            "aa:bb:cc",
+            "aa-bb-cc",
+            "0.1.0.d",
+            ":aa",
+            "1.5",
+        ] {
+            assert_eq!(what(word), [Word(word)]);
+        }
+    }
+
+    #[test]
+    fn signs_need_no_space_but_minus() {
+        assert_eq!(what("a==1"), [Word("a"), Sign(super::Sign::Equal), Word("1")]);
+        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::Sign::Slash), Word("2")]);
+        assert_eq!(what("a -b"), [Word("a"), Sign(super::Sign::Minus), Word("b")]);
+        assert_eq!(what("a-b"), [Word("a-b")]);
+        assert_eq!(what("!(a)&&b"), what("! ( a ) && b"));
+        assert_eq!(what("a !== b"), [Word("a"), Sign(super::Sign::AnyNotEqual), Word("b")]);
+    }
+
+    #[test]
+    fn two_points_are_a_range() {
+        let range = Sign(super::Sign::Range);
+        assert_eq!(what("4430..4434"), [Word("4430"), range.clone(), Word("4434")]);
+        assert_eq!(what("10.0.0.5 .. 10.0.0.9"), [Word("10.0.0.5"), range, Word("10.0.0.9")]);
+    }
+
+    #[test]
+    fn escapes_of_strings_and_characters() {
+        assert_eq!(what(r#""\x48EAD \110 \"q\" \\ \t ä""#), [Quoted("HEAD H \"q\" \\ \t ä".into())]);
+        assert_eq!(what(r#""\u00e4\U0001F600""#), [Quoted("ä😀".into())]);
+        assert_eq!(what(r#"r"\\S\d\"" "#), [Quoted(br#"\\S\d\""#.to_vec())]);
+        assert_eq!(what(r"'a' '\n' '\x0a' '\012'"), [Char(b'a'), Char(b'\n'), Char(b'\n'), Char(b'\n')]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_column() {
+        assert_eq!(error("a == \"b"), (6, "this string is never closed".to_owned()));
+        assert_eq!(error("frame[1").0, 6);
+        assert_eq!(error(r#"a ~ "\d""#).0, 6);
+        assert_eq!(error("a == ?").0, 6);
+        assert_eq!(error("a == 'bc'").0, 6);
+        assert_eq!(error("ip.src#2").0, 7);
+    }
+}

@@ -1,0 +1,255 @@
+//! Values while a filter looks at them, and the store that they are gathered in.
+
+use std::cmp::Ordering;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+/// A value. Numbers of every width are one type, so that fields can be compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value<'v> {
+    Number(i128),
+    Bool(bool),
+    Bytes(&'v [u8]),
+    Text(&'v [u8]),
+    /// An IPv4 address, and how many of its bits count.
+    Ipv4(u32, u8),
+    /// An IPv6 address, and how many of its bits count.
+    Ipv6(u128, u8),
+    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    Time(i128),
+    /// Nanoseconds.
+    Duration(i128),
+    /// It is there, and nothing is known of it: data in a chunk that was not kept.
+    Unknown,
+}
+
+/// The bits that count, all ones, of an address of `width` bits.
+fn mask(bits: u8, width: u32) -> u128 {
+    let all = if width == 128 { u128::MAX } else { (1 << width) - 1 };
+    all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
+}
+
+impl Value<'_> {
+    /// How it stands to another; `None` where the two cannot be compared.
+    pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
+        use Value::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
+        Some(match (*self, *other) {
+            (Number(a), Number(b)) | (Time(a), Time(b)) | (Duration(a), Duration(b)) => a.cmp(&b),
+            (Bool(a), Bool(b)) => a.cmp(&b),
+            (Bool(a), Number(b)) => i128::from(a).cmp(&b),
+            (Number(a), Bool(b)) => a.cmp(&i128::from(b)),
+            (Bytes(a) | Text(a), Bytes(b) | Text(b)) => a.cmp(b),
+            (Ipv4(a, bits), Ipv4(b, other)) => {
+                let mask = mask(bits.min(other), 32) as u32;
+                (a & mask).cmp(&(b & mask))
+            }
+            (Ipv6(a, bits), Ipv6(b, other)) => {
+                let mask = mask(bits.min(other), 128);
+                (a & mask).cmp(&(b & mask))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether it counts as true where it stands by itself.
+    pub(super) fn is_true(&self) -> bool {
+        match *self {
+            Self::Number(number) | Self::Duration(number) => number != 0,
+            Self::Bool(value) => value,
+            Self::Bytes(bytes) => bytes.iter().any(|byte| *byte != 0),
+            _ => true,
+        }
+    }
+}
+
+/// A value in the store.
+#[derive(Clone, Debug, PartialEq)]
+enum Stored {
+    Number(i128),
+    Bool(bool),
+    Bytes(Range<usize>),
+    Text(Range<usize>),
+    Ipv4(u32),
+    Ipv6(u128),
+    Time(i128),
+    Duration(i128),
+    Unknown,
+}
+
+/// Which field of a filter, counted from 0 in the order in which the filter names them.
+pub(super) type Slot = usize;
+
+/// What was gathered for each field that a filter names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    slots: Vec<Vec<Stored>>,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    /// An empty store for so many fields.
+    pub(super) fn new(slots: usize) -> Self {
+        Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
+    }
+
+    /// An empty store for the same fields as another.
+    pub(super) fn like(other: &Self) -> Self {
+        Self::new(other.slots.len())
+    }
+
+    /// Takes over all that another store has.
+    pub(super) fn copy(&mut self, other: &Self) {
+        self.slots.clone_from(&other.slots);
+        self.bytes.clone_from(&other.bytes);
+    }
+
+    /// Forgets the values, and keeps the room for others.
+    pub(super) fn clear(&mut self) {
+        self.slots.iter_mut().for_each(Vec::clear);
+        self.bytes.clear();
+    }
+
+    /// Whether a field has a value.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.slots.get(slot).is_some_and(|values| !values.is_empty())
+    }
+
+    /// How many values a field has.
+    pub(super) fn count(&self, slot: Slot) -> usize {
+        self.slots.get(slot).map_or(0, Vec::len)
+    }
+
+    /// How many values there are, and how many bytes are kept for them.
+    pub(super) fn size(&self) -> usize {
+        self.slots.iter().map(|values| values.len() * size_of::<Stored>()).sum::<usize>() + self.bytes.len()
+    }
+
+    /// The values of a field.
+    pub(super) fn of(&self, slot: Slot) -> impl Iterator<Item = Value<'_>> {
+        self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
+    }
+
+    fn value(&self, stored: &Stored) -> Value<'_> {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        match stored {
+            Stored::Number(number) => Value::Number(*number),
+            Stored::Bool(value) => Value::Bool(*value),
+            Stored::Bytes(range) => Value::Bytes(bytes(range)),
+            Stored::Text(range) => Value::Text(bytes(range)),
+            Stored::Ipv4(address) => Value::Ipv4(*address, 32),
+            Stored::Ipv6(address) => Value::Ipv6(*address, 128),
+            Stored::Time(time) => Value::Time(*time),
+            Stored::Duration(duration) => Value::Duration(*duration),
+            Stored::Unknown => Value::Unknown,
+        }
+    }
+
+    /// Adds a value.
+    pub(super) fn push(&mut self, slot: Slot, value: Value<'_>) {
+        let Self { slots, bytes: arena } = self;
+        let mut keep = |bytes: &[u8]| {
+            let start = arena.len();
+            arena.extend_from_slice(bytes);
+            start..arena.len()
+        };
+        let stored = match value {
+            Value::Number(number) => Stored::Number(number),
+            Value::Bool(value) => Stored::Bool(value),
+            Value::Bytes(bytes) => Stored::Bytes(keep(bytes)),
+            Value::Text(bytes) => Stored::Text(keep(bytes)),
+            Value::Ipv4(address, _) => Stored::Ipv4(address),
+            Value::Ipv6(address, _) => Stored::Ipv6(address),
+            Value::Time(time) => Stored::Time(time),
+            Value::Duration(duration) => Stored::Duration(duration),
+            Value::Unknown => Stored::Unknown,
+        };
+        if let Some(values) = slots.get_mut(slot) {
+            values.push(stored);
+        }
+    }
+
+    /// Adds what another store has, but for values that one of the last few of the field is: the frames of a
+    /// Transaction differ little. Gives how many bytes the store grew.
+    pub(super) fn merge(&mut self, other: &Self) -> usize {
+        /// How many of the last values are compared.
+        const LAST: usize = 8;
+        let before = self.size();
+        for slot in 0..other.slots.len() {
+            for value in other.of(slot) {
+                let known = self.slots.get(slot).map_or(&[][..], Vec::as_slice);
+                let last = known.get(known.len().saturating_sub(LAST)..).unwrap_or_default();
+                if !last.iter().any(|stored| self.value(stored) == value) {
+                    self.push(slot, value);
+                }
+            }
+        }
+        self.size() - before
+    }
+}
+
+/// A value that a filter holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Constant {
+    Number(i128),
+    Bool(bool),
+    Bytes(Vec<u8>),
+    Text(Vec<u8>),
+    Ipv4(Ipv4Addr, u8),
+    Ipv6(Ipv6Addr, u8),
+    Time(i128),
+    Duration(i128),
+}
+
+impl Constant {
+    /// The value.
+    pub(super) fn value(&self) -> Value<'_> {
+        match self {
+            Self::Number(number) => Value::Number(*number),
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::Text(bytes) => Value::Text(bytes),
+            Self::Ipv4(address, bits) => Value::Ipv4(address.to_bits(), *bits),
+            Self::Ipv6(address, bits) => Value::Ipv6(address.to_bits(), *bits),
+            Self::Time(time) => Value::Time(*time),
+            Self::Duration(duration) => Value::Duration(*duration),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_addresses_the_bits_count_that_both_have() {
+        let address = |text: &str, bits| Value::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), bits);
+        let equal = Some(Ordering::Equal);
+        assert_eq!(address("129.111.7.9", 32).order(&address("129.111.0.0", 16)), equal);
+        assert_ne!(address("129.112.0.1", 32).order(&address("129.111.0.0", 16)), equal);
+        assert_eq!(address("1.2.3.4", 32).order(&address("0.0.0.0", 0)), equal);
+        assert_eq!(Value::Ipv6(1 << 127 | 1, 128).order(&Value::Ipv6(1 << 127, 1)), equal);
+    }
+
+    #[test]
+    fn a_store_gives_what_was_put_into_it() {
+        let mut values = Values::new(2);
+        values.push(0, Value::Text(b"abc"));
+        values.push(1, Value::Number(-1));
+        values.push(1, Value::Bytes(b"d"));
+        assert_eq!(values.of(0).collect::<Vec<_>>(), [Value::Text(b"abc")]);
+        assert_eq!(values.of(1).collect::<Vec<_>>(), [Value::Number(-1), Value::Bytes(b"d")]);
+        values.clear();
+        assert!(!values.has(0) && values.of(1).next().is_none());
+    }
+
+    #[test]
+    fn what_frames_have_in_common_is_kept_once() {
+        let (mut all, mut frame) = (Values::new(1), Values::new(1));
+        for number in [1, 1, 2] {
+            frame.clear();
+            frame.push(0, Value::Number(number));
+            all.merge(&frame);
+        }
+        assert_eq!(all.of(0).collect::<Vec<_>>(), [Value::Number(1), Value::Number(2)]);
+    }
+}

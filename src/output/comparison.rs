@@ -1,0 +1,73 @@
+//! How two captures differ: for people, and as JSON Lines.
+
+mod json;
+mod text;
+
+use std::io::{self, Write};
+
+use super::style::Screen;
+use crate::analysis::comparison::Comparison;
+use crate::analysis::comparison::difference::{Difference, Half};
+use crate::analysis::comparison::trace::Trace;
+
+pub use json::DifferenceObject;
+
+/// Two captures, and what comparing them gave.
+pub struct View<'a> {
+    /// The first.
+    pub a: &'a Trace,
+    /// The second.
+    pub b: &'a Trace,
+    /// What came out.
+    pub comparison: &'a Comparison,
+    /// Where it is shown.
+    pub screen: Screen,
+}
+
+impl View<'_> {
+    /// Writes it for people: both captures, the first difference with its frames, counts, and the differences that were
+    /// kept, a line each.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+        text::write(self, to)
+    }
+
+    /// Writes a line of kind `difference` for each that was kept, then one of kind `comparison`.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        json::write(self, to)
+    }
+}
+
+/// The operation and the field alone: `GETATTR size` of `GETATTR.obj_attributes.size`.
+pub fn short(path: &str) -> String {
+    match (path.split('.').next(), path.rsplit('.').next()) {
+        (Some(first), Some(last)) if first != last => format!("{first} {last}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// What differs, in words: `READ count: 4096 → 4095`. What one side does not have is `-`.
+pub fn words(difference: &Difference, to: &str) -> String {
+    let value = |half: &Half| half.value.clone().unwrap_or_else(|| "-".to_owned());
+    let (a, b) = (value(&difference.a), value(&difference.b));
+    let mut text = String::new();
+    if !difference.path.is_empty() {
+        text.push_str(&short(&difference.path));
+        text.push_str(": ");
+    }
+    text += &format!("{a} {to} {b}");
+    if difference.times > 1 {
+        text += &format!(", and {} more", difference.times - 1);
+    }
+    text
+}
+
+/// The frame of one side.
+pub fn frame_of(half: &Half) -> Option<u64> {
+    half.frame.map(|frame| frame.0)
+}

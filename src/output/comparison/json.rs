@@ -1,0 +1,165 @@
+//! A comparison as JSON Lines; `docs/comparison.schema.json` is the contract.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::View;
+use crate::analysis::comparison::difference::{Difference, Half};
+use crate::analysis::comparison::trace::Trace;
+use crate::output::json::SCHEMA;
+
+/// One side of a difference.
+#[derive(Serialize)]
+struct HalfObject<'a> {
+    /// Index of the Transaction.
+    index: Option<u64>,
+    call: Option<u64>,
+    reply: Option<u64>,
+    frame: Option<u64>,
+    value: Option<&'a str>,
+}
+
+impl<'a> From<&'a Half> for Option<HalfObject<'a>> {
+    fn from(half: &'a Half) -> Self {
+        let place = half.place;
+        (place.is_some() || half.value.is_some()).then(|| HalfObject {
+            index: place.map(|place| place.index).filter(|index| *index > 0),
+            call: place.and_then(|place| place.call).map(|frame| frame.0),
+            reply: place.and_then(|place| place.reply).map(|frame| frame.0),
+            frame: half.frame.map(|frame| frame.0),
+            value: half.value.as_deref(),
+        })
+    }
+}
+
+/// A difference as an object.
+#[derive(Serialize)]
+pub struct DifferenceObject<'a> {
+    schema: u32,
+    kind: &'static str,
+    difference: &'static str,
+    operation: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    path: Option<&'a str>,
+    field: Option<&'a str>,
+    times: u64,
+    a: Option<HalfObject<'a>>,
+    b: Option<HalfObject<'a>>,
+}
+
+impl<'a> DifferenceObject<'a> {
+    /// The object of a difference; `file` says which capture it is of where there are several.
+    pub fn new(difference: &'a Difference, file: Option<&'a str>) -> Self {
+        let word = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        Self {
+            schema: SCHEMA,
+            kind: "difference",
+            difference: difference.kind.word(),
+            operation: &difference.operation,
+            file,
+            path: word(&difference.path),
+            field: word(difference.field),
+            times: difference.times,
+            a: (&difference.a).into(),
+            b: (&difference.b).into(),
+        }
+    }
+}
+
+/// One of the captures.
+#[derive(Serialize)]
+struct TraceObject<'a> {
+    file: &'a str,
+    frames: u64,
+    transactions: u64,
+    incomplete: u64,
+    transports: Vec<&'a str>,
+    versions: Vec<&'a str>,
+    undecoded: &'a BTreeMap<&'static str, u64>,
+    given_up: &'a BTreeMap<&'static str, u64>,
+}
+
+impl<'a> From<&'a Trace> for TraceObject<'a> {
+    fn from(trace: &'a Trace) -> Self {
+        Self {
+            file: &trace.name,
+            frames: trace.frames,
+            transactions: trace.transactions,
+            incomplete: trace.incomplete,
+            transports: trace.transports.iter().map(String::as_str).collect(),
+            versions: trace.versions.iter().map(String::as_str).collect(),
+            undecoded: &trace.undecoded,
+            given_up: &trace.given_up,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct MixObject<'a> {
+    operation: &'a str,
+    a: u64,
+    b: u64,
+    differences: u64,
+}
+
+#[derive(Serialize)]
+struct ComparisonObject<'a> {
+    schema: u32,
+    kind: &'static str,
+    equal: bool,
+    differences: u64,
+    counts: BTreeMap<&'static str, u64>,
+    operations: Vec<MixObject<'a>>,
+    pairs: u64,
+    fields: u64,
+    data_bytes: u64,
+    not_known: u64,
+    left_out: u64,
+    reordered: u64,
+    set_up: u64,
+    a: TraceObject<'a>,
+    b: TraceObject<'a>,
+}
+
+fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(object)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+    let comparison = view.comparison;
+    for difference in comparison.differences() {
+        line(to, &DifferenceObject::new(difference, None))?;
+    }
+    let compared = comparison.compared();
+    let mix = comparison.mix().iter();
+    let object = ComparisonObject {
+        schema: SCHEMA,
+        kind: "comparison",
+        equal: comparison.total() == 0,
+        differences: comparison.total(),
+        counts: comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect(),
+        operations: mix
+            .map(|(operation, mix)| MixObject {
+                operation,
+                a: mix.counts[0],
+                b: mix.counts[1],
+                differences: mix.differences,
+            })
+            .collect(),
+        pairs: comparison.pairs(),
+        fields: compared.fields,
+        data_bytes: compared.data_bytes,
+        not_known: compared.unknown,
+        left_out: compared.left_out,
+        reordered: comparison.reordered(),
+        set_up: comparison.set_up(),
+        a: view.a.into(),
+        b: view.b.into(),
+    };
+    line(to, &object)
+}

@@ -1,0 +1,218 @@
+//! A comparison for people: what comes first is what they look for first.
+
+use std::io::{self, Write};
+
+use super::{View, frame_of, words};
+use crate::analysis::comparison::difference::{Difference, Half};
+use crate::analysis::comparison::trace::Trace;
+use crate::output::style::{Styled, columns, fit};
+
+/// Columns where nothing limits a line.
+const WIDTH: usize = 100;
+
+/// A number with its thousands apart.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn of(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
+    words.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn describe(trace: &Trace) -> String {
+    let mut text = of(trace.transactions, "Transaction");
+    if trace.incomplete > 0 {
+        text += &format!(", {} not complete", count(trace.incomplete));
+    }
+    for words in [&trace.transports, &trace.versions] {
+        if !words.is_empty() {
+            text += "; ";
+            text += &joined(words.iter());
+        }
+    }
+    text
+}
+
+pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+    let screen = view.screen;
+    let width = screen.width.unwrap_or(WIDTH);
+    let styles = screen.styles;
+    for (letter, trace) in [("A", view.a), ("B", view.b)] {
+        writeln!(to, "{}  {}", Styled(styles.header, letter), trace.name)?;
+        writeln!(to, "   {}", fit(&describe(trace), width.saturating_sub(3), &screen.glyphs))?;
+    }
+    writeln!(to)?;
+    let comparison = view.comparison;
+    match comparison.differences().first() {
+        None => {
+            writeln!(to, "{}", Styled(styles.operation, "No differences."))?;
+        }
+        Some(first) => {
+            first_difference(view, to, first)?;
+            counts(view, to, width)?;
+            mix(view, to, width)?;
+            list(view, to, width)?;
+        }
+    }
+    notes(view, to)
+}
+
+fn first_difference(view: &View<'_>, to: &mut impl Write, first: &Difference) -> io::Result<()> {
+    let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(WIDTH));
+    let title = format!("{}, {}", first.operation, first.kind);
+    writeln!(to, "First difference: {}", Styled(styles.error, title))?;
+    if !first.path.is_empty() {
+        writeln!(to, "   {}", Styled(styles.label, &first.path))?;
+    }
+    for (letter, half) in [("A", &first.a), ("B", &first.b)] {
+        let place = place(half);
+        let value = half.value.as_deref().unwrap_or("-");
+        let room = width.saturating_sub(5 + columns(&place));
+        let value = fit(value, room.max(20), &view.screen.glyphs);
+        writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
+    }
+    if first.times > 1 {
+        writeln!(to, "   and {} more of it in this Transaction", count(first.times - 1))?;
+    }
+    Ok(())
+}
+
+/// `frame 590` and where the Transaction is if that is another: `frame 595 (Call in 590)`.
+fn place(half: &Half) -> String {
+    match (half.frame, half.place.and_then(|place| place.call)) {
+        (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
+        (Some(frame), _) => format!("frame {frame}"),
+        (None, _) => String::new(),
+    }
+}
+
+fn counts(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+    let styles = view.screen.styles;
+    let total = view.comparison.total();
+    writeln!(to, "\n{}", Styled(styles.header, of(total, "difference")))?;
+    let rows: Vec<_> =
+        view.comparison.counts().iter().map(|(kind, number)| (count(*number), *kind)).collect();
+    let widest = rows.iter().map(|(number, _)| number.len()).max().unwrap_or(0);
+    for (number, kind) in rows {
+        let line = format!("  {number:>widest$}  {kind:<12} {}", kind.meaning());
+        writeln!(to, "{}", fit(&line, width, &view.screen.glyphs))?;
+    }
+    Ok(())
+}
+
+/// Operations that one side has more often, or that differ.
+fn mix(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+    let differing: Vec<_> =
+        view.comparison.mix().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let styles = view.screen.styles;
+    let name = differing
+        .iter()
+        .map(|(name, _)| columns(name))
+        .max()
+        .unwrap_or(0)
+        .clamp(9, width.saturating_sub(24).max(9));
+    let head = format!("{:<name$}  {:>9}  {:>9}", "OPERATION", "IN A", "IN B");
+    writeln!(to, "\n{}", Styled(styles.header, head))?;
+    for (operation, mix) in differing {
+        let operation = fit(operation, name, &view.screen.glyphs);
+        writeln!(to, "{operation:<name$}  {:>9}  {:>9}", count(mix.counts[0]), count(mix.counts[1]))?;
+    }
+    Ok(())
+}
+
+fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+    let differences = view.comparison.differences();
+    let (total, shown) = (view.comparison.total(), differences.len() as u64);
+    if total < 2 {
+        return Ok(());
+    }
+    let styles = view.screen.styles;
+    let frame = |half: &Half| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
+    let operation =
+        |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
+    let widest = |text: &dyn Fn(&Difference) -> String, least: usize| {
+        differences.iter().map(|difference| columns(&text(difference))).max().unwrap_or(0).max(least)
+    };
+    let a = widest(&|difference| frame(&difference.a), 7);
+    let b = widest(&|difference| frame(&difference.b), 7);
+    let name = widest(&operation, 9).min(20);
+    let head = format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
+    writeln!(to, "\n{}", Styled(styles.header, head))?;
+    for difference in differences {
+        let before = a + b + name + 20;
+        let room = width.saturating_sub(before).max(20);
+        let what = words(difference, view.screen.glyphs.to);
+        let what =
+            if view.screen.width.is_some() { fit(&what, room, &view.screen.glyphs) } else { what.into() };
+        let operation = operation(difference);
+        writeln!(
+            to,
+            "{:>a$}  {:>b$}  {:<12}  {:<name$}  {what}",
+            frame(&difference.a),
+            frame(&difference.b),
+            difference.kind,
+            fit(&operation, name, &view.screen.glyphs),
+        )?;
+    }
+    if shown < total {
+        writeln!(to, "and {} more; -c shows more", count(total - shown))?;
+    }
+    Ok(())
+}
+
+/// What was compared, and what could not be.
+fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+    let comparison = view.comparison;
+    let compared = comparison.compared();
+    writeln!(
+        to,
+        "\nCompared: {}, {}, {} of file data.",
+        of(comparison.pairs(), "Transaction"),
+        of(compared.fields, "field"),
+        of(compared.data_bytes, "byte")
+    )?;
+    let notes = [
+        (compared.unknown, "field", "not compared: not in one of the captures"),
+        (compared.left_out, "field", "not compared: arguments and results follow from the minor version"),
+        (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
+        (
+            comparison.set_up(),
+            "Call of NULL or PORTMAP",
+            "not compared: one capture has RDMA, the other has not",
+        ),
+    ];
+    for (number, what, why) in notes {
+        if number > 0 {
+            writeln!(
+                to,
+                "{} {why}.",
+                of(number, what).replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
+            )?;
+        }
+    }
+    for (letter, trace) in [("A", view.a), ("B", view.b)] {
+        for (what, number) in &trace.given_up {
+            writeln!(
+                to,
+                "{letter}: given up, because a bound was reached: {number} {}.",
+                what.replace('_', " ")
+            )?;
+        }
+    }
+    Ok(())
+}

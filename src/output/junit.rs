@@ -1,0 +1,160 @@
+//! Checks as JUnit XML, which CI systems show: a suite a capture, a case an operation.
+//!
+//! There is no one schema. What is written here keeps that of Jenkins and the older one of Ant, so that both are content:
+//! a suite has `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that one of them
+//! demands. `tests/it/junit/` has both, and a test holds reports to them.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use nfsrdma_dissectors::frame::Timestamp;
+
+use super::checks::{Check, Outcome, line};
+use super::units::{Date, Moment};
+use crate::analysis::comparison::Comparison;
+use crate::analysis::comparison::difference::Difference;
+
+/// The case that stands for the capture as a whole.
+const CAPTURE: &str = "capture";
+/// Differences in the text of one failure.
+const SHOWN: usize = 20;
+
+/// Text in XML: what has a meaning there is escaped, and what XML 1.0 cannot hold is replaced.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        self.0.chars().try_for_each(|letter| match letter {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&apos;"),
+            '\n' => f.write_char('\n'),
+            '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}'),
+            letter if letter < ' ' => f.write_char('\u{fffd}'),
+            letter => f.write_char(letter),
+        })
+    }
+}
+
+/// Seconds with milliseconds.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.0.as_secs_f64())
+    }
+}
+
+/// The name of a capture without folders and endings: the class that its cases belong to.
+fn class(file: &str) -> &str {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    name.split('.').next().filter(|name| !name.is_empty()).unwrap_or(name)
+}
+
+/// Writes the report on checks that began at `started`.
+///
+/// # Errors
+/// What writing gives.
+pub fn write(to: &mut impl Write, checks: &[Check], started: SystemTime) -> io::Result<()> {
+    writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
+    writeln!(to, "<testsuites>")?;
+    for (id, check) in checks.iter().enumerate() {
+        suite(to, id, check, started)?;
+    }
+    writeln!(to, "</testsuites>")
+}
+
+fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> io::Result<()> {
+    let comparison = match &check.outcome {
+        Outcome::Different(comparison) => Some(&**comparison),
+        _ => None,
+    };
+    let error = match &check.outcome {
+        Outcome::Unreadable(what) => Some(what.as_str()),
+        _ => None,
+    };
+    let mut cases: Vec<&str> = vec![CAPTURE];
+    cases.extend(check.counts.operations.keys().map(String::as_str));
+    // An operation that no count has: that of a baseline alone.
+    let found = comparison.map(Comparison::differences).unwrap_or_default();
+    for difference in found {
+        if !cases.contains(&difference.operation.as_str()) {
+            cases.push(&difference.operation);
+        }
+    }
+    let fails = |case: &str| found.iter().any(|difference| difference.operation == case);
+    let failures = cases.iter().filter(|case| fails(case)).count();
+    let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
+    let timestamp = Moment(Date::of(time)).to_string();
+    // Without fraction and zone, as the schemas have it.
+    let timestamp = timestamp.get(..19).unwrap_or_default().replace(' ', "T");
+    let class = class(&check.file);
+    writeln!(
+        to,
+        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{}" skipped="0" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
+        Escaped(&check.file),
+        Escaped(class),
+        cases.len(),
+        usize::from(error.is_some()),
+        Seconds(check.time),
+    )?;
+    writeln!(to, "    <properties/>")?;
+    for (at, case) in cases.iter().enumerate() {
+        // A capture is read once for all of its operations.
+        let time = Seconds(if at == 0 { check.time } else { Duration::ZERO });
+        write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, Escaped(class), Escaped(case))?;
+        let differences: Vec<_> = found.iter().filter(|difference| difference.operation == **case).collect();
+        if let (Some(what), CAPTURE) = (error, *case) {
+            writeln!(to, ">")?;
+            writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, Escaped(what))?;
+            writeln!(to, "    </testcase>")?;
+        } else if differences.is_empty() {
+            writeln!(to, "/>")?;
+        } else {
+            writeln!(to, ">")?;
+            failure(to, &differences)?;
+            writeln!(to, "    </testcase>")?;
+        }
+    }
+    writeln!(to, "    <system-out/>")?;
+    writeln!(to, "    <system-err/>")?;
+    writeln!(to, "  </testsuite>")
+}
+
+fn failure(to: &mut impl Write, differences: &[&Difference]) -> io::Result<()> {
+    let Some(first) = differences.first() else { return Ok(()) };
+    let message = line(first, "→");
+    write!(to, r#"      <failure message="{}" type="{}">"#, Escaped(&message), first.kind)?;
+    for (at, difference) in differences.iter().take(SHOWN).enumerate() {
+        let end = if at == 0 { "" } else { "\n" };
+        write!(to, "{end}{}", Escaped(&line(difference, "→")))?;
+    }
+    if differences.len() > SHOWN {
+        write!(to, "\nand {} more", differences.len() - SHOWN)?;
+    }
+    writeln!(to, "</failure>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_xml_cannot_hold_is_replaced() {
+        assert_eq!(
+            Escaped("a<b> & \"c\" \u{1}\u{ffff}").to_string(),
+            "a&lt;b&gt; &amp; &quot;c&quot; \u{fffd}\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn a_class_is_the_name_of_the_file_alone() {
+        assert_eq!(class("captures/rxe-v42.pcap.gz"), "rxe-v42");
+        assert_eq!(class(".pcap"), ".pcap");
+    }
+}

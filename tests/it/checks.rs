@@ -1,0 +1,249 @@
+//! `check`: the baselines of the captures in `captures/`, reports for CI, and the commands that `docs/ci.md` shows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::captures;
+
+/// A folder of a test's own, which is gone when the test is done with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nfsrdma-inspect-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .arg("check")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+#[track_caller]
+fn ends(output: &Output, code: i32) -> String {
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+/// A small capture in a folder, and its baseline.
+fn blessed(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("trace.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+    folder
+}
+
+/// Frame 87 of the capture, an NFS4_OK of an operation made NFS4ERR_STALE.
+fn damage(folder: &Folder) -> u64 {
+    let mut bytes = captures::bytes("rxe-v42-deleg");
+    // After the header of the file: time, lengths and bytes of each frame.
+    let (mut at, mut frame) = (24, 0);
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    while at < bytes.len() {
+        frame += 1;
+        let length = word(&bytes, at + 8);
+        // GETFH of a Reply, and its status.
+        let getfh = b"\0\0\0\x0a\0\0\0\0\0\0\0\x14";
+        let found = bytes[at..at + 16 + length].windows(getfh.len()).position(|window| window == getfh);
+        if let Some(found) = found {
+            bytes[at + found + 7] = 70;
+            folder.write("trace.pcap", &bytes);
+            return frame;
+        }
+        at += 16 + length;
+    }
+    panic!("there is no GETFH");
+}
+
+#[test]
+fn the_captures_are_as_their_baselines_have_them() {
+    let names = captures::ALL.map(captures::path);
+    let names: Vec<_> = names.iter().map(|path| path.to_str().unwrap()).collect();
+    let output = run(&captures::folder(), &names);
+    let text = ends(&output, 0);
+    assert!(text.ends_with(&format!("{} captures: {} as they were\n", names.len(), names.len())), "{text}");
+}
+
+#[test]
+fn what_changed_is_named_at_its_frame() {
+    let folder = blessed("named");
+    let frame = damage(&folder);
+    let text = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(text.starts_with("DIFFERS   trace.pcap"), "{text}");
+    assert!(text.contains(&format!("frame {frame}: NFS 4.2 ")), "{text}");
+    assert!(text.contains("status: GETFH status: NFS4_OK → NFS4ERR_STALE"), "{text}");
+    assert!(text.ends_with("1 capture: 1 differs\n"), "{text}");
+}
+
+#[test]
+fn blessing_again_changes_nothing_and_keeps_the_settings() {
+    let folder = blessed("again");
+    let first = folder.read("trace.pcap.baseline");
+    assert!(ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0).starts_with("same "));
+    assert_eq!(folder.read("trace.pcap.baseline"), first);
+    let set = first.replace("[settings]\n", "[settings]\nignore status\ntolerate frames 5%\n");
+    folder.write("trace.pcap.baseline", set.as_bytes());
+    ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+    assert_eq!(folder.read("trace.pcap.baseline"), set);
+}
+
+#[test]
+fn what_a_baseline_ignores_or_tolerates_does_not_count() {
+    let folder = blessed("ignored");
+    damage(&folder);
+    let text = folder.read("trace.pcap.baseline");
+    // The status ends the COMPOUND, so that what follows it is not read.
+    let set = text
+        .replace("[settings]\n", "[settings]\nignore status\nignore undecoded\nignore LOOKUP\nignore OPEN\n");
+    folder.write("trace.pcap.baseline", set.as_bytes());
+    ends(&run(&folder.0, &["trace.pcap"]), 0);
+    let folder = blessed("tolerated");
+    let text = folder.read("trace.pcap.baseline").replace("\nframes 197\n", "\nframes 190\n");
+    folder.write("trace.pcap.baseline", text.as_bytes());
+    assert!(ends(&run(&folder.0, &["trace.pcap"]), 1).contains("capture, account: frames: 190 → 197"));
+    let text = text.replace("[settings]\n", "[settings]\ntolerate frames 7\n");
+    folder.write("trace.pcap.baseline", text.as_bytes());
+    ends(&run(&folder.0, &["trace.pcap"]), 0);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
+    let folder = blessed("unreadable");
+    folder.write("other.pcap", &captures::bytes("rxe-v42-deleg"));
+    let text = ends(&run(&folder.0, &["other.pcap", "trace.pcap", "none.pcap"]), 2);
+    assert!(
+        text.contains("other.pcap.baseline: there is no baseline; write it with: check --bless other.pcap"),
+        "{text}"
+    );
+    assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
+    assert!(text.contains("same      trace.pcap"), "{text}");
+    folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 2\n");
+    assert!(
+        ends(&run(&folder.0, &["trace.pcap"]), 2)
+            .contains("trace.pcap.baseline: line 1: a baseline of version 2")
+    );
+    folder.write("trace.pcap.baseline", b"Dear Bob,\n");
+    assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("line 1: not a baseline"));
+}
+
+/// Holds a report to a schema with xmllint, if there is one.
+fn validates(folder: &Folder, report: &str) {
+    for schema in ["jenkins.xsd", "ant.xsd"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
+        let output = Command::new("xmllint")
+            .args(["--noout", "--schema"])
+            .arg(path)
+            .arg(report)
+            .current_dir(&folder.0)
+            .output();
+        let Ok(output) = output else {
+            eprintln!("skipped: there is no xmllint");
+            return;
+        };
+        assert!(output.status.success(), "{schema}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_report_keeps_the_schemas_of_junit() {
+    let folder = blessed("junit");
+    let frame = damage(&folder);
+    folder.write("none.pcap", &captures::bytes("rxe-v42-deleg"));
+    let arguments = ["--junit", "report.xml", "trace.pcap", "none.pcap"];
+    ends(&run(&folder.0, &arguments), 2);
+    let report = folder.read("report.xml");
+    assert_eq!(report.matches("<testsuite ").count(), 2);
+    assert_eq!(report.matches("<error ").count(), 1);
+    assert!(report.contains(&format!("message=\"frame {frame}: NFS 4.2 ")), "{report}");
+    assert!(report.contains("GETFH status: NFS4_OK → NFS4ERR_STALE"), "{report}");
+    validates(&folder, "report.xml");
+}
+
+#[test]
+fn every_line_keeps_the_schema() {
+    let folder = blessed("schema");
+    folder.write("same.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--bless", "same.pcap"]), 0);
+    damage(&folder);
+    let output = run(&folder.0, &["-T", "json", "trace.pcap", "same.pcap", "none.pcap"]);
+    ends(&output, 2);
+    let validator = crate::schema::validator("comparison.schema.json");
+    let mut outcomes = Vec::new();
+    for line in str::from_utf8(&output.stdout).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        crate::schema::assert_keeps(&validator, &line, "check");
+        outcomes.extend(line["outcome"].as_str().map(str::to_owned));
+    }
+    assert_eq!(outcomes, ["different", "same", "unreadable"]);
+}
+
+/// The commands of `docs/ci.md`: what stands after `run:` in the workflow of GitHub, under `script:` in the job of GitLab,
+/// and after a `$` in what is typed.
+fn commands_of_the_document() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci.md");
+    let text = fs::read_to_string(path).unwrap();
+    let command = |line: &str| {
+        let line = line.trim();
+        let start =
+            ["$ ", "- run: ", "run: ", "- "].into_iter().find_map(|start| line.strip_prefix(start))?;
+        let start = start.strip_suffix(" || true").unwrap_or(start);
+        start.starts_with("nfsrdma-inspect ").then(|| start.to_owned())
+    };
+    text.lines().filter_map(command).collect()
+}
+
+#[test]
+fn the_document_on_ci_shows_what_works() {
+    let folder = Folder::new("document");
+    fs::create_dir_all(folder.0.join("traces")).unwrap();
+    folder.write("traces/mount.pcap", &captures::bytes("rxe-v42-deleg"));
+    folder.write("traces/upgrade.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--bless", "traces/upgrade.pcap"]), 0);
+    let commands = commands_of_the_document();
+    assert!(commands.len() >= 5, "{commands:?}");
+    let program = Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    let paths = std::env::join_paths(
+        [program.parent().unwrap().to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    for command in &commands {
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(&folder.0)
+            .env("PATH", paths.as_ref().unwrap())
+            .output()
+            .unwrap();
+        ends(&output, 0);
+        if command.contains("--junit") {
+            validates(&folder, "report.xml");
+        }
+    }
+}

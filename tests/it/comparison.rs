@@ -1,0 +1,157 @@
+//! `compare` on pairs of real captures: two runs of one workload are equal but for what the texts name, and between two
+//! minor versions nothing differs but what one of them lacks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::captures;
+
+fn run(arguments: &[&str], files: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .arg("compare")
+        .args(arguments)
+        .args(files)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+fn lines(output: &Output) -> (Vec<Value>, Value) {
+    let text = str::from_utf8(&output.stdout).unwrap();
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.pop().unwrap();
+    assert_eq!(last["kind"], "comparison");
+    (lines, last)
+}
+
+fn compared(a: &str, b: &str) -> (Vec<Value>, Value) {
+    let output = run(&["-T", "json", "-c", "1000"], &[&captures::path(a), &captures::path(b)]);
+    assert_eq!(str::from_utf8(&output.stderr).unwrap(), "");
+    let (differences, comparison) = lines(&output);
+    let code = if differences.is_empty() { 0 } else { 1 };
+    assert_eq!((output.status.code(), &comparison["equal"]), (Some(code), &Value::Bool(code == 0)));
+    (differences, comparison)
+}
+
+#[track_caller]
+fn equal(a: &str, b: &str) -> Value {
+    let (differences, comparison) = compared(a, b);
+    assert_eq!(differences, Vec::<Value>::new(), "{a} and {b}");
+    assert!(comparison["pairs"].as_u64() > Some(100) && comparison["fields"].as_u64() > Some(5_000));
+    comparison
+}
+
+#[test]
+fn two_runs_of_a_workload_are_equal() {
+    let comparison = equal("rxe-v42", "rxe-v42-ip6");
+    assert_eq!((&comparison["pairs"], &comparison["not_known"]), (&237.into(), &0.into()));
+}
+
+#[test]
+fn loss_changes_nothing_that_is_compared() {
+    equal("rxe-v42", "rxe-v42-loss");
+}
+
+#[test]
+fn nfsv3_over_rdma_is_that_over_tcp_but_for_how_the_way_is_found() {
+    let comparison = equal("rxe-v3", "tcp-v3");
+    // GETPORT and NULL, which the client asks more often where it mounts over TCP.
+    assert_eq!(comparison["set_up"], 7);
+}
+
+#[test]
+fn nfsv4_2_over_rdma_is_that_over_tcp_and_read_plus_is_read() {
+    let comparison = equal("rxe-v42", "tcp-v42");
+    assert_eq!((&comparison["pairs"], &comparison["data_bytes"]), (&237.into(), &809_074.into()));
+}
+
+#[test]
+fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
+    let (differences, _) = compared("rxe-v42", "rxe-v41");
+    let mut found: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+    for difference in &differences {
+        let text = |key: &str| difference[key].as_str().unwrap_or_default();
+        *found.entry((text("difference"), text("operation"), text("path"))).or_default() += 1;
+    }
+    let expected = [
+        // Operations of NFSv4.2 (RFC 7862) and of its extension for extended attributes (RFC 8276).
+        (("missing", "NFS 4.2 ALLOCATE", ""), 1),
+        (("missing", "NFS 4.2 CLONE", ""), 1),
+        (("missing", "NFS 4.2 COPY", ""), 1),
+        (("missing", "NFS 4.2 DEALLOCATE", ""), 1),
+        (("missing", "NFS 4.2 GETXATTR", ""), 2),
+        (("missing", "NFS 4.2 LISTXATTRS", ""), 1),
+        (("missing", "NFS 4.2 REMOVEXATTR", ""), 1),
+        (("missing", "NFS 4.2 SEEK", ""), 3),
+        (("missing", "NFS 4.2 SETXATTR", ""), 2),
+        // What the client does in place of COPY.
+        (("extra", "NFS 4.1 READ", ""), 1),
+        (("extra", "NFS 4.1 WRITE", ""), 1),
+        // Delegations of RFC 9754: an OPEN gives a delegation and no stateid, so that there is nothing to close, and
+        // DELEGRETURN sets the times that were delegated.
+        (("extra", "NFS 4.1 CLOSE", ""), 1),
+        (("identity", "NFS 4.2 OPEN", "OPEN.stateid.other"), 1),
+        (("missing", "NFS 4.2 DELEGRETURN", "SETATTR"), 2),
+    ];
+    assert_eq!(found, expected.into_iter().collect());
+}
+
+#[test]
+fn a_capture_that_starts_in_the_middle_lacks_what_came_before() {
+    let (differences, _) = compared("rxe-v42", "rxe-v42-mid");
+    let missing: Vec<_> =
+        differences.iter().filter(|difference| difference["difference"] == "missing").collect();
+    let first = missing.iter().position(|difference| difference["a"]["frame"].as_u64() > Some(70));
+    // The mount, then the unmount.
+    assert_eq!((missing.len(), first), (17, Some(15)));
+}
+
+#[test]
+fn differences_are_chosen_by_kind_field_and_operation() {
+    let of = |arguments: &[&str]| {
+        let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+        let output = run(&[&["-T", "json"], arguments].concat(), &[&files[0], &files[1]]);
+        lines(&output).1["differences"].as_u64().unwrap()
+    };
+    assert_eq!(of(&[]), 19);
+    assert_eq!(of(&["--only", "missing"]), 15);
+    assert_eq!(of(&["--only", "missing", "--ignore", "SEEK,COPY"]), 11);
+    assert_eq!(of(&["--ignore", "missing,extra"]), 1);
+    assert_eq!(of(&["--ignore", "missing,extra,nfs.stateid.*"]), 0);
+    assert!(of(&["--strict"]) > 1_000);
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_asked_for_but_the_exit_code() {
+    let files = [captures::path("rxe-v42"), captures::path("rxe-v41"), captures::path("rxe-v42-ip6")];
+    for (other, code) in [(&files[1], 1), (&files[2], 0)] {
+        let output = run(&["-q"], &[&files[0], other]);
+        assert_eq!((output.status.code(), output.stdout.len(), output.stderr.len()), (Some(code), 0, 0));
+    }
+    let output = run(&[], &[&files[0], Path::new("no/such.pcap")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(str::from_utf8(&output.stderr).unwrap().contains("no/such.pcap: cannot open"));
+}
+
+#[test]
+fn the_first_difference_comes_first_with_its_frames_on_both_sides() {
+    let output =
+        run(&["--color", "never", "-c", "4"], &[&captures::path("rxe-v42"), &captures::path("rxe-v41")]);
+    let text =
+        str::from_utf8(&output.stdout).unwrap().replace(&*captures::folder().to_string_lossy(), "captures");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_line_keeps_the_schema() {
+    let validator = crate::schema::validator("comparison.schema.json");
+    let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+    for arguments in [&["-T", "json"][..], &["-T", "json", "--strict"]] {
+        let (differences, comparison) = lines(&run(arguments, &[&files[0], &files[1]]));
+        for line in differences.iter().chain([&comparison]) {
+            crate::schema::assert_keeps(&validator, line, "compare");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `-Y` in each view: what passes, and what the summary counts.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::captures;
+
+fn run(arguments: &[&str], capture: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    command.args(arguments).arg(captures::path(capture)).output().unwrap()
+}
+
+/// The lines of `-T json`, the summary last.
+fn json(arguments: &[&str], capture: &str) -> Vec<Value> {
+    let output = run(&[&["-T", "json"], arguments].concat(), capture);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn transactions(filter: &str, capture: &str) -> Vec<Value> {
+    json(&["-Y", filter, "--summary", "none"], capture)
+}
+
+/// The Transactions of a capture of which this holds, which `-Y` must select and no others.
+fn selects(filter: &str, capture: &str, holds: impl Fn(&Value) -> bool) {
+    let index = |lines: Vec<Value>| -> Vec<u64> {
+        lines.iter().map(|line| line["index"].as_u64().unwrap()).collect()
+    };
+    let mut expected = json(&["--summary", "none"], capture);
+    expected.retain(|line| holds(line));
+    assert!(!expected.is_empty(), "{filter}");
+    assert_eq!(index(transactions(filter, capture)), index(expected), "{filter}");
+}
+
+fn segments<'l>(line: &'l Value, chunks: &str) -> Vec<&'l Value> {
+    let chunks = line[chunks].as_array().into_iter().flatten();
+    chunks.flat_map(|chunk| chunk["segments"].as_array().unwrap()).collect()
+}
+
+#[test]
+fn a_transaction_passes_by_what_is_known_of_it() {
+    selects("nfsrdma.operation == READ", "rxe-v42", |line| line["operation"] == "READ");
+    selects("nfsrdma.latency > 0.01", "rxe-v42", |line| line["latency_ns"].as_u64() > Some(10_000_000));
+    selects("nfsrdma.phase.data_out > 0", "rxe-v42", |line| line["phases_ns"]["data_out"].as_u64() > Some(0));
+    selects("nfsrdma.status != NFS4_OK", "rxe-v42", |line| {
+        line["status"].is_string() && line["status"] != "NFS4_OK"
+    });
+    selects("nfsrdma.index in {5..7}", "rxe-v42", |line| (5..=7).contains(&line["index"].as_u64().unwrap()));
+    selects("nfsrdma.complete == False", "rxe-v42-snap128", |line| line["complete"] == false);
+    selects("nfsrdma.missing matches \"^call:[0-9]\"", "rxe-v42-snap128", |line| {
+        let missing = line["missing"].as_array().unwrap();
+        missing.iter().any(|code| code.as_str().unwrap().starts_with("call:") && code != "call:header")
+    });
+    selects("nfsrdma.direction == reverse", "rxe-v42-deleg", |line| line["direction"] == "reverse");
+    selects("nfsrdma.reply.copies > 1", "rxe-v42-loss", |line| line["reply"]["copies"].as_u64() > Some(1));
+    selects("nfsrdma.transport == tcp", "tcp-v42", |line| line["transport"] == "tcp");
+    let moved = |line: &Value| {
+        segments(line, "read_chunks").iter().map(|s| s["moved"].as_u64().unwrap()).sum::<u64>()
+    };
+    selects("nfsrdma.chunk.kind == read and nfsrdma.chunk.moved > 8000", "rxe-v42", |line| {
+        moved(line) > 8_000
+    });
+}
+
+#[test]
+fn a_transaction_passes_by_the_fields_of_its_messages() {
+    selects("rpc.xid == 0xb38df27d", "rxe-v42", |line| line["xid"] == "0xb38df27d");
+    selects("nfs.opcode == SEEK", "rxe-v42", |line| line["operation"] == "SEEK");
+    selects("rpcordma.msg_type == RDMA_NOMSG", "rxe-v42", |line| {
+        ["call", "reply"].iter().any(|side| line[side]["rpcrdma"]["proc"] == "RDMA_NOMSG")
+    });
+    selects("rpc.msgtyp == CALL and not nfs.opcode", "rxe-v42", |line| line["procedure"] == "NULL");
+    selects("nfs.procedure_v3 == 6", "rxe-v3", |line| line["operation"] == "READ");
+}
+
+#[test]
+fn a_transaction_passes_by_all_its_frames_together() {
+    // The Call, the RDMA Write and the Reply are three frames.
+    selects(
+        "infiniband.bth.opcode == 10 and rpc.msgtyp == CALL and rpc.msgtyp == REPLY",
+        "rxe-v42",
+        |line| {
+            let small = |segment: &&Value| (1..=4_096).contains(&segment["moved"].as_u64().unwrap());
+            let written = segments(line, "write_chunks").into_iter();
+            let reply = line["reply_chunk"]["segments"].as_array().into_iter().flatten();
+            written.chain(reply).filter(small).any(|segment| segment["frames"][0] == segment["frames"][1])
+        },
+    );
+    selects("frame.number == 592", "rxe-v42", |line| line["xid"] == "0xb38df27d");
+    selects("frame.protocols contains \"rpcordma:rpc:nfs\" and ip.src == 10.9.0.2", "rxe-v42", |line| {
+        line["procedure"] != "NULL"
+    });
+    // A message over TCP, in frames of which none is the last.
+    selects("tcp.len == 1448 and nfs.opcode == WRITE", "tcp-v42", |line| {
+        line["operation"] == "WRITE" && line["call"]["frames"].as_array().unwrap().len() > 1
+    });
+}
+
+#[test]
+fn the_summary_counts_what_is_selected() {
+    let lines = json(&["-Y", "nfs.opcode == READ"], "rxe-v42");
+    let (summary, selected) = lines.split_last().unwrap();
+    assert_eq!(summary["transactions"].as_u64(), Some(selected.len() as u64));
+    let operations: Vec<_> =
+        summary["operations"].as_array().unwrap().iter().map(|of| &of["operation"]).collect();
+    assert_eq!(operations, ["READ"]);
+    // Every frame of the selected Transactions: those of the messages, and those that wrote.
+    let frames = json(&["--view", "frames", "-q", "-Y", "nfs.opcode == READ"], "rxe-v42").pop().unwrap();
+    assert_eq!(frames["frames"], 2 * selected.len());
+    assert_eq!(frames["transactions"], selected.len());
+    let written: u64 = selected
+        .iter()
+        .flat_map(|line| segments(line, "write_chunks"))
+        .map(|s| s["moved"].as_u64().unwrap())
+        .sum();
+    assert!(summary["bytes"].as_u64() > Some(written), "{summary}");
+    assert!(summary["frames"].as_u64() > Some(written / 1_024), "{summary}");
+}
+
+#[test]
+fn a_filter_that_holds_for_all_changes_nothing() {
+    for arguments in [&["--view", "frames"][..], &["--view", "frames", "-V"], &["--view", "frames", "-q"]] {
+        let (plain, filtered) =
+            (run(arguments, "rxe-v40-deleg"), run(&[arguments, &["-Y", "frame"]].concat(), "rxe-v40-deleg"));
+        assert!(plain.stdout == filtered.stdout, "{arguments:?}");
+    }
+    let lines =
+        |arguments: &[&str]| run(&[&["--summary", "none"], arguments].concat(), "rxe-v42-loss").stdout;
+    assert!(lines(&[]) == lines(&["-Y", "frame or not frame"]));
+    assert!(lines(&["-V", "-c", "20"]) == lines(&["-V", "-c", "20", "-Y", "rpc"]));
+}
+
+#[test]
+fn lines_are_counted_that_are_selected() {
+    assert_eq!(json(&["-Y", "nfs.opcode == READ", "-c", "3", "--summary", "none"], "rxe-v42").len(), 3);
+}
+
+#[test]
+fn a_filter_that_is_wrong_is_refused_before_anything_is_read() {
+    let output = run(&["-Y", "nfs.opcode == REED"], "rxe-v42");
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.starts_with(
+        "nfsrdma-inspect: -Y: column 15: no value of nfs.opcode is called REED; did you mean READ"
+    ));
+    assert_eq!(error.lines().count(), 1);
+    assert!(output.stdout.is_empty());
+}

@@ -1,0 +1,268 @@
+//! Display filters select the frames that tshark selects with the same filter, from the manual page wireshark-filter(4)
+//! and the display filter reference of NFS, RPC, TCP and InfiniBand. Where tshark goes wrong, `DIFFERENCES` says how, and
+//! each frame that one of both does not select must be explained by one of them. The test skips, and says so, where
+//! tshark is not installed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::thread;
+
+use crate::captures;
+use crate::program::{self, Transaction, frames};
+
+/// A filter, and captures in which it selects something in at least one.
+type Row = (&'static str, &'static [&'static str]);
+
+const NFS4: &[&str] = &["rxe-v42"];
+const NFS3: &[&str] = &["rxe-v3"];
+const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
+const IPV6: &[&str] = &["rxe-v42-ip6"];
+
+const FILTERS: [Row; 90] = [
+    // Protocols and fields that are there or not.
+    ("tcp", NFS3),
+    ("infiniband", NFS3),
+    ("rpcordma", NFS4),
+    ("rpc", NFS4),
+    ("nfs", NFS4),
+    ("rpc and not nfs", NFS3),
+    ("not ip", NFS4),
+    ("infiniband.reth", NFS4),
+    ("infiniband.aeth", NFS4),
+    ("infiniband.ieth", NFS4),
+    ("infiniband.mad", NFS4),
+    ("infiniband.cm.req", NFS4),
+    // Comparison in both forms, of several values.
+    ("ip.addr == 10.9.0.1", NFS4),
+    ("ip.addr eq 10.9.0.0/16", NFS4),
+    ("ip.src == 10.9.0.2", NFS4),
+    ("ip.dst ne 224.1.2.3", NFS4),
+    ("not ip.dst eq 10.9.0.1", NFS4),
+    ("ip.addr !== 10.9.0.1", NFS4),
+    ("any ip.addr != 10.9.0.1", NFS4),
+    ("ip.addr === 10.9.0.1 or not ip.addr", NFS4),
+    ("ipv6.addr == fd09::2", IPV6),
+    ("ipv6.addr == fd09::/16 and udp", IPV6),
+    ("eth.dst eq ff:ff:ff:ff:ff:ff", NFS4),
+    ("frame.len > 012", NFS4),
+    ("frame.len > 0xff", NFS4),
+    ("frame.len in {60..70, 1000..1200}", NFS4),
+    ("frame.number in {5..8}", NFS4),
+    ("frame.cap_len == frame.len", NFS4),
+    ("udp.srcport > udp.dstport + 1", NFS4),
+    ("ip.proto == 17 and udp.port == 4791", NFS4),
+    ("(udp.port == 4791 or tcp.port == 111) and frame.len > 100", NFS3),
+    ("tcp.port == 80 or tcp.port == 111", NFS3),
+    ("tcp.port in {443, 100..200}", NFS3),
+    ("all tcp.port > 500", NFS3),
+    ("tcp.dstport == 111 and tcp.flags.syn == 1", NFS3),
+    ("tcp.flags & 0x02", NFS3),
+    ("tcp.flags.push == True", NFS3),
+    ("tcp.window_size_value > 1000", NFS3),
+    ("tcp.len > 0", NFS3),
+    ("udp.length > 100", NFS4),
+    // Parts, searches, functions, times.
+    ("eth.src[0:3] == 52:54:00", NFS4),
+    ("eth.src[1-2] == 54:00", NFS4),
+    ("eth.src[:4] == 52:54:00:09", NFS4),
+    ("eth.src[4:] == 00:02", NFS4),
+    ("eth.src[-1] == 02", NFS4),
+    ("eth.addr[0] & 0x0f == 2", NFS4),
+    ("frame[100-199] contains \"s\"", NFS4),
+    ("frame contains 0a:09:00", NFS4),
+    ("frame matches \"BIG\"", NFS4),
+    ("udp[4:2] > 00:40", NFS4),
+    ("string(frame.number) matches \"[13579]$\"", NFS4),
+    ("len(frame) > 200", NFS4),
+    ("count(ip.addr) == 2", NFS4),
+    ("max(udp.length) > 1000", NFS4),
+    ("frame.time >= \"2020-07-04T12:34:56Z\" and frame.number < 9", NFS4),
+    ("frame.time_relative > 1", NFS4),
+    ("frame.time_delta in {0.001 .. 0.0015}", NFS4),
+    ("frame.protocols contains \"rpcordma:rpc:nfs\"", NFS4),
+    // InfiniBand and RPC-over-RDMA.
+    ("infiniband.bth.opcode == 4", NFS4),
+    ("infiniband.bth.opcode in {6..8}", NFS4),
+    ("infiniband.bth.destqp == 0x000011", NFS4),
+    ("infiniband.bth.destqp != 1", NFS4),
+    ("infiniband.bth.psn > 4083400", NFS4),
+    ("infiniband.bth.a == 1", NFS4),
+    ("infiniband.reth.dmalen > 4096", NFS4),
+    ("infiniband.aeth.syndrome == 0x1f", NFS4),
+    ("infiniband.mad.attributeid == 0x0010", NFS4),
+    ("rpcordma.msg_type == 1", NFS4),
+    ("rpcordma.flow_control > 64", NFS4),
+    ("rpcordma.rdma_length > 4096", NFS4),
+    ("rpcordma.position > 0", NFS4),
+    // RPC and NFS.
+    ("rpc.xid == 0x868df27d", NFS4),
+    ("rpc.msgtyp == 0", NFS4),
+    ("rpc.msgtyp == 1", NFS4),
+    ("rpc.programversion == 3", NFS3),
+    ("rpc.auth.uid == 0", NFS4),
+    ("rpc.time > 0.01", NFS4),
+    ("rpc.time > 0.01 && rpc.time < 0.02 && rpc.program == 100003", NFS3),
+    ("rpc.repframe < 100", NFS4),
+    ("nfs.opcode == 25", NFS4),
+    ("nfs.opcode in {25, 38}", NFS4),
+    ("nfs.opcode == 53 and nfs.minorversion == 2", NFS4),
+    ("nfs.name matches \"^S\"", NFS3),
+    ("lower(nfs.name) == \"sub\"", NFS3),
+    ("nfs.nfsstat4 !== 0", NFS4),
+    ("nfs.status == 2", NFS4),
+    ("nfs.procedure_v3 == 6 or nfs.procedure_v3 == 7", NFS3),
+    ("nfs.fattr4.size > 1000", NFS4),
+    ("nfs.offset4 > 0", NFS4),
+    ("nfs.cb.operation == 4", CALLBACKS),
+];
+
+/// What is known of the frames of a capture, to explain what differs.
+struct Known {
+    /// The frames of Calls with Read chunks: their Sends, and the last Read responses, which is where tshark shows them.
+    read_calls: BTreeSet<u64>,
+    /// The Replies to these Calls.
+    their_replies: BTreeSet<u64>,
+    /// COMPOUNDs with OPEN or GET_DIR_DELEGATION, which tshark may not read to their ends.
+    opens: BTreeSet<u64>,
+    /// Frames that tshark says are malformed.
+    malformed: BTreeSet<u64>,
+    /// Frames in which tshark sees another protocol than RPC.
+    no_rpc: BTreeSet<u64>,
+    /// Callbacks, and their Calls of NULL.
+    callbacks: BTreeSet<u64>,
+}
+
+/// A difference: why, and whether it explains that a frame is selected by this program alone, or by tshark alone.
+type Difference = (&'static str, fn(&str, u64, bool, &Known) -> bool);
+
+const DIFFERENCES: [Difference; 6] = [
+    (
+        "a Call with Read chunks is shown at the last RDMA Read response, not at its SEND",
+        |filter, frame, _, known| is_of_message(filter) && known.read_calls.contains(&frame),
+    ),
+    ("rpc.time of such a Call counts from there", |filter, frame, _, known| {
+        filter.contains("rpc.time") && known.their_replies.contains(&frame)
+    }),
+    (
+        "a COMPOUND ends at GET_DIR_DELEGATION, and at an OPEN with OPEN_DELEGATE_NONE_EXT or CLAIM_DELEG_CUR_FH",
+        |filter, frame, is_ours, known| is_ours && filter.contains("nfs.") && known.opens.contains(&frame),
+    ),
+    ("a message whose chunks tshark does not put together is malformed", |filter, frame, is_ours, known| {
+        is_ours && is_of_message(filter) && known.malformed.contains(&frame)
+    }),
+    ("RPC on a port that another protocol has is shown as that protocol", |filter, frame, is_ours, known| {
+        is_ours && is_of_message(filter) && known.no_rpc.contains(&frame)
+    }),
+    ("callbacks are of a protocol of their own, and not of nfs", |filter, frame, is_ours, known| {
+        filter.contains("nfs") && known.callbacks.contains(&frame) && is_ours != filter.contains("not nfs")
+    }),
+];
+
+/// Whether a filter names fields of RPC messages.
+fn is_of_message(filter: &str) -> bool {
+    filter.contains("rpc") || filter.contains("nfs")
+}
+
+fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
+    let mut command = Command::new("tshark");
+    command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-Y", filter, "-T", "fields"]);
+    fields.iter().for_each(|field| {
+        command.args(["-e", field]);
+    });
+    let output = command.env("TZ", "UTC").output().ok()?;
+    assert!(output.status.success(), "tshark: {filter}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}
+
+fn numbers(lines: Vec<Vec<String>>) -> BTreeSet<u64> {
+    lines.iter().filter_map(|columns| columns.first()?.parse().ok()).collect()
+}
+
+fn ours(capture: &str, filter: &str) -> BTreeSet<u64> {
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(["--view", "frames", "--summary", "none", "-Y", filter])
+        .arg(captures::path(capture))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{filter}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+}
+
+fn known(capture: &str) -> Option<Known> {
+    let shown = tshark(capture, "frame", &["frame.number", "_ws.malformed", "frame.protocols"])?;
+    let column = |line: &[String], at: usize| line.get(at).cloned().unwrap_or_default();
+    let having =
+        |is: &dyn Fn(&[String]) -> bool| numbers(shown.iter().filter(|line| is(line)).cloned().collect());
+    let transactions = program::json(&captures::path(capture)).transactions;
+    let all = |is: &dyn Fn(&Transaction) -> bool, sides: &[&str]| -> BTreeSet<u64> {
+        let of = transactions.iter().filter(|transaction| is(transaction));
+        of.flat_map(|transaction| sides.iter().filter_map(|side| transaction.message(side)).flat_map(frames))
+            .collect()
+    };
+    let reads = |transaction: &Transaction| !transaction.segments("read_chunks").is_empty();
+    let moved =
+        transactions.iter().flat_map(|transaction| transaction.segments("read_chunks")).flat_map(frames);
+    let is_open = |transaction: &Transaction| {
+        ["OPEN", "GET_DIR_DELEGATION"].iter().any(|of| transaction.entry(of).is_some())
+    };
+    let is_callback = |transaction: &Transaction| transaction.text("program_name") == Some("NFS_CB");
+    Some(Known {
+        read_calls: all(&reads, &["call"]).into_iter().chain(moved).collect(),
+        their_replies: all(&reads, &["reply"]),
+        opens: all(&is_open, &["call", "reply"]),
+        malformed: having(&|line| !column(line, 1).is_empty()),
+        no_rpc: having(&|line| column(line, 2).contains(":tcp:") && !column(line, 2).contains("rpc")),
+        callbacks: all(&is_callback, &["call", "reply"]),
+    })
+}
+
+/// Compares the rows, and gives how often each difference explained a frame.
+fn compare(rows: &[Row], known: &BTreeMap<&str, Known>) -> BTreeMap<&'static str, u64> {
+    let mut explained = BTreeMap::new();
+    for (filter, on) in rows {
+        let mut is_empty = true;
+        for capture in *on {
+            let known = &known[capture];
+            let theirs = numbers(tshark(capture, filter, &["frame.number"]).unwrap_or_default());
+            let ours = ours(capture, filter);
+            is_empty &= ours.is_empty();
+            for frame in ours.symmetric_difference(&theirs) {
+                let is_ours = ours.contains(frame);
+                let why = DIFFERENCES.iter().find(|(_, explains)| explains(filter, *frame, is_ours, known));
+                let (reason, _) = why.unwrap_or_else(|| {
+                    let who = if is_ours { "this program" } else { "tshark" };
+                    panic!("{capture}: {filter}: only {who} selects frame {frame}")
+                });
+                *explained.entry(*reason).or_default() += 1;
+            }
+        }
+        assert!(!is_empty, "{filter} selects nothing, so it shows nothing");
+    }
+    explained
+}
+
+#[test]
+fn the_same_filters_select_the_same_frames() {
+    let mut captures_known = BTreeMap::new();
+    for capture in FILTERS.iter().flat_map(|(_, on)| on.iter()) {
+        if captures_known.contains_key(capture) {
+            continue;
+        }
+        let Some(known) = known(capture) else {
+            eprintln!("skipped: tshark is not installed");
+            return;
+        };
+        captures_known.insert(*capture, known);
+    }
+    let halves = FILTERS.split_at(FILTERS.len() / 2);
+    let known = &captures_known;
+    let (first, second) = thread::scope(|scope| {
+        let other = scope.spawn(move || compare(halves.1, known));
+        (compare(halves.0, known), other.join())
+    });
+    let mut explained = second.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    first.into_iter().for_each(|(reason, count)| *explained.entry(reason).or_default() += count);
+    eprintln!("{} filters select what tshark selects, but for {explained:#?}", FILTERS.len());
+}

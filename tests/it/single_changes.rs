@@ -1,0 +1,490 @@
+//! Two hundred changes to real captures, one at a time: a status, a count, a byte of file data, a name, a length of a chunk,
+//! a Reply that is not there, two operations that changed places ... `compare` and `check` name each, at its frame.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Observer, Value};
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_inspect::analysis::baseline::{Baseline, Canon, Counts, compare_counts, text};
+use nfsrdma_inspect::analysis::comparison::difference::{Difference, Half, Kind};
+use nfsrdma_inspect::analysis::comparison::record::Record;
+use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
+use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
+use nfsrdma_inspect::analysis::comparison::selection::Selection;
+use nfsrdma_inspect::analysis::comparison::trace::Trace;
+use nfsrdma_inspect::analysis::comparison::{Client, Comparison, Side};
+
+use crate::mutations::{Kept, frames};
+
+fn transactions<'a>(frames: impl IntoIterator<Item = (u64, &'a Kept)>) -> (Vec<Transaction>, Trace) {
+    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    let mut trace = Trace::default();
+    for (number, kept) in frames {
+        trace.frames += 1;
+        flow.frame(&kept.frame(number));
+    }
+    flow.finish();
+    trace.end(&flow);
+    (std::iter::from_fn(|| flow.next_transaction()).collect(), trace)
+}
+
+/// A capture, and one that something happened to: numbers of frames stay what they were.
+struct Change {
+    /// What was done, and to what.
+    what: String,
+    /// The frames that show it.
+    frames: Vec<u64>,
+    /// The kinds that name it; any will do where there are none.
+    kinds: Vec<Kind>,
+    /// The capture afterwards.
+    after: Vec<(u64, Kept)>,
+}
+
+fn client(recorder: &mut Recorder, transaction: &Transaction) -> Client {
+    let address = recorder.word(&transaction.connection.client.address.to_string());
+    Client { address, direction: transaction.direction }
+}
+
+fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
+    (1..).zip(frames.iter().cloned()).collect()
+}
+
+/// The capture that the changed ones are compared with.
+struct Before {
+    recorder: RefCell<Recorder>,
+    records: Vec<(Client, Record)>,
+    baseline: Vec<u8>,
+}
+
+impl Before {
+    fn new(before: &[Kept]) -> Self {
+        let mut recorder = Recorder::default();
+        let (transactions, _) = transactions((1..).zip(before));
+        let records = transactions
+            .iter()
+            .map(|transaction| (client(&mut recorder, transaction), recorder.record(transaction)))
+            .collect();
+        Self { records, recorder: RefCell::new(recorder), baseline: baseline(before) }
+    }
+}
+
+fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
+    let mut recorder = before.recorder.borrow_mut();
+    let mut comparison = Comparison::new(Selection::default(), 1_000);
+    for (client, record) in &before.records {
+        comparison.push(Side::A, client.clone(), record.clone());
+    }
+    for transaction in after {
+        let client = client(&mut recorder, transaction);
+        comparison.push(Side::B, client, recorder.record(transaction));
+    }
+    comparison.finish();
+    comparison.differences().to_vec()
+}
+
+fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
+    transactions(frames.iter().map(|(number, kept)| (*number, kept)))
+}
+
+/// The baseline of a capture, as text.
+fn baseline(before: &[Kept]) -> Vec<u8> {
+    let (transactions, mut trace) = transactions((1..).zip(before));
+    let (mut recorder, mut baseline) = (Recorder::default(), Baseline::default());
+    for transaction in &transactions {
+        let client = client(&mut recorder, transaction);
+        let record = recorder.record(transaction);
+        trace.transaction(transaction, &record);
+        baseline.counts.record(&record);
+        baseline.records.push((client, record));
+    }
+    baseline.counts.end(&trace);
+    baseline.in_order();
+    let mut bytes = Vec::new();
+    text::write(&mut bytes, &baseline).unwrap();
+    bytes
+}
+
+fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
+    let baseline = text::read(&mut &*before.baseline).unwrap_or_else(|e| panic!("{e}"));
+    let selection = Selection { exact: true, ..Selection::default() };
+    let mut comparison = Comparison::new(selection, 1_000);
+    let mut recorder = before.recorder.borrow_mut();
+    let (mut canon, mut counts) = (Canon::default(), Counts::default());
+    for (client, record) in baseline.records {
+        comparison.push(Side::A, client, record);
+    }
+    for transaction in after {
+        let client = client(&mut recorder, transaction);
+        let mut record = recorder.record(transaction);
+        trace.transaction(transaction, &record);
+        counts.record(&record);
+        canon.record(&mut record);
+        comparison.push(Side::B, client, record);
+    }
+    counts.end(&trace);
+    comparison.finish();
+    compare_counts(&mut comparison, &baseline.counts, &counts);
+    comparison.differences().to_vec()
+}
+
+/// Whether a difference is at a frame: of either side, or of the definition of an identity.
+fn is_at(difference: &Difference, frames: &[u64]) -> bool {
+    let shows = |half: &Half| {
+        let places = half.place.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
+        let mut numbers = places.chain(half.frame).map(|frame| frame.0);
+        let text = half.value.as_deref().unwrap_or_default();
+        let since = text.rsplit_once("in frame ").and_then(|(_, frame)| frame.parse().ok());
+        numbers.any(|frame| frames.contains(&frame)) || since.is_some_and(|frame| frames.contains(&frame))
+    };
+    shows(&difference.a) || shows(&difference.b)
+}
+
+/// What both commands do not name of a change.
+fn unnamed(before: &Before, change: &Change) -> Vec<String> {
+    let (transactions, trace) = after(&change.after);
+    let mut unnamed = Vec::new();
+    for (command, differences) in
+        [("compare", compared(before, &transactions)), ("check", checked(before, &transactions, trace))]
+    {
+        let at_frame: Vec<_> =
+            differences.iter().filter(|difference| is_at(difference, &change.frames)).collect();
+        let is_named = at_frame
+            .iter()
+            .any(|difference| change.kinds.is_empty() || change.kinds.contains(&difference.kind));
+        if !is_named {
+            let told: Vec<_> = differences
+                .iter()
+                .take(4)
+                .map(|difference| {
+                    let Difference { kind, path, a, b, .. } = difference;
+                    format!("{kind} {path} {:?} {:?} at {:?}, {:?}", a.value, b.value, a.frame, b.frame)
+                })
+                .collect();
+            unnamed.push(format!("{command}: {} at {:?}: {told:#?}", change.what, change.frames));
+        }
+    }
+    unnamed
+}
+
+/// A field of a message: which, and where its bytes are.
+struct Spot {
+    operation: &'static str,
+    field: &'static Field,
+    bytes: Range<usize>,
+    is_header: bool,
+}
+
+/// Hears where fields are.
+#[derive(Default)]
+struct Spots {
+    depth: usize,
+    operation: &'static str,
+    spots: Vec<Spot>,
+}
+
+impl<'a> Observer<'a> for Spots {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        if self.depth == 0 {
+            self.operation = field.label;
+        }
+        self.depth += 1;
+    }
+
+    fn leave(&mut self, _: usize) {
+        self.depth -= 1;
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        let is_header = field.name.starts_with("rpcordma");
+        // The last byte of a text is content, where that of the field may be fill.
+        let bytes = match value {
+            Value::Bytes(content) | Value::Text(content) if content.is_empty() => return,
+            Value::Text(content) => bytes.start + 4..bytes.start + 4 + content.len(),
+            Value::Bytes(content) => bytes.end - content.len()..bytes.end,
+            Value::Chunk(..) => return,
+            _ => bytes,
+        };
+        self.spots.push(Spot { operation: self.operation, field, bytes, is_header });
+    }
+}
+
+/// The frame that a message went in, and where in it the message begins; `None` where it took several.
+fn place_of(frames: &[Kept], transaction: &Transaction, which: Which) -> Option<(u64, usize)> {
+    let record = transaction.message(which)?;
+    let [frame] = record.frames.as_slice() else { return None };
+    let bytes = &frames[usize::try_from(frame.0).unwrap() - 1].bytes;
+    let at = bytes.windows(record.bytes.len()).position(|window| window == record.bytes)?;
+    Some((frame.0, at))
+}
+
+fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)> {
+    let mut after = numbered(frames);
+    after[usize::try_from(frame).unwrap() - 1].1.bytes[at] ^= mask;
+    after
+}
+
+/// How the table sees a field: which kinds of difference name a change of it.
+fn kinds_of(field: &Field, is_call: bool) -> Option<Vec<Kind>> {
+    match role_of(field.name, is_call) {
+        Role::Varies(_) | Role::Racing(_) => None,
+        // What says what follows cannot change alone.
+        _ if field.name == "nfs.ops.count" || field.name.ends_with("opcode") => Some(Vec::new()),
+        Role::Equal(kind) | Role::OfTransport(kind) => {
+            Some(vec![kind, Kind::Undecoded, Kind::Missing, Kind::Status])
+        }
+        Role::Identity(_) => Some(vec![Kind::Identity]),
+    }
+}
+
+/// Every field of every operation, one change each: the lowest bit of its last byte.
+fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let mut done: BTreeMap<(&'static str, &'static str, bool), u32> = BTreeMap::new();
+    let mut changes = Vec::new();
+    for transaction in &transactions {
+        for which in [Which::Call, Which::Reply] {
+            let is_call = which == Which::Call;
+            let Some((frame, start)) = place_of(frames, transaction, which) else { continue };
+            if transaction.message(which).is_some_and(|record| record.is_nomsg()) {
+                continue;
+            }
+            let mut spots = Spots::default();
+            transaction.read(|reading| {
+                let _ = reading.observe(which, &mut spots);
+            });
+            for spot in spots.spots {
+                // A header that says another thing is another message, or none.
+                if spot.is_header || spot.field.name.starts_with("rpc.") && spot.field.label != "uid" {
+                    continue;
+                }
+                let Some(kinds) = kinds_of(spot.field, is_call) else { continue };
+                if spot.field.name == "nfs.ops.count" || spot.field.name.ends_with("opcode") {
+                    continue;
+                }
+                let count = done.entry((spot.operation, spot.field.name, is_call)).or_default();
+                *count += 1;
+                // The second of its kind: an identity has been used by then.
+                if *count != 2 || changes.len() >= most {
+                    continue;
+                }
+                let at = start + spot.bytes.end - 1;
+                changes.push(Change {
+                    what: format!("{} {} of the {which:?}", spot.operation, spot.field.name),
+                    frames: vec![frame],
+                    kinds: if kinds.contains(&Kind::Identity) { kinds } else { Vec::new() },
+                    after: flipped(frames, frame, at, 1),
+                });
+            }
+        }
+    }
+    changes
+}
+
+/// Frames of the Transactions, those of the data that went in chunks included.
+fn frames_of(transaction: &Transaction) -> Vec<u64> {
+    let messages = [Which::Call, Which::Reply].into_iter().filter_map(|which| transaction.message(which));
+    messages.flat_map(|record| &record.frames).map(|frame| frame.0).collect()
+}
+
+/// Lengths of chunks, as Calls offer and as Replies return them.
+fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let mut changes = Vec::new();
+    for transaction in &transactions {
+        for which in [Which::Call, Which::Reply] {
+            let Some((frame, start)) = place_of(frames, transaction, which) else { continue };
+            let mut spots = Spots::default();
+            transaction.read(|reading| {
+                let _ = reading.observe(which, &mut spots);
+            });
+            let lengths = spots.spots.iter().filter(|spot| spot.field.name == "rpcordma.rdma_length");
+            for spot in lengths.take(1) {
+                changes.push(Change {
+                    what: format!("the length of a segment in the {which:?}"),
+                    frames: frames_of(transaction),
+                    kinds: vec![Kind::ChunkLength, Kind::ChunkBytes, Kind::Incomplete, Kind::Data],
+                    after: flipped(frames, frame, start + spot.bytes.end - 1, 8),
+                });
+            }
+        }
+    }
+    let step = changes.len().div_ceil(most).max(1);
+    changes.into_iter().step_by(step).collect()
+}
+
+/// A byte of file data that RDMA moved.
+fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let mut changes = Vec::new();
+    // What is missing anyway has no hash that could change.
+    for transaction in transactions.iter().filter(|transaction| transaction.missing().is_empty()) {
+        let items = transaction.read_chunks.iter().filter(|chunk| chunk.position != Some(0));
+        for chunk in items.chain(&transaction.write_chunks) {
+            let segment = chunk.segments.first().unwrap();
+            let (Some((_, last)), Some(kept)) = (segment.frames, &segment.kept) else { continue };
+            let end = &kept.prefix()[kept.prefix().len().saturating_sub(40)..];
+            let bytes = &frames[usize::try_from(last.0).unwrap() - 1].bytes;
+            // The last bytes of the data stand in its last frame.
+            let Some(at) = bytes.windows(end.len()).position(|window| window == end) else { continue };
+            changes.push(Change {
+                what: "a byte of file data".to_owned(),
+                frames: frames_of(transaction),
+                kinds: vec![Kind::Data],
+                after: flipped(frames, last.0, at + end.len() / 2, 0x40),
+            });
+        }
+    }
+    let step = changes.len().div_ceil(most).max(1);
+    changes.into_iter().step_by(step).collect()
+}
+
+/// Messages that are not in the capture: a Reply, a Call, or both.
+fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let mut changes = Vec::new();
+    let step = (3 * transactions.len()).div_ceil(most).max(1);
+    for (at, transaction) in transactions.iter().enumerate().skip(4).step_by(step) {
+        for (what, kind, gone) in [
+            ("no Reply", Kind::Reply, vec![Which::Reply]),
+            ("no Call", Kind::Missing, vec![Which::Call]),
+            ("no Transaction", Kind::Missing, vec![Which::Call, Which::Reply]),
+        ] {
+            // A Call of several packets is not gone with one of them.
+            if gone.iter().any(|which| place_of(frames, transaction, *which).is_none()) {
+                continue;
+            }
+            let lost: Vec<u64> = gone
+                .iter()
+                .filter_map(|which| place_of(frames, transaction, *which))
+                .map(|(frame, _)| frame)
+                .collect();
+            let after: Vec<_> =
+                numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
+            changes.push(Change {
+                what: format!("{what} of Transaction {}", at + 1),
+                frames: frames_of(transaction),
+                kinds: vec![kind, Kind::Incomplete, Kind::Call],
+                after,
+            });
+        }
+    }
+    changes
+}
+
+/// Two neighbours of one kind and one length that changed places: all bytes of their messages but for the transport's.
+fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let mut changes = Vec::new();
+    for pair in transactions.windows(2) {
+        let places: Option<Vec<_>> = [Which::Call, Which::Reply]
+            .into_iter()
+            .map(|which| {
+                let one = place_of(frames, &pair[0], which)?;
+                let other = place_of(frames, &pair[1], which)?;
+                let lengths = pair[0].message(which)?.bytes.len() == pair[1].message(which)?.bytes.len();
+                lengths.then_some((one, other, pair[0].message(which)?.bytes.len()))
+            })
+            .collect();
+        let Some(places) = places else { continue };
+        if pair
+            .iter()
+            .any(|transaction| !transaction.read_chunks.is_empty() || transaction.reply_chunk.is_some())
+        {
+            continue;
+        }
+        // But for the XID.
+        let call =
+            |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline()[4..].to_vec());
+        if call(&pair[0]) == call(&pair[1]) {
+            continue;
+        }
+        let operation = |transaction: &Transaction| transaction.read(|reading| reading.facts().operation);
+        let name = format!("{:?}", operation(&pair[0]));
+        if operation(&pair[0]) != operation(&pair[1]) || !name.contains("LOOKUP") || changes.len() >= most {
+            continue;
+        }
+        let mut after = numbered(frames);
+        for ((one, at), (other, against), length) in places {
+            let index = |frame: u64| usize::try_from(frame).unwrap() - 1;
+            let first = after[index(one)].1.bytes[at..at + length].to_vec();
+            let second = after[index(other)].1.bytes[against..against + length].to_vec();
+            after[index(one)].1.bytes[at..at + length].copy_from_slice(&second);
+            after[index(other)].1.bytes[against..against + length].copy_from_slice(&first);
+        }
+        changes.push(Change {
+            what: format!("two {name} changed places"),
+            frames: pair.iter().flat_map(frames_of).collect(),
+            kinds: vec![Kind::Order],
+            after,
+        });
+    }
+    changes
+}
+
+/// The capture without the two files of 256 KiB, which are most of its packets.
+fn without_large_files(name: &str) -> Vec<Kept> {
+    frames(name)
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| !(230..=980).contains(at))
+        .map(|(_, kept)| kept)
+        .collect()
+}
+
+fn all_changes_of(name: &str, before: &[Kept], fields: usize, others: usize) -> usize {
+    let known = Before::new(before);
+    let (transactions, trace) = after(&numbered(before));
+    assert_eq!(compared(&known, &transactions), [], "{name} as it is");
+    assert_eq!(checked(&known, &transactions, trace), [], "{name} as it is");
+    let mut changes = changes_of_fields(before, fields);
+    changes.extend(changes_of_chunks(before, others));
+    changes.extend(changes_of_data(before, others));
+    changes.extend(changes_of_messages(before, others));
+    changes.extend(changes_of_order(before, others));
+    let unnamed: Vec<_> = changes.iter().flat_map(|change| unnamed(&known, change)).collect();
+    eprintln!("{name}: {} changes", changes.len());
+    assert!(unnamed.is_empty(), "{} of {}: {}", unnamed.len(), changes.len(), unnamed.join("\n"));
+    changes.len()
+}
+
+#[test]
+fn every_single_change_to_a_capture_of_nfsv4_2_is_named_at_its_frame() {
+    let count = all_changes_of("rxe-v42", &without_large_files("rxe-v42"), 90, 12);
+    assert!(count >= 120, "{count}");
+}
+
+#[test]
+fn every_single_change_to_a_capture_of_nfsv3_is_named_at_its_frame() {
+    let count = all_changes_of("rxe-v3", &without_large_files("rxe-v3"), 50, 10);
+    assert!(count >= 60, "{count}");
+}
+
+#[test]
+fn every_single_change_to_a_capture_with_callbacks_is_named_at_its_frame() {
+    let count = all_changes_of("rxe-v42-deleg", &frames("rxe-v42-deleg"), 40, 6);
+    assert!(count >= 40, "{count}");
+}
+
+#[test]
+fn an_operation_that_is_there_once_more_is_extra() {
+    let before = frames("rxe-v42-deleg");
+    let (transactions, _) = transactions((1..).zip(&before));
+    for at in [8, 14, 20] {
+        let transaction = &transactions[at];
+        let gone = frames_of(transaction);
+        let kept: Vec<Kept> = numbered(&before)
+            .into_iter()
+            .filter(|(number, _)| !gone.contains(number))
+            .map(|(_, kept)| kept)
+            .collect();
+        // The capture that lacks it comes first; its frames have other numbers.
+        let differences = compared(&Before::new(&kept), &transactions);
+        let named = differences.iter().find(|difference| difference.kind == Kind::Extra);
+        let frame = named.and_then(|difference| difference.b.frame).map(|frame| frame.0);
+        let told: Vec<_> = differences.iter().map(|d| (d.kind, &d.path, d.a.frame, d.b.frame)).collect();
+        assert_eq!(frame, gone.first().copied(), "{told:?}");
+    }
+}
