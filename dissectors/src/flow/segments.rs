@@ -473,13 +473,10 @@ impl Flow {
         if let Some(stream) = self.streams.get_mut(at) {
             stream.settle();
         }
-        for side in [Side::A, Side::B] {
-            let is_due = self.streams.get_mut(at).is_some_and(|stream| {
-                stream.halves(side).0.deadline().is_some_and(|deadline| deadline <= now)
-            });
-            if is_due {
-                self.read(at, side, |half, carried| half.give_up(now, carried));
-            }
+        while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
+            && deadline <= now
+        {
+            self.read(at, side, |half, carried| half.give_up(now, carried));
         }
         self.streams.note_deadline(at);
         self.count_held(at, now);

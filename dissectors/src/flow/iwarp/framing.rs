@@ -247,6 +247,7 @@ impl Framing {
     #[inline]
     pub(super) fn piece(&mut self, piece: Piece<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
         let mut run = Run::of(piece);
+        self.doubt(&run, shared, out);
         while run.length > 0 {
             match self.state {
                 State::Between(trust) => {
@@ -268,6 +269,24 @@ impl Framing {
                 State::Refused if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
                 State::Refused => return,
             }
+        }
+    }
+
+    /// An FPDU that only its headers spoke for is none if a certain one begins with a segment in the middle of it.
+    #[inline]
+    fn doubt(&mut self, run: &Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
+        let State::Fpdu(Fpdu { trust: Trust::Tentative, captured, .. }) = &self.state else { return };
+        if let Some(Markers::At(_)) = self.markers {
+            return;
+        }
+        let found = search::at_start(&run.searched(), |stag| out.knows_memory(stag));
+        if let Some(found) = found
+            && (found.trust, found.markers) == (Trust::Certain, Markers::Off)
+        {
+            shared.counts.skipped_bytes += captured;
+            self.hold.refuse(Undecoded::Framing, out);
+            self.markers = Some(Markers::Off);
+            self.state = State::Between(Trust::Certain);
         }
     }
 

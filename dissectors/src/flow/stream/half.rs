@@ -189,6 +189,8 @@ impl Half {
     pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
         let Some(next) = self.next else { return 0 };
         let position = self.place(acknowledgment);
+        // A FIN takes a number, too.
+        let position = self.end.map_or(position, |end| end.min(position));
         if position > next + NEAR { 0 } else { position }
     }
 

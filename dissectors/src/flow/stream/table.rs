@@ -105,6 +105,17 @@ impl Stream {
         }
     }
 
+    /// When the first of its directions is to be given up waiting, and who sends that. What waits for the other direction
+    /// waits as long as there is a hole in that.
+    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, Side)> {
+        let of = |half: &Half, other: &Half, side| {
+            let counts = half.has_hole() || !other.has_hole();
+            half.deadline().filter(|_| counts).map(|deadline| (deadline, side))
+        };
+        let (a, b) = (of(&self.a, &self.b, Side::A), of(&self.b, &self.a, Side::B));
+        a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
+    }
+
     /// What it holds, in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         let unfinished = match &self.protocol {
@@ -203,7 +214,7 @@ impl Streams {
     /// Notes when the first hole of a stream is to be given up.
     pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
-        let deadline = stream.a.deadline().into_iter().chain(stream.b.deadline()).min();
+        let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
             if let Some(before) = stream.deadline {
                 self.deadlines.remove(&(before, at));

@@ -1,0 +1,175 @@
+//! Frames that were not captured. What a lost frame carried is missing, under the right code and to the byte; everything else is
+//! as if nothing was lost.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::transaction::{Missing, Transport, Which};
+use proptest::prelude::*;
+
+use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, run, same};
+use crate::witness::{Part, What};
+
+/// Ranges put together.
+fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut united: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match united.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => united.push(range),
+        }
+    }
+    united
+}
+
+/// The ranges of a message or of a chunk that are said to be missing.
+fn missing(codes: &[Missing], what: What) -> Vec<Range<u64>> {
+    let of = |code: &Missing| match (code, what) {
+        (Missing::Bytes(which, range), What::Message(wanted)) if *which == wanted => Some(range.clone()),
+        (Missing::Chunk(kind, index, range), What::Chunk(wanted, at)) if (*kind, *index) == (wanted, at) => {
+            Some(range.clone())
+        }
+        _ => None,
+    };
+    union(codes.iter().filter_map(of))
+}
+
+/// Holds a Call or a Reply to what was lost of it.
+fn message(now: &Transaction, before: &Transaction, which: Which, lost: &[&Part], said: &str) {
+    let what = What::Message(which);
+    let parts: Vec<_> = lost.iter().filter(|part| part.what == what).collect();
+    let codes = now.missing();
+    let said_missing = missing(&codes, what);
+    let Some(message) = now.message(which) else {
+        assert!(codes.contains(&Missing::Message(which)), "{said}: {codes:?}");
+        assert!(parts.iter().any(|part| part.is_head), "{said}: the {which:?} is gone");
+        return;
+    };
+    assert!(!codes.contains(&Missing::Message(which)), "{said}: {codes:?}");
+    assert!(!codes.contains(&Missing::Header(which)), "{said}: {codes:?}");
+    let gone = union(parts.iter().map(|part| part.bytes.clone()));
+    let whole = before.message(which).map_or(0, |message| message.inline_length().unwrap_or(0)) as u64;
+    let known = message.inline_length().unwrap_or(0) as u64;
+    if known == whole {
+        assert_eq!(said_missing, gone, "{said}: {which:?} of {whole} bytes");
+        return;
+    }
+    // Its end was lost, and with it how long it was: at least one byte more is missing than is known.
+    let end = known - 1;
+    let up_to = |end: u64| { gone.iter() }.map(move |range| range.start..range.end.min(end));
+    let expected = union(up_to(end).chain([end..known]));
+    assert_eq!(said_missing, expected, "{said}: {which:?} of {whole} bytes, of which {gone:?} are gone");
+    assert!(gone.iter().any(|range| range.contains(&end)), "{said}: {which:?} ends in what was captured");
+    // A record mark tells the length. A packet of InfiniBand tells whether it is the last: without it, and where two in a row
+    // are lost and may be the end of one message and the beginning of another, nothing does.
+    assert_ne!(now.connection.transport, Transport::Tcp, "{said}");
+}
+
+/// Holds a chunk to what was lost of it.
+fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said: &str) {
+    let what = What::Chunk(kind, index);
+    // Only the Call says that there is a chunk, and only the Reply how much was to be moved.
+    let is_known = match kind {
+        ChunkKind::Read => now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved() > 0),
+        _ => now.reply.is_some(),
+    };
+    if now.call.is_none() || !is_known {
+        return;
+    }
+    let gone = union(lost.iter().filter(|part| part.what == what).map(|part| part.bytes.clone()));
+    // The Reply returns a length in whole words; what was not returned is not missed.
+    assert_eq!(missing(&now.missing(), what), gone, "{said}: {what:?}");
+}
+
+/// Takes frames away from a part of a capture, and looks at every Transaction in it.
+fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
+    let numbers: Vec<_> = lost.iter().map(|at| at + 1).collect();
+    let said = format!("{} without {numbers:?}", exhibit.name);
+    let expected = exhibit.within(range);
+    let left = exhibit.numbered(range.clone()).filter(|(number, _)| !lost.contains(&(*number as usize - 1)));
+    let outcome = run(left);
+    assert_eq!(outcome.given_up, 0, "{said}");
+    let found = named(&outcome.transactions, &said);
+    let invented: Vec<_> = found.keys().filter(|name| !expected.contains_key(*name)).collect();
+    assert!(invented.is_empty(), "{said}: invented {invented:x?}");
+    let parts: Vec<_> = lost.iter().flat_map(|at| &exhibit.parts[*at]).collect();
+    for (name, index) in &expected {
+        let before = &exhibit.transactions[*index];
+        let said = format!("{said}: {name:x?}");
+        let parts: Vec<_> = parts.iter().filter(|part| part.transaction == *index).copied().collect();
+        let Some(now) = found.get(name) else {
+            for which in [Which::Call, Which::Reply] {
+                let is_gone = |part: &&Part| part.what == What::Message(which) && part.is_head;
+                assert!(before.message(which).is_none() || parts.iter().any(is_gone), "{said}: gone");
+            }
+            continue;
+        };
+        if parts.is_empty() {
+            same(now, before, true, &said);
+            continue;
+        }
+        agrees(now, before, &said);
+        assert!(!now.missing().is_empty(), "{said}: nothing is missed of {parts:?}");
+        message(now, before, Which::Call, &parts, &said);
+        message(now, before, Which::Reply, &parts, &said);
+        let chunks: BTreeSet<_> = { before.read_chunks.iter().enumerate() }
+            .map(|(at, _)| (0, at))
+            .chain(before.write_chunks.iter().enumerate().map(|(at, _)| (1, at)))
+            .chain(before.reply_chunk.iter().map(|_| (2, 0)))
+            .collect();
+        for (kind, at) in chunks {
+            let kind = [ChunkKind::Read, ChunkKind::Write, ChunkKind::Reply][kind];
+            chunk(now, kind, at, &parts, &said);
+        }
+    }
+}
+
+/// The parts of a capture that are tried: its beginning, with the set-up of its connections, and one that begins in the middle.
+fn tried(exhibit: &Exhibit) -> [Range<usize>; 2] {
+    [exhibit.quiet(0, 300), exhibit.quiet(exhibit.frames.len() / 2, 200)]
+}
+
+fn each_in_turn(exhibits: [usize; 2]) {
+    for exhibit in exhibits.map(|at| &*ALL[at]) {
+        for range in tried(exhibit) {
+            without(exhibit, &range, &[]);
+            for lost in range.clone() {
+                without(exhibit, &range, &[lost]);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_each_frame_of_rocev2_exactly_what_it_carried_is_missed() {
+    each_in_turn(ROCE);
+}
+
+#[test]
+fn of_each_segment_of_tcp_exactly_what_it_carried_is_missed() {
+    each_in_turn(TCP);
+}
+
+#[test]
+fn of_each_segment_of_iwarp_exactly_what_it_carried_is_missed() {
+    each_in_turn(IWARP);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn of_two_neighbours_exactly_what_they_carried_is_missed(exhibit in 0usize..6, in_middle: bool, at in 0usize..400) {
+        let exhibit = &*ALL[exhibit];
+        let range = &tried(exhibit)[usize::from(in_middle)];
+        if range.len() < 2 {
+            return Ok(());
+        }
+        let at = range.start + at % (range.len() - 1);
+        without(exhibit, range, &[at, at + 1]);
+    }
+}
