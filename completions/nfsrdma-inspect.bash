@@ -53,7 +53,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -Y -V -T -c -q -w -P -t -h --read --display-filter --view --tree --format --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-set-ups --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -102,11 +102,27 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json fields csv" -- "${cur}"))
                     return 0
                     ;;
                 -T)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json fields csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --layout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --count)

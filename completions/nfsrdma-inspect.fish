@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet w/write= P/print t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= q/quiet w/write= P/print t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-set-ups= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -29,7 +29,11 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l di
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
 frames\t'One frame of the capture'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'
-json\t'JSON Lines: an object a line'"
+json\t'JSON Lines: an object a line'
+fields\t'The values of the fields that -e names, as tshark writes them'
+csv\t'The same as comma-separated values (RFC 4180)'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s e -l field -d 'Show the values of this field, with -T fields, csv or json; may be given again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s E -l layout -d 'How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a, aggregator=,|/s|LETTER' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s c -l count -d 'Stop after COUNT lines' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s w -l write -d 'Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
@@ -51,6 +55,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fra
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-write-bytes -d 'Bytes of what waits until it is known which Transaction it belongs to, with -w' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s x -l bytes -d 'Follow each line with its bytes, in hexadecimal and as text'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'

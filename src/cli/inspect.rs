@@ -6,15 +6,17 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
 
 use super::bytes::Bytes;
+use super::field_lines::{self, Layout};
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::write::{self, Written};
 use super::{Exit, complain, unwritten};
 use crate::filter::Filter;
+use crate::output::fields::FieldLines;
 use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
 
@@ -54,6 +56,25 @@ pub(super) struct InspectArgs {
     /// Form of the lines
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+
+    /// Show the values of this field, with -T fields, csv or json; may be given again
+    ///
+    /// 'nfsrdma-inspect fields' lists them. With --view frames a line has what the frame has, and what the messages have that
+    /// it completes; otherwise what all frames and both messages of the Transaction have, equal values once. Without -e, csv
+    /// has a table of what there is to know first, and json everything.
+    #[arg(short = 'e', long = "field", value_name = "FIELD")]
+    fields: Vec<String>,
+
+    /// How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a,
+    /// aggregator=,|/s|LETTER
+    #[arg(short = 'E', long, value_name = "OPTION")]
+    layout: Vec<Layout>,
+
+    /// Follow each line with its bytes, in hexadecimal and as text
+    ///
+    /// Of a Transaction: both messages as they went inline, and the chunks.
+    #[arg(short = 'x', long)]
+    bytes: bool,
 
     /// Stop after COUNT lines
     #[arg(short = 'c', long, value_name = "COUNT")]
@@ -151,7 +172,7 @@ impl InspectArgs {
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
-            keep_data: self.tree,
+            keep_data: self.tree || (self.bytes && self.view == View::Transactions),
             ..limits
         }
     }
@@ -160,17 +181,26 @@ impl InspectArgs {
         Settings {
             format: self.format,
             view: self.view,
+            bytes: self.bytes,
             tree: self.tree,
             quiet: self.quiet || (self.write.is_some() && !self.print),
             time: self.time,
             summary: self.summary.unwrap_or(match self.format {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
                 Format::Text => SummaryFormat::Text,
-                Format::Json => SummaryFormat::Json,
+                Format::Json if self.fields.is_empty() && self.view == View::Transactions => {
+                    SummaryFormat::Json
+                }
+                Format::Json if self.quiet => SummaryFormat::Json,
+                Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
             }),
             icrc: self.check_icrc,
             screen: style::screen(self.color),
         }
+    }
+
+    fn format_name(&self) -> String {
+        self.format.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
@@ -195,13 +225,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     if args.files().next().is_none() {
         bail!("no capture file is named; name one, or '-' for standard input; see --help");
     }
-    if args.tree && args.format == Format::Json {
-        bail!("-V is a tree of text, and -T json is not; leave out one of them");
+    if args.tree && args.format != Format::Text {
+        bail!("-V is a tree of text, and -T {} is not; leave out one of them", args.format_name());
     }
-    if args.view == View::Frames && args.format == Format::Json && !args.quiet {
-        bail!(
-            "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
-        );
+    if args.bytes && args.format != Format::Text {
+        bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
     }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
@@ -214,6 +242,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         Ok(filter) => filter,
         Err(error) => bail!("-Y: {error}"),
     };
+    let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let mut source = Source::open(args.files())?;
     let files: Vec<&PathBuf> = args.files().collect();
     let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
@@ -221,7 +250,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     if let Some(to) = &args.write {
         written = Some(write::open(to, &files, args.view, room)?);
     }
-    let errors = show(args, filter, &mut source, written)?;
+    let errors = show(args, (filter, fields), &mut source, written)?;
     for error in &errors {
         complain(error);
     }
@@ -231,14 +260,14 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
 /// Reads to the end and shows everything; gives what was wrong with the files.
 fn show(
     args: &InspectArgs,
-    filter: Option<Filter>,
+    (filter, fields): (Option<Filter>, Option<FieldLines>),
     source: &mut Source,
     mut written: Option<Written>,
 ) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
-    let mut output = Output::new(args.settings(), page).with_filter(filter);
+    let mut output = Output::new(args.settings(), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
@@ -285,8 +314,9 @@ fn show(
     }
     if output.not_kept() > 0 {
         complain(format_args!(
-            "-Y: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
+            "{}: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
              Transaction may be missing",
+            if args.display_filter.is_some() { "-Y" } else { "-e" },
             output.not_kept()
         ));
     }

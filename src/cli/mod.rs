@@ -7,6 +7,7 @@ mod check;
 mod compare;
 #[cfg(feature = "parquet")]
 mod export;
+mod field_lines;
 mod fields;
 mod inspect;
 mod progress;
@@ -46,6 +47,11 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
+  nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
+                                                  the values of fields, as tshark writes them
+  nfsrdma-inspect -T csv capture.pcap > t.csv     a table of Transactions
+  nfsrdma-inspect --view frames -x -c 1 capture.pcap
+                                                  a frame with its bytes
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
 ";

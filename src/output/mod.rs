@@ -5,8 +5,10 @@
 
 pub mod checks;
 pub mod comparison;
+pub mod fields;
 pub mod frame_file;
 pub mod frames;
+mod hex_dump;
 pub mod json;
 pub mod junit;
 pub mod kept_frames;
@@ -31,11 +33,12 @@ use nfsrdma_dissectors::frame::Frame;
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 
+use fields::FieldLines;
 use frames::FrameList;
 use json::JsonLines;
 use kept_frames::KeptFrames;
 use list::List;
-pub use settings::{Format, Settings, SummaryFormat, TimeFormat, View};
+pub use settings::{Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
 use summary::Summary;
 use tree::TreeView;
 
@@ -51,6 +54,7 @@ enum Lines {
     Json(JsonLines),
     Frames(FrameList),
     FrameTrees(FrameList, Box<TreeView>),
+    Fields(FieldLines),
 }
 
 impl Lines {
@@ -59,8 +63,8 @@ impl Lines {
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
             (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::default()),
-            (_, View::Transactions, Format::Text, false) => Self::List(List::new(screen, time)),
-            (_, View::Transactions, Format::Text, true) => {
+            (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
+            (_, View::Transactions, _, true) => {
                 Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::default())
             }
             (_, View::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
@@ -100,6 +104,16 @@ impl<W: Write> Output<W> {
         self
     }
 
+    /// The same with lines of fields, which the filter gathers.
+    pub fn with_fields(mut self, fields: Option<FieldLines>) -> Self {
+        if let Some(fields) = fields
+            && !self.settings.quiet
+        {
+            self.lines_view = Lines::Fields(fields);
+        }
+        self
+    }
+
     /// How many frames gave values to the filter that were not kept until their Transactions were done.
     pub fn not_kept(&self) -> u64 {
         self.selection.as_ref().map_or(0, Selection::not_kept)
@@ -115,7 +129,7 @@ impl<W: Write> Output<W> {
             Lines::List(list) => list.start(frame.time),
             Lines::Trees(_, kept) => kept.keep(frame),
             Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
-            Lines::None | Lines::Json(_) => {}
+            Lines::None | Lines::Json(_) | Lines::Fields(_) => {}
         }
         let is_frames = self.settings.view == View::Frames;
         let (datagram, meaning, is_selected) = match &mut self.selection {
@@ -142,7 +156,15 @@ impl<W: Write> Output<W> {
                 tree.frame(&mut self.to, frame, flow)?;
                 self.to.write_all(b"\n")?;
             }
+            Lines::Fields(fields) if is_frames => {
+                if let Some(selection) = &self.selection {
+                    fields.line(&mut self.to, selection)?;
+                }
+            }
             _ => {}
+        }
+        if is_frames && self.settings.bytes && !self.settings.quiet {
+            hex_dump::frame(&mut self.to, frame.bytes)?;
         }
         Ok(is_frames)
     }
@@ -168,12 +190,19 @@ impl<W: Write> Output<W> {
             let facts = reading.facts();
             statistics.transaction(transaction, &facts);
             match lines_view {
-                Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) => Ok(()),
+                Lines::Fields(fields) if !is_frames => match selection {
+                    Some(selection) => fields.line(to, selection),
+                    None => Ok(()),
+                },
+                Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) | Lines::Fields(_) => Ok(()),
                 Lines::List(list) => list.transaction(to, transaction, reading, &facts),
                 Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, kept),
                 Lines::Json(json) => json.transaction(to, transaction, reading, &facts),
+            }?;
+            if settings.bytes && !is_frames && !settings.quiet {
+                hex_dump::transaction(to, transaction)?;
             }
-            .map(|()| true)
+            Ok(true)
         })
     }
 

@@ -13,9 +13,10 @@ mod command_line;
 mod comparison;
 mod display_filter;
 mod encode;
+mod exhibit;
 #[cfg(feature = "parquet")]
 mod export;
-mod exhibit;
+mod field_lines;
 mod field_names;
 mod filters_like_tshark;
 mod generated;
@@ -46,5 +47,5 @@ mod transport_line;
 mod transports;
 mod tunnels;
 mod wireshark;
-mod write;
 mod witness;
+mod write;
