@@ -73,7 +73,7 @@ json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l bless -d 'Write the baselines instead; what stands under [settings] in one stays'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l bless -d 'Write the baselines instead; the settings that stand in one stay'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s q -l quiet -d 'Say nothing of captures that are as they were'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r

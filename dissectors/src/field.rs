@@ -9,6 +9,8 @@ pub mod registry;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
+use registry::Registry;
+
 /// One field of one structure: its name for filters, its name in the specification, and where that is.
 #[derive(Debug)]
 pub struct Field {
@@ -106,6 +108,13 @@ pub enum Value<'a> {
 pub trait Observer<'a> {
     /// Whether anything is watched at all; `false` lets a decoder skip what only a view would need.
     const WATCHES: bool = true;
+
+    /// Whether it wants to hear of a structure that is told under this field, or of the fields inside it, which `describe`
+    /// adds to a registry. What it does not want is read unobserved.
+    #[inline(always)]
+    fn wants(&mut self, _field: &'static Field, _describe: fn(&mut Registry)) -> bool {
+        true
+    }
 
     /// A structure begins at byte `at`.
     fn enter(&mut self, field: &'static Field, at: usize);

@@ -23,6 +23,12 @@ impl Timestamp {
     pub fn since(self, earlier: Timestamp) -> Option<u64> {
         self.0.checked_sub(earlier.0).and_then(|ns| u64::try_from(ns).ok())
     }
+
+    /// Nanoseconds between two times, whichever was first: what waits until some time has passed does not wait for ever where
+    /// the clock went back.
+    pub fn apart(self, other: Timestamp) -> u64 {
+        self.0.abs_diff(other.0)
+    }
 }
 
 /// `seconds.nanoseconds`, nine digits after the point.

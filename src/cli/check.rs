@@ -42,7 +42,7 @@ pub(super) struct CheckArgs {
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Write the baselines instead; what stands under [settings] in one stays
+    /// Write the baselines instead; the settings that stand in one stay
     #[arg(long)]
     bless: bool,
 

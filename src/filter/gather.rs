@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::registry::Layer;
+use nfsrdma_dissectors::field::registry::{Layer, Registry};
 use nfsrdma_dissectors::field::{self, Field, Kind, Observer};
 
 use super::catalog::{Catalog, Origin};
@@ -98,6 +98,8 @@ pub(super) struct Gatherer {
     pub(super) wants: Wants,
     pub(super) values: Values,
     remembered: Vec<(usize, Slots)>,
+    /// Whether structures hold a named field, by where the function stands that describes them.
+    structures: Vec<(usize, bool)>,
     /// Slots whose values are those of other fields, in part.
     parts: Slots,
     /// Slots of protocols without a header, which are there once however many fields they have.
@@ -133,6 +135,7 @@ impl Gatherer {
             values: Values::new(fields.len()),
             fields,
             remembered: vec![(0, 0); REMEMBERED],
+            structures: vec![(0, false); REMEMBERED],
             parts,
             headless,
             looked_at,
@@ -239,6 +242,29 @@ impl Gatherer {
         slots
     }
 
+    /// Whether a structure holds a named field.
+    #[inline]
+    fn is_inside(&mut self, describe: fn(&mut Registry)) -> bool {
+        let address = describe as usize;
+        let at = (address >> 4) % REMEMBERED;
+        match self.structures.get(at) {
+            Some((known, is_inside)) if *known == address => *is_inside,
+            _ => self.look_inside(describe, address, at),
+        }
+    }
+
+    #[cold]
+    fn look_inside(&mut self, describe: fn(&mut Registry), address: usize, at: usize) -> bool {
+        let mut registry = Registry::default();
+        describe(&mut registry);
+        let places = registry.fields().flat_map(|(_, places)| places);
+        let is_inside = places.into_iter().any(|place| self.slots(place.field) != 0);
+        if let Some(known) = self.structures.get_mut(at) {
+            *known = (address, is_inside);
+        }
+        is_inside
+    }
+
     /// Whether a protocol without a header may be what is listened to.
     fn is_here(&self, slot: Slot) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
@@ -305,6 +331,11 @@ impl Listener<'_, '_> {
 }
 
 impl<'a> Observer<'a> for Listener<'_, '_> {
+    #[inline]
+    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe) || self.to.slots(field) & self.only != 0
+    }
+
     #[inline]
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.depth += 1;

@@ -389,7 +389,12 @@ impl Connections {
 
     /// A connection that the connection manager set up; gives those whose queue pairs it takes over. A set-up that was
     /// seen before changes nothing.
-    pub(super) fn establish(&mut self, set_up: &Established, transport: Transport) -> Vec<usize> {
+    pub(super) fn establish(
+        &mut self,
+        set_up: &Established,
+        transport: Transport,
+        frame: FrameNumber,
+    ) -> Vec<usize> {
         let Established { client, server, communication, terms } = set_up;
         let paths = [(client, server), (server, client)].map(|(from, to)| Path {
             source: from.address,
@@ -407,6 +412,7 @@ impl Connections {
         let at = self.add(end(client), end(server), transport);
         self.last = None;
         if let Some(connection) = self.slots.get_mut(at) {
+            connection.last_frame = frame;
             connection.opened_by = Some(Side::A);
             connection.communication = Some(*communication);
             connection.exchange.is_rpc = terms.say_rpc();

@@ -57,7 +57,7 @@ impl Flow {
         let (meaning, _) = connection.exchange.bare(&mut desk, sender, message);
         self.follow_message(at, meaning, sight);
         if self.connections.is_over_bound() {
-            self.forget_connections(at, sight);
+            self.forget_connections(Some(at), sight);
         }
         meaning
     }

@@ -112,7 +112,7 @@ impl Early {
     /// asks for an RDMA Read.
     pub(super) fn retry(&mut self, call: Option<Key>, now: Timestamp, account: &mut Account) -> Vec<Retry> {
         while let Some(first) = self.held.front()
-            && now.since(first.time).is_some_and(|age| age > AGE)
+            && now.apart(first.time) > AGE
         {
             self.drop_first(account);
         }

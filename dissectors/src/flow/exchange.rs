@@ -3,6 +3,8 @@
 
 mod bare;
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
@@ -382,6 +384,9 @@ impl Exchange {
             self.calls.remove(&call);
         }
         self.forget_memory(key, entry);
+        // Room for the most that were ever open at a time would add up over all connections.
+        shrink(&mut self.calls);
+        shrink(&mut self.handles);
     }
 
     fn forget_memory(&mut self, key: Key, entry: &Entry) {
@@ -391,6 +396,13 @@ impl Exchange {
                 self.handles.remove(&place);
             }
         }
+    }
+}
+
+/// Gives room back of which little is used any more.
+fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
+    if map.capacity() > 64 && map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
     }
 }
 

@@ -139,7 +139,7 @@ impl Fragments {
         let start = fragment.offset as usize;
         let end = start.saturating_add(fragment.payload.length);
         let before = self.waiting.get(&key);
-        let old = before.is_some_and(|before| frame.time.since(before.since) > Some(self.bounds.age));
+        let old = before.is_some_and(|before| frame.time.apart(before.since) > self.bounds.age);
         let full = before.is_some_and(|before| before.frames.len() >= self.bounds.fragments);
         if end > LONGEST {
             self.given_up += u64::from(before.is_none());

@@ -398,7 +398,8 @@ impl Ledger {
     #[inline]
     pub(super) fn is_due(&mut self, now: Timestamp) -> Option<Key> {
         while let Some(closing) = self.closings.front() {
-            let waited = now.since(closing.time).is_some_and(|waited| waited > LINGER);
+            // Where the clock went back, the time may never come.
+            let waited = now.apart(closing.time) > LINGER;
             if !waited && self.closed <= self.lingering && self.weight <= self.heaviest {
                 return None;
             }

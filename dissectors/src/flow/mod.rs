@@ -439,14 +439,14 @@ impl Flow {
             connection.opened_by = Some(Side::B);
         }
         if self.connections.is_over_bound() {
-            self.forget_connections(newest, sight);
+            self.forget_connections(Some(newest), sight);
         }
     }
 
     /// There are too many connections: those that were silent longest are forgotten.
-    fn forget_connections(&mut self, newest: usize, sight: Sight<'_>) {
+    fn forget_connections(&mut self, newest: Option<usize>, sight: Sight<'_>) {
         for at in self.connections.most_silent() {
-            if at != newest {
+            if Some(at) != newest {
                 self.close_connection(at, sight);
                 self.account.gave_up(GivenUp::Connection);
             }

@@ -26,9 +26,12 @@ impl Flow {
         let mut gave_up = || account.gave_up(GivenUp::SetUp);
         let (source, destination) = (datagram.source, datagram.destination);
         if let Some(established) = self.set_ups.message(source, destination, &message, &mut gave_up) {
-            let replaced = self.connections.establish(&established, transport(packet.wire));
+            let replaced = self.connections.establish(&established, transport(packet.wire), sight.last());
             for before in replaced {
                 self.close_connection(before, sight);
+            }
+            if self.connections.is_over_bound() {
+                self.forget_connections(None, sight);
             }
         }
         Meaning::Management

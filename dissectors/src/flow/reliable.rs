@@ -30,10 +30,11 @@ pub(super) enum Unplaced {
     Malformed,
 }
 
-/// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again.
-const SPANS: usize = 256;
-/// Messages that are remembered for their copies.
-const SENT: usize = 512;
+/// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again: more than any queue pair has
+/// outstanding. What is sent again from its first packet on needs nothing remembered.
+const SPANS: usize = 128;
+/// Messages that are remembered for their copies; a copy of an older one is recognised by its XID.
+const SENT: usize = 128;
 /// Packets of unfinished messages that are held.
 const PARTS: usize = 256;
 /// Frames of one packet of an unfinished message that are listed.
@@ -480,7 +481,7 @@ impl Requests {
                 Place::First => self.partial_run(0),
                 _ => self.run(0..1),
             };
-            let is_old = |part: &Part| now.since(part.time).is_some_and(|age| age > AGE);
+            let is_old = |part: &Part| now.apart(part.time) > AGE;
             if !self.is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
                 return None;
             }

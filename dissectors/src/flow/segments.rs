@@ -12,7 +12,7 @@ use super::iwarp::Iwarp;
 use super::ledger::Ledger;
 use super::records::{Next, Records};
 use super::setup::{Service, Terms};
-use super::stream::half::Half;
+use super::stream::half::{self, Half};
 use super::stream::protocol::{self, Protocol, Verdict};
 use super::stream::seat::Seat;
 use super::stream::table::Stream;
@@ -456,7 +456,7 @@ impl Flow {
             }
         }
         if let Some(key) = key.filter(|_| self.connections.is_over_bound()) {
-            self.forget_connections(key.at, sight);
+            self.forget_connections(Some(key.at), sight);
         }
     }
 
@@ -474,7 +474,7 @@ impl Flow {
             stream.settle();
         }
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
-            && deadline <= now
+            && half::is_over(deadline, now)
         {
             self.read(at, side, |half, carried| half.give_up(now, carried));
         }

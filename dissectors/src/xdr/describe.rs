@@ -304,7 +304,16 @@ macro_rules! xdr {
             $cursor: &mut $crate::xdr::Cursor<$lt>,
             $field: &'static $crate::field::Field,
             $observer: &mut O,
-        ) -> Result<Self, $crate::xdr::Error> $decode
+        ) -> Result<Self, $crate::xdr::Error> {
+            let is_structure = const { matches!($kind, $crate::field::Kind::Group) };
+            if O::WATCHES
+                && is_structure
+                && !$observer.wants($field, <Self as $crate::xdr::Xdr>::describe)
+            {
+                return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::Unobserved);
+            }
+            $decode
+        }
 
         #[allow(unused_variables)]
         fn encode(&self, $encoder: &mut $crate::xdr::Encoder) {

@@ -11,7 +11,7 @@ use super::role::{Identity, Role};
 
 /// Records that are looked at when the two sides are not together.
 pub(super) const WINDOW: usize = 128;
-/// Records of one side that found no partner and wait for one that comes late.
+/// Records that found no partner and wait for one that comes late, of all lanes.
 pub(super) const LEFT: usize = 4_096;
 
 /// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
@@ -54,6 +54,11 @@ impl Row {
         }
         let at = self.waiting.iter().rposition(|other| self::frame(other) <= frame).map_or(0, |at| at + 1);
         self.waiting.insert(at, record);
+    }
+
+    /// Whether nothing of it waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.left.is_empty() && self.late.is_empty()
     }
 
     /// Takes the first so many.

@@ -22,8 +22,10 @@ pub mod selection;
 mod tests;
 pub mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+
+use nfsrdma_dissectors::flow::transaction::Direction;
 
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
@@ -37,6 +39,8 @@ use selection::Selection;
 pub const WAITING: usize = 16_384;
 /// Bytes that they take, at most, about.
 pub const WAITING_BYTES: usize = 64 << 20;
+/// Clients that are remembered when they wait for nothing.
+const LANES: usize = 16_384;
 /// Operations that are counted apart.
 const OPERATIONS: usize = 1_024;
 
@@ -47,6 +51,19 @@ pub enum Side {
     A,
     /// The second: the replay, or what is now.
     B,
+}
+
+/// How far a lane is worked off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Some is left, so that what comes later can still be looked at.
+    Steady,
+    /// As long as both sides are the same.
+    Together,
+    /// All of it, because too much waits.
+    Pressed,
+    /// All of it: nothing comes after it.
+    Last,
 }
 
 /// How often an operation is on both sides.
@@ -64,8 +81,12 @@ pub struct Comparison {
     selection: Selection,
     renaming: Renaming,
     lanes: Vec<Lane>,
+    /// Which lane is whose, on each side.
+    clients: [HashMap<Client, usize>; 2],
     waiting: [usize; 2],
     waiting_bytes: [usize; 2],
+    /// Records that found no partner, of all lanes.
+    left: usize,
     /// The differences with the lowest frames, as many as are wanted.
     differences: Vec<Difference>,
     most: usize,
@@ -84,6 +105,8 @@ impl Comparison {
             selection,
             renaming: Renaming::default(),
             lanes: Vec::new(),
+            clients: Default::default(),
+            left: 0,
             waiting: [0; 2],
             waiting_bytes: [0; 2],
             differences: Vec::new(),
@@ -104,12 +127,11 @@ impl Comparison {
         self.waiting_bytes[at] += record.size();
         let name = self.mix_name(&record.class);
         self.mix.entry(name).or_default().counts[at] += 1;
-        let known = self.lanes.iter().position(|lane| lane.rows[at].client.as_ref() == Some(&client));
-        let lane = known.unwrap_or_else(|| {
-            self.lanes.push(Lane::default());
-            let last = self.lanes.len() - 1;
-            self.lanes[last].rows[at].client = Some(client.clone());
-            last
+        let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
+            let mut lane = Lane::default();
+            lane.rows[at].client = Some(client.clone());
+            self.lanes.push(lane);
+            self.lanes.len() - 1
         });
         self.lanes[lane].rows[at].push(record);
     }
@@ -137,11 +159,35 @@ impl Comparison {
         }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
-            let Some(lane) = self.lanes.get_mut(at).map(std::mem::take) else { continue };
-            let mut lane = self.work(lane, false);
-            self.leave_alone(&mut lane);
-            self.lanes[at] = lane;
+            self.with_lane(at, |this, lane| {
+                this.work(lane, Pace::Steady);
+                this.leave_alone(lane);
+            });
         }
+        // Of many clients each has little that waits, and all of it is too much. What is the same needs no look ahead. Half
+        // of it goes, so that this is not done again for the next record.
+        for pace in [Pace::Together, Pace::Pressed] {
+            if !self.is_full(WAITING) {
+                return;
+            }
+            for at in 0..self.lanes.len() {
+                if self.is_full(WAITING / 2) {
+                    self.with_lane(at, |this, lane| this.work(lane, pace));
+                }
+            }
+        }
+    }
+
+    fn with_lane(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut Lane)) {
+        let Some(mut lane) = self.lanes.get_mut(at).map(std::mem::take) else { return };
+        work(self, &mut lane);
+        self.lanes[at] = lane;
+    }
+
+    /// Whether so many records wait on a side, or as many bytes in proportion.
+    fn is_full(&self, records: usize) -> bool {
+        let bytes = WAITING_BYTES / WAITING * records;
+        (0..2).any(|at| self.waiting[at] >= records || self.waiting_bytes[at] >= bytes)
     }
 
     /// What a client does that the other side does not have yet cannot wait for ever.
@@ -151,6 +197,7 @@ impl Comparison {
                 let half = lane.rows[at].waiting.len().div_ceil(2);
                 let records = lane.rows[at].take(half);
                 self.took(at, &records);
+                self.left += records.len();
                 lane.rows[at].left.extend(records);
                 self.evict(lane);
             }
@@ -161,10 +208,11 @@ impl Comparison {
     fn evict(&mut self, lane: &mut Lane) {
         let across = is_across(lane);
         for side in 0..2 {
-            while lane.rows[side].left.len() > LEFT {
-                if let Some(record) = lane.rows[side].left.pop_front() {
-                    self.alone(&record, side, across);
-                }
+            while self.left > LEFT
+                && let Some(record) = lane.rows[side].left.pop_front()
+            {
+                self.left -= 1;
+                self.alone(&record, side, across);
             }
         }
     }
@@ -172,8 +220,8 @@ impl Comparison {
     /// Both captures have ended.
     pub fn finish(&mut self) {
         self.join_lanes(true);
-        for lane in std::mem::take(&mut self.lanes) {
-            let mut lane = self.work(lane, true);
+        for mut lane in std::mem::take(&mut self.lanes) {
+            self.work(&mut lane, Pace::Last);
             self.settle(&mut lane);
         }
         self.sort();
@@ -181,28 +229,44 @@ impl Comparison {
 
     /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
     fn join_lanes(&mut self, is_all: bool) {
-        let alone = |lanes: &[Lane], side: usize| -> Vec<usize> {
+        let of = |lanes: &[Lane], side: usize| -> Vec<usize> {
             (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
         };
-        for by_address in [true, false] {
-            for a in alone(&self.lanes, 0) {
-                let client = self.lanes[a].rows[0].client.clone();
-                let is_like = |b: &usize| {
-                    let other = &self.lanes[*b].rows[1].client;
-                    if by_address {
-                        *other == client
-                    } else {
-                        other.as_ref().map(|other| other.direction)
-                            == client.as_ref().map(|client| client.direction)
-                    }
-                };
-                if let Some(b) = alone(&self.lanes, 1).iter().find(|b| is_like(b)).copied() {
-                    let row = std::mem::take(&mut self.lanes[b].rows[1]);
-                    self.lanes[a].rows[1] = row;
-                }
+        let client = |lanes: &[Lane], at: usize, side: usize| lanes[at].rows[side].client.clone();
+        let (mut alone_a, mut alone_b) = (of(&self.lanes, 0), of(&self.lanes, 1));
+        let mut pairs: Vec<(usize, usize)> = Vec::new();
+        alone_a.retain(|a| {
+            let same = client(&self.lanes, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
+            let free = same.filter(|b| self.lanes[*b].rows[0].client.is_none());
+            pairs.extend(free.map(|b| (*a, b)));
+            free.is_none()
+        });
+        let taken: HashSet<usize> = pairs.iter().map(|(_, b)| *b).collect();
+        alone_b.retain(|b| !taken.contains(b));
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let goes = |at: &usize, side: usize| {
+                self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
+            };
+            let in_a = alone_a.iter().filter(|at| goes(at, 0));
+            let in_b = alone_b.iter().filter(|at| goes(at, 1));
+            pairs.extend(in_a.copied().zip(in_b.copied()));
+        }
+        for (a, b) in &pairs {
+            let row = std::mem::take(&mut self.lanes[*b].rows[1]);
+            self.lanes[*a].rows[1] = row;
+        }
+        // Of clients without number those go that wait for nothing; they are known again when they call again.
+        let is_crowded = self.lanes.len() > LANES;
+        self.lanes.retain(|lane| {
+            lane.rows.iter().any(|row| row.client.is_some())
+                && !(is_crowded && !is_all && lane.rows.iter().all(Row::is_idle))
+        });
+        self.clients.iter_mut().for_each(HashMap::clear);
+        for (at, lane) in self.lanes.iter().enumerate() {
+            for (clients, row) in self.clients.iter_mut().zip(&lane.rows) {
+                clients.extend(row.client.clone().map(|client| (client, at)));
             }
         }
-        self.lanes.retain(|lane| lane.rows.iter().any(|row| row.client.is_some()));
         if !is_all {
             return;
         }
@@ -289,15 +353,17 @@ impl Comparison {
     }
 
     /// Goes along both rows of a lane.
-    fn work(&mut self, mut lane: Lane, is_all: bool) -> Lane {
+    fn work(&mut self, lane: &mut Lane, pace: Pace) {
         loop {
+            let across = is_across(lane);
             let [a, b] = &mut lane.rows;
             // What is not the last may still be joined by one of a lower frame.
-            let keep = if is_all { 0 } else { WINDOW.max((a.waiting.len() + b.waiting.len()) / 8) };
-            if a.waiting.len() <= keep && b.waiting.len() <= keep
-                || a.waiting.is_empty() && b.waiting.is_empty()
-            {
-                return lane;
+            let keep = match pace {
+                Pace::Steady => WINDOW.max((a.waiting.len() + b.waiting.len()) / 8),
+                Pace::Together | Pace::Pressed | Pace::Last => 0,
+            };
+            if a.waiting.len() <= keep && b.waiting.len() <= keep {
+                return;
             }
             let heads = a.waiting.front().zip(b.waiting.front());
             let together = heads.is_some_and(|(one, other)| {
@@ -307,13 +373,15 @@ impl Comparison {
                 let (of_a, of_b) = (a.take(1), b.take(1));
                 self.took(0, &of_a);
                 self.took(1, &of_b);
-                let across = is_across(&lane);
                 for (one, other) in of_a.iter().zip(&of_b) {
                     self.compare(one, other, across);
                 }
                 continue;
             }
-            self.apart(&mut lane, is_all);
+            if pace == Pace::Together {
+                return;
+            }
+            self.apart(lane, pace == Pace::Last);
         }
     }
 
@@ -352,13 +420,15 @@ impl Comparison {
                 }
             }
         }
-        let mut leave = |records: Vec<Record>, side: usize| {
+        for (side, records) in [(0, of_a), (1, of_b)] {
             let is_free = |at: usize| !pairs.iter().any(|(i, j)| if side == 0 { *i == at } else { *j == at });
+            let free =
+                records.into_iter().enumerate().filter(|(at, _)| is_free(*at)).map(|(_, record)| record);
             let row = &mut lane.rows[side];
-            row.left.extend(records.into_iter().enumerate().filter(|(at, _)| is_free(*at)).map(|(_, r)| r));
-        };
-        leave(of_a, 0);
-        leave(of_b, 1);
+            let before = row.left.len();
+            row.left.extend(free);
+            self.left += row.left.len() - before;
+        }
         self.evict(lane);
     }
 
@@ -410,15 +480,20 @@ impl Comparison {
                     .left
                     .iter()
                     .position(|other| Key::of(other, 1 - side, renaming) == wanted);
+                self.left -= usize::from(found.is_some());
                 match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
                     Some(other) if side == 0 => self.compare(&late, &other, across),
                     Some(other) => self.compare(&other, &late, across),
-                    None => lane.rows[side].left.push_back(late),
+                    None => {
+                        self.left += 1;
+                        lane.rows[side].left.push_back(late);
+                    }
                 }
             }
         }
         for side in 0..2 {
             for record in std::mem::take(&mut lane.rows[side].left) {
+                self.left -= 1;
                 self.alone(&record, side, across);
             }
         }

@@ -179,3 +179,31 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     assert!(comparison.waiting[0] <= WAITING);
     assert!(comparison.counts()[&Kind::Missing] > WAITING as u64);
 }
+
+#[test]
+fn clients_of_any_number_are_compared_a_part_at_a_time() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    let (clients, rounds) = (2_000_u64, 40);
+    let mut records = (1..=rounds).flat_map(|round| (0..clients).map(move |number| (round, number)));
+    let mut is_over = false;
+    while !is_over {
+        while !comparison.has_enough(Side::A) && !comparison.has_enough(Side::B) {
+            let Some((round, number)) = records.next() else {
+                is_over = true;
+                break;
+            };
+            let about = round * clients + number;
+            let record = operation(about, 2 * about, 2 * about + 1);
+            // The other side has other addresses, and one client less in the last round.
+            comparison.push(Side::A, client(&format!("10.0.0.{number}")), record.clone());
+            if (round, number) != (rounds, 7) {
+                comparison.push(Side::B, client(&format!("10.1.0.{number}")), record);
+            }
+        }
+        comparison.advance([is_over; 2]);
+        assert!(comparison.waiting.iter().all(|waiting| *waiting < WAITING));
+    }
+    comparison.finish();
+    assert_eq!(kinds(&comparison), [Kind::Missing]);
+    assert_eq!(comparison.pairs(), clients * rounds - 1);
+}

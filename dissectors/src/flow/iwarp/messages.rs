@@ -22,7 +22,7 @@ use super::{Event, Taker};
 /// RDMA Reads that wait for their responses: more than any sender has outstanding.
 const READS: usize = 256;
 /// Messages that are remembered for their copies.
-const SENT: usize = 512;
+const SENT: usize = 128;
 /// Bytes of one message that are put together; no inline threshold is larger.
 const LONGEST: usize = 1 << 20;
 /// Frames of one unfinished message that are listed.

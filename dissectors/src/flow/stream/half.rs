@@ -22,6 +22,12 @@ const LATE: u64 = 50_000_000;
 /// its time-out with every loss (RFC 6298 section 5).
 const UNACKNOWLEDGED: u64 = 30_000_000_000;
 
+/// Whether a hole with this deadline has waited long enough. One that lies farther ahead than any wait is of a clock that went
+/// back.
+pub(in crate::flow) fn is_over(deadline: Timestamp, now: Timestamp) -> bool {
+    deadline <= now || deadline.apart(now) > 2 * UNACKNOWLEDGED
+}
+
 /// Farther from what is expected than this, a segment is none of this stream: the largest windows are smaller.
 const NEAR: u64 = 1 << 28;
 

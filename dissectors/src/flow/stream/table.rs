@@ -10,7 +10,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::TcpSequence;
 use crate::rdma::Side;
 
-use super::half::Half;
+use super::half::{self, Half};
 use super::protocol::{self, Protocol, Verdict};
 
 /// A stream: both directions of one connection of TCP.
@@ -227,8 +227,8 @@ impl Streams {
     /// A stream with a hole that has waited long enough.
     #[inline]
     pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
-        let (deadline, at) = self.deadlines.first()?;
-        (*deadline <= now).then_some(*at)
+        let ends = [self.deadlines.first()?, self.deadlines.last()?];
+        ends.into_iter().find(|(deadline, _)| half::is_over(*deadline, now)).map(|(_, at)| *at)
     }
 
     pub(in crate::flow) fn is_over_bound(&self) -> bool {

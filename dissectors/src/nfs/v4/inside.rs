@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::field::registry::Registry;
 use crate::field::{Field, Observer, Value};
 
 /// Passes everything on, but for the outermost groups of one field, which the watcher has entered already; and knows
@@ -30,6 +31,11 @@ impl<'o, O> Inside<'o, O> {
 
 impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
     const WATCHES: bool = O::WATCHES;
+
+    #[inline]
+    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.observer.wants(field, describe)
+    }
 
     #[inline]
     fn enter(&mut self, field: &'static Field, at: usize) {

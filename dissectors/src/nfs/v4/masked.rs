@@ -259,6 +259,9 @@ impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
+        if O::WATCHES && !observer.wants(field, Self::describe) {
+            return Self::decode(cursor, field, &mut Unobserved);
+        }
         observer.enter(field, cursor.position());
         let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
         let mut inner = *cursor;

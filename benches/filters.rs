@@ -1,0 +1,92 @@
+//! What a display filter costs: `nfsrdma-inspect -q` with filters on one field against the same run without, on the large
+//! capture. `cargo bench --bench filters`
+#![allow(missing_docs, reason = "criterion's macros make functions that have none")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a benchmark says what is wrong by panicking")]
+
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_inspect::filter::Filter;
+use nfsrdma_inspect::output::style::Screen;
+use nfsrdma_inspect::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use nfsrdma_inspect::source::Source;
+
+#[path = "../tests/it/captures.rs"]
+#[allow(dead_code, reason = "written for the tests, which need more of it")]
+mod captures;
+#[allow(dead_code, reason = "the tests need more of it")]
+mod repeat;
+
+use repeat::Repeated;
+
+const LARGE_DATA: &str = "rxe-v42-conc-head";
+const SMALL_OPERATIONS: &str = "rxe-v42";
+
+const SIZE: u64 = 64 << 20;
+
+/// A field of each layer; none, for the run without a filter.
+const FILTERS: [Option<&str>; 6] = [
+    None,
+    Some("frame.len > 1000"),
+    Some("infiniband.bth.opcode == 4"),
+    Some("rpc.xid == 0xb38df27d"),
+    Some("nfs.opcode == READ"),
+    Some("nfsrdma.latency > 0.01"),
+];
+
+fn inspect(mut source: Source, filter: Option<&str>, view: View) {
+    let settings = Settings {
+        format: Format::Text,
+        view,
+        tree: false,
+        quiet: true,
+        time: TimeFormat::Relative,
+        summary: SummaryFormat::Text,
+        icrc: false,
+        screen: Screen::pipe(),
+    };
+    let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
+    let mut flow = Flow::new(Limits::default());
+    let mut output = Output::new(settings, std::io::sink()).with_filter(filter);
+    while let Some(frame) = source.next().expect("a right capture") {
+        output.frame(&frame, &mut flow).expect("a sink takes all");
+        while let Some((key, transaction)) = flow.next_named() {
+            output.transaction(key, &transaction).expect("a sink takes all");
+        }
+    }
+    flow.finish();
+    while let Some((key, transaction)) = flow.next_named() {
+        output.transaction(key, &transaction).expect("a sink takes all");
+    }
+    output.finish(&flow, None).expect("a sink takes all");
+}
+
+fn filters(criterion: &mut Criterion) {
+    for name in [LARGE_DATA, SMALL_OPERATIONS] {
+        let file = captures::bytes(name);
+        let large = || Repeated::of_size(file.clone(), SIZE);
+        for (view, title) in [(View::Transactions, "transactions"), (View::Frames, "frames")] {
+            let mut group = criterion.benchmark_group(format!("{name} {title}"));
+            group
+                .sample_size(15)
+                .warm_up_time(Duration::from_secs(1))
+                .measurement_time(Duration::from_secs(5));
+            group.throughput(Throughput::Elements(large().packets()));
+            for filter in FILTERS {
+                group.bench_function(filter.unwrap_or("no filter"), |bencher| {
+                    let source = || Source::from_reader(name, large());
+                    bencher.iter_batched(
+                        source,
+                        |source| inspect(source, filter, view),
+                        BatchSize::PerIteration,
+                    );
+                });
+            }
+            group.finish();
+        }
+    }
+}
+
+criterion_group!(benches, filters);
+criterion_main!(benches);

@@ -1,0 +1,147 @@
+//! The memory that connections take: a bounded amount, however many come and go, and how long each lives.
+
+use allocation_counter::measure;
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::infiniband::Service;
+use nfsrdma_dissectors::net::{self, Carried};
+
+use crate::exhibit::ALL;
+use crate::mutations::Kept;
+
+const MIB: u64 = 1 << 20;
+
+/// Where the addresses of IPv4 stand behind Ethernet.
+const ADDRESSES: [std::ops::Range<usize>; 2] = [26..30, 30..34];
+
+/// The client of the captures.
+const CLIENT: [u8; 4] = [10, 9, 0, 2];
+
+/// The set-up of a connection, its first Call and the Reply, as any number of clients send them.
+struct Connections {
+    frames: Vec<Kept>,
+    /// In which frame the client's address stands, and where.
+    places: Vec<(usize, std::ops::Range<usize>)>,
+    sent: u64,
+}
+
+impl Connections {
+    fn new(exhibit: usize, is_wanted: impl Fn(&Carried<'_>) -> bool) -> Self {
+        let exhibit = &*ALL[exhibit];
+        let first = exhibit.transactions.iter().find(|t| t.connection.transport.is_rdma()).unwrap();
+        let messages = [first.call.as_ref().unwrap(), first.reply.as_ref().unwrap()];
+        let is_message = |number: u64| messages.iter().any(|message| message.frames[0].0 == number);
+        let last = messages[1].frames[0].0 as usize;
+        let frames: Vec<_> = exhibit
+            .numbered(0..last)
+            .filter(|(number, kept)| {
+                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut Unobserved).carried)
+            })
+            .map(|(_, kept)| kept.clone())
+            .collect();
+        let places = { frames.iter().enumerate() }
+            .flat_map(|(at, kept)| ADDRESSES.into_iter().map(move |place| (at, kept, place)))
+            .filter(|(_, kept, place)| kept.bytes[place.clone()] == CLIENT)
+            .map(|(at, _, place)| (at, place))
+            .collect();
+        Self { frames, places, sent: 0 }
+    }
+
+    /// Lets so many more clients do it, and gives how many Transactions came out.
+    fn run(&mut self, count: u32, flow: &mut Flow) -> u64 {
+        let mut transactions = 0;
+        for _ in 0..count {
+            let client = (0x0b00_0000 + (self.sent / self.frames.len() as u64) as u32).to_be_bytes();
+            for (at, place) in &self.places {
+                self.frames[*at].bytes[place.clone()].copy_from_slice(&client);
+            }
+            for kept in &mut self.frames {
+                self.sent += 1;
+                kept.time = Timestamp(self.sent as i64 * 10_000);
+                flow.frame(&kept.frame(self.sent));
+            }
+            transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
+        }
+        transactions
+    }
+}
+
+/// Once the bounds are reached, more connections take no more memory.
+fn stays_flat(mut connections: Connections) {
+    let (some, more) = (60_000, 140_000);
+    let mut flow = Flow::new(Limits::default());
+    let mut transactions = 0;
+    let first = measure(|| transactions += connections.run(some, &mut flow));
+    let rest = measure(|| transactions += connections.run(more, &mut flow));
+    flow.finish();
+    transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
+    assert_eq!(transactions, u64::from(some + more));
+    assert_eq!(flow.account().undecoded_counts().count(), 0);
+    assert!(first.bytes_max < 128 * MIB, "{first:?}");
+    // Tables grow to twice their size once in a while.
+    assert!(rest.bytes_max < 16 * MIB, "{rest:?}");
+}
+
+#[test]
+fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
+    stays_flat(Connections::new(
+        0,
+        |carried| matches!(carried, Carried::Infiniband(packet) if packet.form.service == Service::Ud),
+    ));
+}
+
+#[test]
+fn any_number_of_connections_of_iwarp_takes_a_bounded_amount_of_memory() {
+    stays_flat(Connections::new(
+        4,
+        |carried| matches!(carried, Carried::Tcp(segment) if segment.payload.bytes.starts_with(b"MPA ID")),
+    ));
+}
+
+/// Whether a packet is of the connection that the capture is about, and not of MOUNT, NLM or PORTMAP beside it.
+fn is_of_nfs(kept: &Kept) -> bool {
+    match net::decode(&kept.frame(1), &mut Unobserved).carried {
+        Carried::Infiniband(_) => true,
+        Carried::Tcp(tcp) => {
+            [tcp.source_port, tcp.destination_port].iter().any(|port| matches!(port.0, 2049 | 20049))
+        }
+        _ => false,
+    }
+}
+
+/// With the default bounds, connections that were all in long use take less than half a gigabyte.
+#[test]
+fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
+    for exhibit in [1, 3, 4].map(|at| &*ALL[at]) {
+        let count = 40;
+        let mut flow = Flow::new(Limits::default());
+        let mut number = 0;
+        let mut use_one = |flow: &mut Flow, one: u8| {
+            for kept in exhibit.frames.iter().filter(|kept| is_of_nfs(kept)) {
+                let mut kept = kept.clone();
+                for place in ADDRESSES {
+                    if kept.bytes.get(place.clone()) == Some(&CLIENT[..]) {
+                        kept.bytes[place.end - 1] = 100 + one;
+                    }
+                }
+                number += 1;
+                flow.frame(&Kept { time: Timestamp(number * 10_000), ..kept }.frame(number as u64));
+                while flow.next_transaction().is_some() {}
+            }
+            // What waits for copies has waited long enough.
+            number += 1_000_000;
+            let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 46]].concat();
+            let link = exhibit.frames[0].link;
+            let kept = Kept { time: Timestamp(number * 10_000), link, length: arp.len() as u32, bytes: arp };
+            flow.frame(&kept.frame(number as u64));
+            while flow.next_transaction().is_some() {}
+        };
+        use_one(&mut flow, 0);
+        let info = measure(|| (1..=count).for_each(|one| use_one(&mut flow, one)));
+        let each = info.bytes_current / i64::from(count);
+        let most = each * Limits::default().connections as i64;
+        println!("{}: {each} bytes", exhibit.name);
+        assert!(most < 512 * MIB as i64, "{}: {most} bytes", exhibit.name);
+    }
+}

@@ -1,0 +1,48 @@
+//! Captures of one direction only, as a mirror of one port gives them: every Call without its Reply, or every Reply without its
+//! Call, and nothing else. Where the bytes of RDMA go is known only from the Calls and Read requests of the other direction,
+//! so that they are counted as what has no known memory.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::transaction::{Missing, Which};
+use nfsrdma_dissectors::net;
+
+use crate::exhibit::{ALL, agrees, named, run};
+use crate::witness;
+
+#[test]
+fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
+    for exhibit in &ALL {
+        let name = exhibit.name;
+        let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut Unobserved).source;
+        let addresses: std::collections::BTreeSet<_> =
+            exhibit.transactions.iter().map(|t| witness::name(t).0).collect();
+        let client = exhibit.transactions[0].connection.client.address;
+        let server = exhibit.transactions[0].connection.server.address;
+        assert!(addresses.iter().all(|address| [client, server].contains(address)));
+        for sender in [client, server] {
+            let said = format!("{name}, what {sender} sends");
+            let frames = exhibit.numbered(0..exhibit.frames.len());
+            let outcome = run(frames.filter(|(number, _)| source(*number as usize - 1) == sender));
+            let found = named(&outcome.transactions, &said);
+            assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
+            for before in &exhibit.transactions {
+                let now = found[&witness::name(before)];
+                let said = format!("{said}: {}", now.xid);
+                agrees(now, before, &said);
+                let is_caller = witness::name(before).0 == sender;
+                let (there, gone) =
+                    if is_caller { (Which::Call, Which::Reply) } else { (Which::Reply, Which::Call) };
+                assert!(now.message(gone).is_none(), "{said}");
+                let (now_there, before_there) = (now.message(there).unwrap(), before.message(there).unwrap());
+                assert!(
+                    now_there.bytes == before_there.bytes && now_there.frames == before_there.frames,
+                    "{said}"
+                );
+                assert_eq!(now.missing(), [Missing::Message(gone)], "{said}");
+                let chunks = now.read_chunks.iter().chain(&now.write_chunks).chain(&now.reply_chunk);
+                assert_eq!(chunks.map(|chunk| chunk.moved()).sum::<u64>(), 0, "{said}");
+            }
+            assert_eq!(outcome.given_up, 0, "{said}");
+        }
+    }
+}

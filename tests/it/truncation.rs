@@ -1,0 +1,108 @@
+//! Frames of which the capture holds less than was sent. What a cut took is missing or counted by the headers, never another
+//! thing; what the frame did not carry is untouched.
+
+use nfsrdma_dissectors::flow::transaction::{Missing, Transport, Which};
+
+use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, run, same};
+use crate::witness::What;
+
+/// What stands behind the payload of a frame: the pad and the ICRC, or the pad and the CRC of MPA.
+fn trailer(transport: Transport) -> usize {
+    if transport == Transport::Tcp { 0 } else { 3 + 4 }
+}
+
+/// Cuts one frame of a part of the capture, and looks at every Transaction in it.
+fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usize) {
+    let said = format!("{}: {length} bytes of frame {}", exhibit.name, at + 1);
+    let mut short = exhibit.frames[at].clone();
+    let taken = short.bytes.len() - length;
+    short.bytes.truncate(length);
+    let frames = exhibit.numbered(range.clone());
+    let outcome = run(frames.map(|(number, kept)| match number as usize == at + 1 {
+        true => (number, &short),
+        false => (number, kept),
+    }));
+    assert_eq!(outcome.given_up, 0, "{said}");
+    let expected = exhibit.within(range);
+    let found = named(&outcome.transactions, &said);
+    assert!(found.keys().all(|name| expected.contains_key(name)), "{said}: invented");
+    for (name, index) in &expected {
+        let before = &exhibit.transactions[*index];
+        let said = format!("{said}: {name:x?}");
+        let parts: Vec<_> = exhibit.parts[at].iter().filter(|part| part.transaction == *index).collect();
+        let is_head = |which| parts.iter().any(|part| part.what == What::Message(which) && part.is_head);
+        let Some(now) = found.get(name) else {
+            for which in [Which::Call, Which::Reply] {
+                assert!(before.message(which).is_none() || is_head(which), "{said}: gone");
+            }
+            continue;
+        };
+        if parts.is_empty() {
+            same(now, before, true, &said);
+            continue;
+        }
+        agrees(now, before, &said);
+        let codes = now.missing();
+        for code in &codes {
+            let is_right = match code {
+                Missing::Message(which) | Missing::Header(which) => is_head(*which),
+                Missing::Bytes(which, range) => parts.iter().any(|part| {
+                    part.what == What::Message(*which)
+                        && part.bytes.start <= range.start
+                        && (range.end <= part.bytes.end || part.is_head)
+                }),
+                Missing::Chunk(kind, chunk, range) => { parts.iter() }.any(|part| {
+                    part.what == What::Chunk(*kind, *chunk)
+                        && part.bytes.start <= range.start
+                        && range.end <= part.bytes.end
+                }),
+            };
+            assert!(is_right, "{said}: {code} of {parts:?}");
+        }
+        for part in parts {
+            if let What::Message(which) = part.what
+                && taken > trailer(before.connection.transport)
+                && !part.bytes.is_empty()
+                // Where several are in one frame, the cut takes from the last.
+                && exhibit.parts[at].len() == 1
+            {
+                let is_missed = codes.iter().any(|code| match code {
+                    Missing::Message(of) | Missing::Header(of) | Missing::Bytes(of, _) => *of == which,
+                    Missing::Chunk(..) => false,
+                });
+                assert!(is_missed, "{said}: nothing is missed of {part:?}");
+            }
+        }
+    }
+}
+
+fn each_in_turn(exhibits: [usize; 2]) {
+    for exhibit in exhibits.map(|at| &*ALL[at]) {
+        for range in [exhibit.quiet(0, 150), exhibit.quiet(exhibit.frames.len() / 2, 100)] {
+            for at in range.clone() {
+                let whole = exhibit.frames[at].bytes.len();
+                // In headers, at their ends, and at the snap lengths that people use.
+                let lengths =
+                    [0, 13, 33, 41, 53, 60, 69, 77, 95, 128, 200, 256, whole / 2, whole - 5, whole - 1];
+                for length in lengths.into_iter().filter(|length| *length < whole).skip(at % 3).step_by(3) {
+                    cut(exhibit, &range, at, length);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_rocev2_that_was_cut_lacks_only_what_the_cut_took() {
+    each_in_turn(ROCE);
+}
+
+#[test]
+fn a_segment_of_tcp_that_was_cut_lacks_only_what_the_cut_took() {
+    each_in_turn(TCP);
+}
+
+#[test]
+fn a_segment_of_iwarp_that_was_cut_lacks_only_what_the_cut_took() {
+    each_in_turn(IWARP);
+}
