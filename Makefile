@@ -6,6 +6,9 @@ DESTDIR ?=
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 
+# The Python that .ci/setup installs modules into.
+export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
+
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
 CAPTURE = captures/rxe-v42.pcap

@@ -39,6 +39,7 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
     let settings = Settings {
         format: Format::Text,
         view,
+        bytes: false,
         tree: false,
         quiet: true,
         time: TimeFormat::Relative,

@@ -22,6 +22,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect,compare)
                 cmd="nfsrdma__inspect__subcmd__compare"
                 ;;
+            nfsrdma__inspect,export)
+                cmd="nfsrdma__inspect__subcmd__export"
+                ;;
             nfsrdma__inspect,fields)
                 cmd="nfsrdma__inspect__subcmd__fields"
                 ;;
@@ -33,6 +36,9 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__help,compare)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__compare"
+                ;;
+            nfsrdma__inspect__subcmd__help,export)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__export"
                 ;;
             nfsrdma__inspect__subcmd__help,fields)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__fields"
@@ -47,7 +53,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -Y -V -T -c -q -t -h --read --display-filter --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --version --help check compare fields help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -96,11 +102,27 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json fields csv" -- "${cur}"))
                     return 0
                     ;;
                 -T)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json fields csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --field)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --layout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --count)
@@ -109,6 +131,36 @@ _nfsrdma__inspect() {
                     ;;
                 -c)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --write)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -w)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --time)
@@ -172,6 +224,10 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --max-kept-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-write-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -273,6 +329,35 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__export)
+            opts="-h --to --name --max-connections --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-connections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nfsrdma__subcmd__inspect__subcmd__fields)
             opts="-T -h --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -300,7 +385,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
-            opts="check compare fields help"
+            opts="check compare fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -328,6 +413,20 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__compare)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= q/quiet w/write= P/print t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -29,8 +29,13 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l di
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
 frames\t'One frame of the capture'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'
-json\t'JSON Lines: an object a line'"
+json\t'JSON Lines: an object a line'
+fields\t'The values of the fields that -e names, as tshark writes them'
+csv\t'The same as comma-separated values (RFC 4180)'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s e -l field -d 'Show the values of this field, with -T fields, csv or json; may be given again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s E -l layout -d 'How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a, aggregator=,|/s|LETTER' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s c -l count -d 'Stop after COUNT lines' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s w -l write -d 'Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
 d\t'Seconds since the line before'
 a\t'Time of day, UTC'
@@ -54,14 +59,18 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-par
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-early-bytes -d 'Bytes of RDMA packets that were captured before what tells their place' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fragment-bytes -d 'Bytes of IP fragments that wait for the others of their datagram' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-write-bytes -d 'Bytes of what waits until it is known which Transaction it belongs to, with -w' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s x -l bytes -d 'Follow each line with its bytes, in hexadecimal and as text'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check" -d 'Check captures against their baselines, for CI'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture; all are counted' -r
@@ -90,7 +99,12 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" 
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields help" -f -a "compare" -d 'Compare two captures, and show what differs'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields help" -f -a "fields" -d 'List the fields that display filters can name'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l max-connections -d 'Connections that are remembered; then those that were silent longest are forgotten' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -2,6 +2,8 @@
 
 pub mod analysis;
 pub mod cli;
+#[cfg(feature = "parquet")]
+pub mod export;
 pub mod filter;
 pub mod output;
 pub mod source;

@@ -16,7 +16,7 @@ use crate::analysis::baseline::{self, Baseline, Canon, Counts, text};
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::selection::Selection;
 use crate::analysis::comparison::{Comparison, Side};
-use crate::output::Format;
+use crate::output::ReportFormat;
 use crate::output::checks::{Check, Outcome, View};
 use crate::output::junit;
 
@@ -60,7 +60,7 @@ pub(super) struct CheckArgs {
 
     /// Form of the output
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: ReportFormat,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
@@ -104,8 +104,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         View { checks: &checks, screen: style::screen(args.color), count: args.count, quiet: args.quiet };
     let mut to = BufWriter::new(progress.page());
     let written = match args.format {
-        Format::Text => view.text(&mut to),
-        Format::Json => view.json(&mut to),
+        ReportFormat::Text => view.text(&mut to),
+        ReportFormat::Json => view.json(&mut to),
     };
     written.and_then(|()| to.flush()).map_err(unwritten)?;
     if let Some(path) = &args.junit {

@@ -13,7 +13,7 @@ use super::{Exit, complain, unwritten};
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::selection::{Selection, Word};
 use crate::analysis::comparison::{Comparison, Side};
-use crate::output::Format;
+use crate::output::ReportFormat;
 use crate::output::comparison::View;
 
 /// What people may want to do, for the help.
@@ -76,7 +76,7 @@ pub(super) struct CompareArgs {
 
     /// Form of the output
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: ReportFormat,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
@@ -115,8 +115,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     let mut to = BufWriter::new(progress.page());
     let written = match args.format {
         _ if args.quiet => Ok(()),
-        Format::Text => view.text(&mut to),
-        Format::Json => view.json(&mut to),
+        ReportFormat::Text => view.text(&mut to),
+        ReportFormat::Json => view.json(&mut to),
     };
     written.and_then(|()| to.flush()).map_err(unwritten)?;
     let errors: Vec<_> = readers.iter().flat_map(|reader| &reader.errors).collect();

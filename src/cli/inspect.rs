@@ -6,14 +6,17 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
 
 use super::bytes::Bytes;
+use super::field_lines::{self, Layout};
 use super::progress::Progress;
 use super::style::{self, Color};
+use super::write::{self, Written};
 use super::{Exit, complain, unwritten};
 use crate::filter::Filter;
+use crate::output::fields::FieldLines;
 use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
 
@@ -54,6 +57,25 @@ pub(super) struct InspectArgs {
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 
+    /// Show the values of this field, with -T fields, csv or json; may be given again
+    ///
+    /// 'nfsrdma-inspect fields' lists them. With --view frames a line has what the frame has, and what the messages have that
+    /// it completes; otherwise what all frames and both messages of the Transaction have, equal values once. Without -e, csv
+    /// has a table of what there is to know first, and json everything.
+    #[arg(short = 'e', long = "field", value_name = "FIELD")]
+    fields: Vec<String>,
+
+    /// How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a,
+    /// aggregator=,|/s|LETTER
+    #[arg(short = 'E', long, value_name = "OPTION")]
+    layout: Vec<Layout>,
+
+    /// Follow each line with its bytes, in hexadecimal and as text
+    ///
+    /// Of a Transaction: both messages as they went inline, and the chunks.
+    #[arg(short = 'x', long)]
+    bytes: bool,
+
     /// Stop after COUNT lines
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroUsize>,
@@ -61,6 +83,18 @@ pub(super) struct InspectArgs {
     /// Leave out the lines, and show the summary alone
     #[arg(short = 'q', long)]
     quiet: bool,
+
+    /// Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction
+    ///
+    /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
+    /// copies included, and requests for bytes; acknowledgements are not. With --view frames all frames that are shown are
+    /// written. As in tshark, lines are shown only with -P.
+    #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    write: Option<PathBuf>,
+
+    /// With -w, show lines too
+    #[arg(short = 'P', long, requires = "write")]
+    print: bool,
 
     /// How times are written
     #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
@@ -144,6 +178,11 @@ struct Bounds {
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = Bytes(Limits::default().kept_bytes))]
     max_kept_bytes: Bytes,
+
+    /// Bytes of what waits until it is known which Transaction it belongs to, with -w
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
+        default_value_t = Bytes(256 << 20))]
+    max_write_bytes: Bytes,
 }
 
 fn of(count: usize) -> NonZeroUsize {
@@ -171,7 +210,8 @@ impl InspectArgs {
             },
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
-            keep_data: self.tree,
+            note_steps: self.write.is_some(),
+            keep_data: self.tree || (self.bytes && self.view == View::Transactions),
         }
     }
 
@@ -179,20 +219,34 @@ impl InspectArgs {
         Settings {
             format: self.format,
             view: self.view,
+            bytes: self.bytes,
             tree: self.tree,
-            quiet: self.quiet,
+            quiet: self.quiet || (self.write.is_some() && !self.print),
             time: self.time,
             summary: self.summary.unwrap_or(match self.format {
+                _ if self.writes_to_standard_output() => SummaryFormat::None,
                 Format::Text => SummaryFormat::Text,
-                Format::Json => SummaryFormat::Json,
+                Format::Json if self.fields.is_empty() && self.view == View::Transactions => {
+                    SummaryFormat::Json
+                }
+                Format::Json if self.quiet => SummaryFormat::Json,
+                Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
             }),
             icrc: self.check_icrc,
             screen: style::screen(self.color),
         }
     }
 
+    fn format_name(&self) -> String {
+        self.format.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.read.iter().chain(&self.files)
+    }
+
+    fn writes_to_standard_output(&self) -> bool {
+        self.write.as_deref().is_some_and(write::is_standard_output)
     }
 
     /// Whether the input may pause: then nothing that is known may wait in a buffer.
@@ -209,20 +263,32 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     if args.files().next().is_none() {
         bail!("no capture file is named; name one, or '-' for standard input; see --help");
     }
-    if args.tree && args.format == Format::Json {
-        bail!("-V is a tree of text, and -T json is not; leave out one of them");
+    if args.tree && args.format != Format::Text {
+        bail!("-V is a tree of text, and -T {} is not; leave out one of them", args.format_name());
     }
-    if args.view == View::Frames && args.format == Format::Json && !args.quiet {
+    if args.bytes && args.format != Format::Text {
+        bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
+    }
+    if args.writes_to_standard_output()
+        && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
+    {
         bail!(
-            "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
+            "-w - writes a capture to standard output, where nothing else can go; give -w a file, or leave out -P and --summary"
         );
     }
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
         Ok(filter) => filter,
         Err(error) => bail!("-Y: {error}"),
     };
+    let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let mut source = Source::open(args.files())?;
-    let errors = show(args, filter, &mut source).map_err(unwritten)?;
+    let files: Vec<&PathBuf> = args.files().collect();
+    let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
+    let mut written = None;
+    if let Some(to) = &args.write {
+        written = Some(write::open(to, &files, args.view, room)?);
+    }
+    let errors = show(args, (filter, fields), &mut source, written)?;
     for error in &errors {
         complain(error);
     }
@@ -230,11 +296,16 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
 }
 
 /// Reads to the end and shows everything; gives what was wrong with the files.
-fn show(args: &InspectArgs, filter: Option<Filter>, source: &mut Source) -> io::Result<Vec<SourceError>> {
+fn show(
+    args: &InspectArgs,
+    (filter, fields): (Option<Filter>, Option<FieldLines>),
+    source: &mut Source,
+    mut written: Option<Written>,
+) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
-    let mut output = Output::new(args.settings(), page).with_filter(filter);
+    let mut output = Output::new(args.settings(), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
@@ -246,7 +317,10 @@ fn show(args: &InspectArgs, filter: Option<Filter>, source: &mut Source) -> io::
             Ok(Some(frame)) => {
                 has_frames = true;
                 let is_known = frame.link.is_known();
-                output.frame(&frame, &mut flow)?;
+                let is_shown = output.frame(&frame, &mut flow).map_err(unwritten)?;
+                if let Some(written) = &mut written {
+                    written.frame(source, &flow, is_shown)?;
+                }
                 if !is_known {
                     errors.extend(source.unknown_link());
                 }
@@ -261,28 +335,35 @@ fn show(args: &InspectArgs, filter: Option<Filter>, source: &mut Source) -> io::
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_named()
         {
-            output.transaction(key, &transaction)?;
+            let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
+            if let Some(written) = &mut written {
+                written.transaction(key, &transaction, is_shown);
+            }
         }
         if flush_each {
-            output.flush()?;
+            output.flush().map_err(unwritten)?;
         }
         if progress.is_due() {
             if flush_often {
-                output.flush()?;
+                output.flush().map_err(unwritten)?;
             }
             progress.draw(source.progress(), output.transactions());
         }
     }
     if output.not_kept() > 0 {
         complain(format_args!(
-            "-Y: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
+            "{}: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
              Transaction may be missing",
+            if args.display_filter.is_some() { "-Y" } else { "-e" },
             output.not_kept()
         ));
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() {
-        output.finish(&flow, source.dropped())?;
+        output.finish(&flow, source.dropped()).map_err(unwritten)?;
+    }
+    if let Some(written) = written {
+        written.finish(&mut flow)?;
     }
     Ok(errors)
 }

@@ -5,11 +5,15 @@
 mod bytes;
 mod check;
 mod compare;
+#[cfg(feature = "parquet")]
+mod export;
+mod field_lines;
 mod fields;
 mod inspect;
 mod progress;
 mod style;
 mod traces;
+mod write;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +25,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use check::CheckArgs;
 use compare::CompareArgs;
+#[cfg(feature = "parquet")]
+use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
 
@@ -33,12 +39,19 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
   nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
                                                   what a display filter selects, in Wireshark's language
   nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
+  nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
+  nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
+                                                  the values of fields, as tshark writes them
+  nfsrdma-inspect -T csv capture.pcap > t.csv     a table of Transactions
+  nfsrdma-inspect --view frames -x -c 1 capture.pcap
+                                                  a frame with its bytes
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
 ";
@@ -108,6 +121,8 @@ enum Command {
     Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
+    #[cfg(feature = "parquet")]
+    Export(ExportArgs),
 }
 
 /// How the program ends.
@@ -147,6 +162,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
+        #[cfg(feature = "parquet")]
+        Some(Command::Export(args)) => export::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

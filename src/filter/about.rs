@@ -173,6 +173,7 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &
     to.fact(Fact::Xid, || number(xid.0));
     outcome(to, facts);
     to.fact(Fact::Latency, || transaction.latency().and_then(duration));
+    to.fact(Fact::CallTime, || Some(Value::Duration(i128::from(call.as_ref()?.time.0))));
     if let Some(phases) = transaction.phases() {
         to.fact(Fact::PhaseCall, || duration(phases.call));
         to.fact(Fact::PhaseDataIn, || duration(phases.data_in));

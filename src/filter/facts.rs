@@ -88,6 +88,7 @@ facts! {
     Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
     Missing "nfsrdma.missing" Text, "What is not in the capture: call, reply:176-227, read:0:1024-2047", LINES;
     RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
+    CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the Call, since 1970-01-01 00:00:00 UTC", LINES;
     CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that went inline", "RFC 8166 section 3.3.2";
     CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
     CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;

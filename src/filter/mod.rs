@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod facts;
 
 mod about;
+mod columns;
 mod compile;
 mod error;
 mod gather;
@@ -21,6 +22,7 @@ mod syntax;
 mod token;
 mod value;
 
+pub use columns::{Column, Plain, Shown};
 pub use error::FilterError;
 pub use selection::{Selection, Tally};
 

@@ -22,7 +22,7 @@ use super::facts::Fact;
 use super::gather::Gatherer;
 use super::program::Node;
 use super::value::{Value, Values};
-use super::{Filter, about};
+use super::{Column, Filter, Shown, about};
 
 /// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
 const KEPT: usize = 64 << 20;
@@ -120,6 +120,11 @@ impl Selection {
             }
         }
         (datagram, meaning, is_selected)
+    }
+
+    /// The values of a field in what was judged last.
+    pub fn shown(&self, column: &Column) -> impl Iterator<Item = Shown<'_>> {
+        self.to.values.of(column.slot).map(Shown).filter(|value| value.fits(column.kind))
     }
 
     /// Whether a frame of a Transaction that is done was selected.

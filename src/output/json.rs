@@ -17,7 +17,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 
 use line::Line;
-pub(super) use line::{Name, Text, address};
+pub(crate) use line::{Name, Said, Text, address, inline_length, procedure, rpc_status, status};
 use tape::Tape;
 
 /// The version of the contract that lines keep.
@@ -43,14 +43,7 @@ impl JsonLines {
         facts: &Facts,
     ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).wiped();
-        let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
-        tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
-        // What could be read before an error stands, and `missing` says what the capture lacks.
-        let _ = reading.observe_rpc(Which::Call, &mut tape);
-        let (results, call_parts) = (tape.end(), tape.parts.len());
-        let _ = reading.observe_rpc(Which::Reply, &mut tape);
-        tape.end();
-
+        let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
         let line = Line::new(transaction, facts, &tape, results, call_parts);
         let written = serde_json::to_writer(&mut self.line, &line);
@@ -59,4 +52,30 @@ impl JsonLines {
         self.line.push(b'\n');
         to.write_all(&self.line)
     }
+
+    /// Gives `take` what the messages of a Transaction say, as a line would have it.
+    pub(crate) fn said<R>(
+        &mut self,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        take: impl FnOnce(&Said<'_, '_>) -> R,
+    ) -> R {
+        let mut tape = std::mem::take(&mut self.tape).wiped();
+        let (results, call_parts) = listen(&mut tape, reading, facts);
+        let taken = take(&Said { tape: &tape, results, call_parts });
+        self.tape = tape.wiped();
+        taken
+    }
+}
+
+/// Has a tape listen to both messages; gives where the items and the parts of the Reply begin.
+fn listen<'a>(tape: &mut Tape<'a>, reading: &Reading<'a>, facts: &Facts) -> (usize, usize) {
+    let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
+    tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
+    // What could be read before an error stands, and `missing` says what the capture lacks.
+    let _ = reading.observe_rpc(Which::Call, tape);
+    let (results, call_parts) = (tape.end(), tape.parts.len());
+    let _ = reading.observe_rpc(Which::Reply, tape);
+    tape.end();
+    (results, call_parts)
 }

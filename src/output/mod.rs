@@ -5,12 +5,16 @@
 
 pub mod checks;
 pub mod comparison;
+pub mod fields;
+pub mod frame_file;
 pub mod frames;
+mod hex_dump;
 pub mod json;
 pub mod junit;
 pub mod kept_frames;
 mod label;
 pub mod list;
+pub mod pcapng;
 mod settings;
 pub mod style;
 pub mod summary;
@@ -29,11 +33,12 @@ use nfsrdma_dissectors::frame::Frame;
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 
+use fields::FieldLines;
 use frames::FrameList;
 use json::JsonLines;
 use kept_frames::KeptFrames;
 use list::List;
-pub use settings::{Format, Settings, SummaryFormat, TimeFormat, View};
+pub use settings::{Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
 use summary::Summary;
 use tree::TreeView;
 
@@ -49,6 +54,7 @@ enum Lines {
     Json(JsonLines),
     Frames(FrameList),
     FrameTrees(FrameList, Box<TreeView>),
+    Fields(FieldLines),
 }
 
 impl Lines {
@@ -57,8 +63,8 @@ impl Lines {
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
             (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::default()),
-            (_, View::Transactions, Format::Text, false) => Self::List(List::new(screen, time)),
-            (_, View::Transactions, Format::Text, true) => {
+            (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
+            (_, View::Transactions, _, true) => {
                 Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::default())
             }
             (_, View::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
@@ -98,29 +104,39 @@ impl<W: Write> Output<W> {
         self
     }
 
+    /// The same with lines of fields, which the filter gathers.
+    pub fn with_fields(mut self, fields: Option<FieldLines>) -> Self {
+        if let Some(fields) = fields
+            && !self.settings.quiet
+        {
+            self.lines_view = Lines::Fields(fields);
+        }
+        self
+    }
+
     /// How many frames gave values to the filter that were not kept until their Transactions were done.
     pub fn not_kept(&self) -> u64 {
         self.selection.as_ref().map_or(0, Selection::not_kept)
     }
 
-    /// Gives the flow the next frame, and shows it in the view of frames.
+    /// Gives the flow the next frame, and shows it in the view of frames. Tells whether it did.
     ///
     /// # Errors
     /// What writing gives, as of all functions here.
-    pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<()> {
+    pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<bool> {
         // Times count from the first frame, whether it is shown or not.
         match &mut self.lines_view {
             Lines::List(list) => list.start(frame.time),
             Lines::Trees(_, kept) => kept.keep(frame),
             Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
-            Lines::None | Lines::Json(_) => {}
+            Lines::None | Lines::Json(_) | Lines::Fields(_) => {}
         }
         let is_frames = self.settings.view == View::Frames;
         let (datagram, meaning, is_selected) = match &mut self.selection {
             // Its frames are counted with a Transaction that passes.
             Some(selection) if !is_frames => {
                 selection.note(frame, flow);
-                return Ok(());
+                return Ok(false);
             }
             Some(selection) => selection.frame(frame, flow),
             None => {
@@ -129,26 +145,35 @@ impl<W: Write> Output<W> {
             }
         };
         if !is_selected {
-            return Ok(());
+            return Ok(false);
         }
         self.statistics.frame(frame);
         self.lines += u64::from(is_frames);
         match &mut self.lines_view {
-            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow),
+            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow)?,
             Lines::FrameTrees(list, tree) => {
                 list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
                 tree.frame(&mut self.to, frame, flow)?;
-                self.to.write_all(b"\n")
+                self.to.write_all(b"\n")?;
             }
-            _ => Ok(()),
+            Lines::Fields(fields) if is_frames => {
+                if let Some(selection) = &self.selection {
+                    fields.line(&mut self.to, selection)?;
+                }
+            }
+            _ => {}
         }
+        if is_frames && self.settings.bytes && !self.settings.quiet {
+            hex_dump::frame(&mut self.to, frame.bytes)?;
+        }
+        Ok(is_frames)
     }
 
-    /// Shows the next Transaction; `key` is what its frames named it by.
+    /// Shows the next Transaction, if it is selected, and tells whether it is; `key` is what its frames named it by.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<()> {
+    pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<bool> {
         let Self { to, lines_view, statistics, selection, lines, settings } = self;
         let is_frames = settings.view == View::Frames;
         transaction.read(|reading| {
@@ -158,18 +183,26 @@ impl<W: Write> Output<W> {
                     true => selection.is_chosen(key).then(Tally::default),
                     false => selection.transaction(key, transaction, reading),
                 };
-                let Some(Tally { frames, bytes, times }) = tally else { return Ok(()) };
+                let Some(Tally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.chosen_frames(frames, bytes, times);
             }
             *lines += u64::from(!is_frames);
             let facts = reading.facts();
             statistics.transaction(transaction, &facts);
             match lines_view {
-                Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) => Ok(()),
+                Lines::Fields(fields) if !is_frames => match selection {
+                    Some(selection) => fields.line(to, selection),
+                    None => Ok(()),
+                },
+                Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) | Lines::Fields(_) => Ok(()),
                 Lines::List(list) => list.transaction(to, transaction, reading, &facts),
                 Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, kept),
                 Lines::Json(json) => json.transaction(to, transaction, reading, &facts),
+            }?;
+            if settings.bytes && !is_frames && !settings.quiet {
+                hex_dump::transaction(to, transaction)?;
             }
+            Ok(true)
         })
     }
 

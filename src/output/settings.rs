@@ -12,6 +12,20 @@ pub enum Format {
     Text,
     /// JSON Lines: an object a line
     Json,
+    /// The values of the fields that -e names, as tshark writes them
+    Fields,
+    /// The same as comma-separated values (RFC 4180)
+    Csv,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    #[default]
+    Text,
+    /// JSON Lines: an object a line
+    Json,
 }
 
 /// What a line is.
@@ -63,6 +77,8 @@ pub struct Settings {
     pub format: Format,
     /// What a line is.
     pub view: View,
+    /// Whether each line is followed by its bytes.
+    pub bytes: bool,
     /// Whether each line is followed by its whole tree.
     pub tree: bool,
     /// Whether the lines are left out.

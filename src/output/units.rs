@@ -193,6 +193,20 @@ impl fmt::Display for TimeOfDay {
     }
 }
 
+/// A moment as Wireshark writes it: `Nov 21, 2026 03:07:16.914696410 UTC`.
+#[derive(Clone, Copy, Debug)]
+pub struct LongDate(pub Date);
+
+impl fmt::Display for LongDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let Date { year, month, day, .. } = self.0;
+        let month = MONTHS.get((month as usize).saturating_sub(1)).copied().unwrap_or_default();
+        write!(f, "{month} {day:2}, {year} {} UTC", TimeOfDay(self.0, 9))
+    }
+}
+
 /// A moment with all that is known of it: `2026-11-21 03:07:19.055820921 UTC`.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment(pub Date);

@@ -42,6 +42,24 @@ impl Clock {
         };
     }
 
+    /// A clock whose tick is a number of nanoseconds.
+    pub(super) fn of_nanoseconds(tick: u64) -> Self {
+        Self { tick: Tick::Nanoseconds(tick), offset: 0 }
+    }
+
+    /// Digits of a second that it tells, of those that [`Timestamp`] has; a tick that is no power of 10 takes all 9.
+    pub(super) fn digits(&self) -> u8 {
+        match self.tick {
+            Tick::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,
+            Tick::PerNanosecond(_) | Tick::Binary(_) => 9,
+        }
+    }
+
+    /// What is added to every time, in seconds.
+    pub(super) fn offset(&self) -> i64 {
+        i64::try_from(self.offset / i128::from(NANOSECONDS)).unwrap_or_default()
+    }
+
     /// Takes the value of if_tsoffset, in seconds.
     pub(super) fn set_offset(&mut self, seconds: i64) {
         self.offset = i128::from(seconds) * i128::from(NANOSECONDS);

@@ -183,7 +183,7 @@ impl fmt::Display for SourceErrorKind {
 }
 
 /// The words of the operating system alone, without the `(os error 2)` that is appended to them.
-fn reason(error: &io::Error) -> String {
+pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text.get(..end).unwrap_or(&text).to_lowercase(),

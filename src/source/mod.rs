@@ -44,6 +44,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
+pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
 use merge::Merge;
 pub use pcapng::Interface;
@@ -175,6 +176,12 @@ impl Source {
     pub fn comments(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let pcapng = self.last_reader().and_then(Reader::pcapng);
         pcapng.into_iter().flat_map(|(pcapng, buffer)| pcapng.comments(buffer))
+    }
+
+    /// The file of the last frame, counted from 0 in the order in which files were named, and the interface that the frame
+    /// was captured on.
+    pub fn interface(&self) -> Option<(usize, &Interface)> {
+        Some((self.last?, self.last_reader()?.interface()?))
     }
 
     /// The interfaces of all files, each with the name of its file: those that were described up to now, and of a

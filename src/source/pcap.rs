@@ -62,6 +62,11 @@ impl Pcap {
         self.snap_length
     }
 
+    /// Nanoseconds in a tick of its clock.
+    pub(super) fn tick(&self) -> u64 {
+        self.unit.unsigned_abs()
+    }
+
     /// Reads a record; `false` at the end. Section 5 of the draft.
     #[inline]
     pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {

@@ -58,6 +58,21 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Digits of a second that its times have, at most 9.
+    pub fn digits(&self) -> u8 {
+        self.clock.digits()
+    }
+
+    /// When its clock began to count, in seconds since 1970-01-01 00:00:00 UTC.
+    pub fn clock_offset(&self) -> i64 {
+        self.clock.offset()
+    }
+
+    /// The same with a clock that ticks every `tick` nanoseconds.
+    pub(super) fn ticking(self, tick: u64) -> Self {
+        Self { clock: Clock::of_nanoseconds(tick), ..self }
+    }
+
     /// An interface of which only these are known.
     pub(super) fn unnamed(link: LinkType, snap_length: u32) -> Self {
         Self {
@@ -77,6 +92,8 @@ pub(super) struct Pcapng {
     interfaces: Vec<Interface>,
     dropped_before: Option<u64>,
     last: Timestamp,
+    /// The interface of the last packet, counted from 0 in its section.
+    last_interface: usize,
     options: Range<usize>,
 }
 
@@ -88,6 +105,7 @@ impl Pcapng {
             interfaces: Vec::new(),
             dropped_before: None,
             last: Timestamp(0),
+            last_interface: 0,
             options: 0..0,
         };
         this.section(buffer).map_err(|error| match error {
@@ -100,6 +118,11 @@ impl Pcapng {
     /// The interfaces that the present section has described so far.
     pub(super) fn interfaces(&self) -> &[Interface] {
         &self.interfaces
+    }
+
+    /// The interface of the last packet.
+    pub(super) fn last_interface(&self) -> Option<&Interface> {
+        self.interfaces.get(self.last_interface)
     }
 
     /// The drop counters of all interfaces of all sections so far; `None` where there was none.
@@ -171,6 +194,7 @@ impl Pcapng {
         let end = data + captured as usize;
         self.options = end.next_multiple_of(4).min(block.end - 4)..block.end - 4;
         self.last = record.time;
+        self.last_interface = id as usize;
         record.bytes = data..end;
         Ok(())
     }
@@ -193,6 +217,7 @@ impl Pcapng {
         record.link = interface.link;
         let data = buffer.take(length).start + BEFORE;
         self.options = 0..0;
+        self.last_interface = 0;
         record.time = self.last;
         record.length = on_wire;
         record.bytes = data..data + captured;

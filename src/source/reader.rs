@@ -81,7 +81,8 @@ impl Reader {
     fn begin(&mut self) -> Result<bool, SourceErrorKind> {
         match self.format.insert(Format::open(&mut self.buffer)?) {
             Format::Pcap(pcap) => {
-                self.only = Some(Interface::unnamed(pcap.link(), pcap.snap_length()));
+                let interface = Interface::unnamed(pcap.link(), pcap.snap_length());
+                self.only = Some(interface.ticking(pcap.tick()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
             Format::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
@@ -133,6 +134,15 @@ impl Reader {
         match &self.format {
             Some(Format::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
             _ => None,
+        }
+    }
+
+    /// The interface of the frame that was read last.
+    pub(super) fn interface(&self) -> Option<&Interface> {
+        match &self.format {
+            _ if !self.holds => None,
+            Some(Format::Pcapng(pcapng)) => pcapng.last_interface(),
+            _ => self.only.as_ref(),
         }
     }
 

@@ -129,10 +129,6 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         refusal(&["-V", "-T", "json", CAPTURE]),
         "-V is a tree of text, and -T json is not; leave out one of them"
     );
-    assert_eq!(
-        refusal(&["--view", "frames", "-T", "json", CAPTURE]),
-        "--view frames is text, and -T json is not; leave out one of them, or add -q for the summary alone"
-    );
 }
 
 #[test]

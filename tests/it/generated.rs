@@ -24,6 +24,7 @@ fn hold(path: &str, fresh: &[u8]) {
 }
 
 #[test]
+#[cfg(feature = "parquet")]
 fn completions_are_fresh() {
     let files = [
         (Shell::Bash, "completions/nfsrdma-inspect.bash"),
@@ -35,6 +36,18 @@ fn completions_are_fresh() {
         clap_complete::generate(shell, &mut cli::command(), NAME, &mut script);
         hold(path, &script);
     }
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn tables_are_documented() {
+    const HEAD: &str = "# The tables of `export`\n
+What `nfsrdma-inspect export` writes, and [scale-out.md](scale-out.md) asks. The values are those of a line of `-T json`
+([transaction.schema.json](transaction.schema.json)), under the same names where a column is one key. Every table has one
+more column, `capture`, which is in the path: the name of the file that was exported. Numbers of Transactions and
+connections count in their capture. Text that says a time or an address is what a line of JSON says. Numbers that are larger
+than a BIGINT, which are possible in `offset`, are null; `detail` has them.\n";
+    hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
 }
 
 #[test]

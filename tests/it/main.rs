@@ -16,6 +16,9 @@ mod crowd;
 mod display_filter;
 mod encode;
 mod exhibit;
+#[cfg(feature = "parquet")]
+mod export;
+mod field_lines;
 mod field_names;
 mod filters_like_tshark;
 mod generated;
@@ -51,3 +54,4 @@ mod truncation;
 mod tunnels;
 mod wireshark;
 mod witness;
+mod write;

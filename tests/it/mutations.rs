@@ -245,6 +245,7 @@ fn narrow() -> Limits {
         kept_bytes: 500,
         keep_data: true,
         check_icrc: true,
+        note_steps: true,
     }
 }
 

@@ -21,6 +21,7 @@ use super::chunk::Segment;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
+use super::step::Deed;
 use super::transaction::{Direction, HeaderWords, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
@@ -373,6 +374,9 @@ impl Exchange {
         let entry = desk.ledger.get_mut(key)?;
         entry.transaction.done = true;
         desk.ledger.close(key, desk.sight);
+        if desk.limits.note_steps {
+            desk.ledger.note(key, Deed::Done, desk.sight);
+        }
         Some(key)
     }
 
@@ -511,6 +515,9 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
 #[inline]
 fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknown: Undecoded) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(unknown) };
+    if desk.limits.note_steps {
+        desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, desk.sight);
+    }
     let frame = desk.sight.last();
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
@@ -535,6 +542,9 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else {
         return desk.account.undecoded(Undecoded::ReadOfUnknownMemory);
     };
+    if desk.limits.note_steps {
+        desk.ledger.note(key, Deed::Asked { chunk: at.chunk() }, desk.sight);
+    }
     if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
         chunk.touch(desk.sight.time);
     }

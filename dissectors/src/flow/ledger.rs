@@ -9,6 +9,7 @@ use crate::rdma::{Owner, Side};
 use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
+use super::step::{Deed, Step};
 use super::transaction::{MessageRecord, Transaction};
 
 /// Names an open or lingering Transaction; never used twice.
@@ -199,6 +200,8 @@ pub(super) struct Ledger {
     /// What the messages of all entries take, in bytes.
     weight: usize,
     heaviest: usize,
+    /// What was done for Transactions since this was emptied, where somebody wants to know.
+    pub(super) steps: Vec<Step>,
 }
 
 /// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
@@ -220,7 +223,14 @@ impl Ledger {
             closed_on: Vec::new(),
             weight: 0,
             heaviest,
+            steps: Vec::new(),
         }
+    }
+
+    /// Notes what a packet did for a Transaction.
+    #[cold]
+    pub(super) fn note(&mut self, key: Key, deed: Deed, sight: Sight<'_>) {
+        self.steps.extend(sight.frames.iter().map(|frame| Step { frame: *frame, key, deed }));
     }
 
     /// Whether the messages of open Transactions alone take more than they may.

@@ -34,6 +34,7 @@ mod reliable;
 mod retries;
 mod segments;
 mod setup;
+mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
 pub use meaning::Meaning;
 pub use setup::{Service, Terms};
+pub use step::{Deed, Step};
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
@@ -97,6 +99,8 @@ pub struct Limits {
     pub keep_data: bool,
     /// Whether the ICRC of every packet is checked.
     pub check_icrc: bool,
+    /// Whether [`Flow::steps`] tells what each frame did.
+    pub note_steps: bool,
 }
 
 impl Default for Limits {
@@ -116,6 +120,7 @@ impl Default for Limits {
             kept_bytes: 64 << 20,
             keep_data: false,
             check_icrc: false,
+            note_steps: false,
         }
     }
 }
@@ -207,6 +212,7 @@ impl Flow {
         let datagram = net::decode(frame, observer);
         let sight = Sight { frames: std::slice::from_ref(&frame.number), time: frame.time };
         self.now = frame.time;
+        self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
         let meaning = match &datagram.carried {
@@ -245,6 +251,12 @@ impl Flow {
     /// Whether the last frame was a segment of iWARP.
     pub fn is_iwarp(&self) -> bool {
         self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+    }
+
+    /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
+    /// [`Limits::note_steps`] asks for it.
+    pub fn steps(&self) -> &[Step] {
+        &self.ledger.steps
     }
 
     /// The next Transaction that is done with.

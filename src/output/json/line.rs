@@ -1,5 +1,6 @@
 //! The keys of a line, in the order of the contract.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -11,6 +12,7 @@ use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, P
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
 
 use super::SCHEMA;
 use super::members::{Members, object};
@@ -38,6 +40,15 @@ impl fmt::Display for Hex {
 pub(crate) enum Name {
     Known(&'static str),
     Number(u32),
+}
+
+impl From<Name> for Cow<'_, str> {
+    fn from(name: Name) -> Self {
+        match name {
+            Name::Known(name) => name.into(),
+            Name::Number(number) => number.to_string().into(),
+        }
+    }
 }
 
 impl From<Operation> for Name {
@@ -136,18 +147,12 @@ impl<'t, 'a> Line<'t, 'a> {
             program_name: facts.program_name(),
             version: facts.version,
             minor_version: facts.minor_version,
-            procedure: facts.procedure.map(|number| match facts.procedure_name {
-                Some(name) => Name::Known(name),
-                None => Name::Number(number),
-            }),
+            procedure: procedure(facts),
             operation: facts.operation.map(Name::from),
             operations: Operations { tape, call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
-            status: facts.status.map(|status| match status.name {
-                Some(name) => Name::Known(name),
-                None => Name::Number(status.number),
-            }),
+            status: status(facts),
             rpc_status: facts.rpc_status.and_then(rpc_status),
             call: message(Which::Call),
             reply: message(Which::Reply),
@@ -173,7 +178,20 @@ pub(crate) fn address(address: Address) -> Option<Text<Address>> {
     }
 }
 
-fn rpc_status(status: RpcStatus) -> Option<&'static str> {
+/// The procedure.
+pub(crate) fn procedure(facts: &Facts) -> Option<Name> {
+    let number = facts.procedure?;
+    Some(facts.procedure_name.map_or(Name::Number(number), Name::Known))
+}
+
+/// How the procedure went.
+pub(crate) fn status(facts: &Facts) -> Option<Name> {
+    let status = facts.status?;
+    Some(status.name.map_or(Name::Number(status.number), Name::Known))
+}
+
+/// How RPC went.
+pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     match status {
         RpcStatus::Rpc(status) => status.name(),
         RpcStatus::RdmaError(code) => match code.name() {
@@ -188,6 +206,32 @@ fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 struct Operations<'t, 'a> {
     tape: &'t Tape<'a>,
     call_parts: usize,
+}
+
+/// What the messages of a Transaction say, as values of JSON.
+pub(crate) struct Said<'t, 'a> {
+    pub(super) tape: &'t Tape<'a>,
+    pub(super) results: usize,
+    pub(super) call_parts: usize,
+}
+
+impl Said<'_, '_> {
+    /// The operations, if it is a COMPOUND.
+    pub(crate) fn entries(&self) -> Option<Vec<Value>> {
+        let Self { tape, call_parts, .. } = *self;
+        let list = || serde_json::to_value(Operations { tape, call_parts });
+        match (!tape.parts.is_empty()).then(list)? {
+            Ok(Value::Array(entries)) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// Arguments and results, where they are not made of operations.
+    pub(crate) fn bodies(&self) -> (Value, Value) {
+        let items = &self.tape.items;
+        let value = |at, end| serde_json::to_value(Body(Members::new(items, at, end))).unwrap_or_default();
+        (value(0, self.results), value(self.results, usize::MAX))
+    }
 }
 
 /// The results of an operation stand beside its arguments if they are in the same place of their COMPOUND. One whose
@@ -335,7 +379,8 @@ impl<'t> Message<'t> {
     }
 }
 
-fn inline_length(record: &MessageRecord) -> Option<usize> {
+/// Bytes of the RPC message that went inline.
+pub(crate) fn inline_length(record: &MessageRecord) -> Option<usize> {
     if record.is_rdma_error() {
         None
     } else if record.is_nomsg() {

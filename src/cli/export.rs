@@ -1,0 +1,154 @@
+//! `export`: Parquet tables of captures, for DuckDB, Spark and others.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_dissectors::flow::{Flow, Limits};
+
+use super::progress::Progress;
+use super::{Exit, complain};
+use crate::export::Export;
+use crate::source::{Source, SourceError, reason};
+
+/// Write Parquet tables of captures, for DuckDB, Spark and others
+///
+/// A capture gives four tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and the like for operations,
+/// segments and connections. NAME is the name of the file without its path; what was exported under it before is replaced.
+/// Captures may be exported side by side, by many machines: docs/scale-out.md shows it.
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// Capture files, each a capture of its own; '-' is standard input, which needs --name
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
+    files: Vec<PathBuf>,
+
+    /// Where the tables are, or shall be
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    to: PathBuf,
+
+    /// All files are one capture of this name, merged by time
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Connections that are remembered; then those that were silent longest are forgotten
+    #[arg(long, value_name = "COUNT", hide_short_help = true,
+        default_value_t = NonZeroUsize::new(Limits::default().connections).unwrap_or(NonZeroUsize::MIN))]
+    max_connections: NonZeroUsize,
+}
+
+/// A capture to be: its name, and its files.
+struct Capture<'a> {
+    name: String,
+    files: Vec<&'a Path>,
+}
+
+/// Exports each capture.
+pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
+    let mut is_good = true;
+    for capture in captures(args)? {
+        is_good &= export(args, &capture)?;
+    }
+    Ok(if is_good { Exit::Done } else { Exit::Failed })
+}
+
+fn captures(args: &ExportArgs) -> Result<Vec<Capture<'_>>> {
+    let paths = || args.files.iter().map(PathBuf::as_path);
+    if let Some(name) = &args.name {
+        if name.is_empty() {
+            bail!("--name: a capture needs a name of at least one letter");
+        }
+        return Ok(vec![Capture { name: name.clone(), files: paths().collect() }]);
+    }
+    let mut names = BTreeSet::new();
+    let mut captures = Vec::new();
+    for path in paths() {
+        let Some(name) = path.file_name().filter(|_| path.as_os_str() != "-") else {
+            bail!("{}: has no name to tell its rows by; give one with --name", path.display());
+        };
+        let name = name.to_string_lossy().into_owned();
+        if !names.insert(name.clone()) {
+            bail!("{}: another file has the same name {name}; export it alone, with --name", path.display());
+        }
+        captures.push(Capture { name, files: vec![path] });
+    }
+    Ok(captures)
+}
+
+/// What is said when a table takes no more.
+fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{}: cannot write: {}; make room or write elsewhere with --to",
+        args.to.display(),
+        reason(error)
+    )
+}
+
+/// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.
+fn export(args: &ExportArgs, capture: &Capture<'_>) -> Result<bool> {
+    let mut source = match Source::open(&capture.files) {
+        Ok(source) => source,
+        Err(error) => {
+            complain(error);
+            return Ok(false);
+        }
+    };
+    let (tables, errors) = read(args, capture, &mut source).map_err(|error| unwritten(args, &error))?;
+    for error in &errors {
+        complain(error);
+    }
+    if let Some(tables) = tables {
+        tables.finish().map_err(|error| unwritten(args, &error))?;
+    }
+    Ok(errors.is_empty())
+}
+
+fn read(
+    args: &ExportArgs,
+    capture: &Capture<'_>,
+    source: &mut Source,
+) -> io::Result<(Option<Export>, Vec<SourceError>)> {
+    let mut flow = Flow::new(Limits { connections: args.max_connections.get(), ..Limits::default() });
+    let mut progress = Progress::new();
+    let mut errors = Vec::new();
+    let mut tables = None;
+    let mut transactions = 0;
+    let mut is_over = false;
+    while !is_over {
+        let mut is_known = true;
+        match source.next() {
+            Ok(Some(frame)) => {
+                flow.frame(&frame);
+                is_known = frame.link.is_known();
+            }
+            Ok(None) => {
+                flow.finish();
+                is_over = true;
+            }
+            // The other files go on.
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        }
+        if !is_known {
+            errors.extend(source.unknown_link());
+        }
+        // A capture without Transactions has tables without rows; what is no capture has none.
+        if tables.is_none() && (!is_over || errors.is_empty()) {
+            tables = Some(Export::create(&args.to, &capture.name)?);
+        }
+        while let Some(transaction) = flow.next_transaction() {
+            transactions += 1;
+            if let Some(tables) = &mut tables {
+                tables.transaction(&transaction)?;
+            }
+        }
+        if progress.is_due() {
+            progress.draw(source.progress(), transactions);
+        }
+    }
+    Ok((tables, errors))
+}

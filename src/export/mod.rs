@@ -1,0 +1,157 @@
+//! Transactions as Parquet tables, for engines that take more captures than one machine can.
+//!
+//! A capture gives four tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks, and
+//! `connections`. Each is described once, by a [`table`] of columns; [`parts`] writes it. What `docs/tables.md` says is made
+//! from the descriptions. Tables are partitioned by capture, so that captures can be exported side by side:
+//!
+//! ```text
+//! DIR/transactions/capture=rxe-v42.pcap/part-0.parquet
+//! ```
+
+mod operations;
+mod parts;
+mod rows;
+mod table;
+mod tally;
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use nfsrdma_dissectors::flow::Transaction;
+
+use crate::output::json::JsonLines;
+
+use operations::OperationRow;
+use parts::Parts;
+use rows::{ConnectionRow, SegmentRow, TransactionRow};
+pub use table::{Column, Row, Type};
+use tally::Tallies;
+
+/// The tables of one capture.
+pub struct Export {
+    transactions: Parts<TransactionRow<'static>>,
+    operations: Parts<OperationRow<'static>>,
+    segments: Parts<SegmentRow<'static>>,
+    connections: Parts<ConnectionRow<'static>>,
+    tallies: Tallies,
+    lines: JsonLines,
+}
+
+impl Export {
+    /// Begins the tables of a capture of this name below `directory`.
+    ///
+    /// # Errors
+    /// What making folders gives, and all other functions here what writing gives.
+    pub fn create(directory: &Path, capture: &str) -> io::Result<Self> {
+        let partition = format!("capture={}", escaped(capture));
+        Ok(Self {
+            transactions: Parts::create(directory, &partition)?,
+            operations: Parts::create(directory, &partition)?,
+            segments: Parts::create(directory, &partition)?,
+            connections: Parts::create(directory, &partition)?,
+            tallies: Tallies::default(),
+            lines: JsonLines::default(),
+        })
+    }
+
+    /// Adds a Transaction.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
+        let Self { transactions, operations, segments, connections, tallies, lines } = self;
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            transactions.add(&TransactionRow::of(transaction, &facts))?;
+            lines.said(reading, &facts, |of| {
+                operations::each(transaction.index, &facts, of, |row| operations.add(row))
+            })
+        })?;
+        for segment in SegmentRow::of(transaction) {
+            segments.add(&segment)?;
+        }
+        for tally in tallies.add(transaction) {
+            connections.add(&ConnectionRow::of(&tally))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes: the files get their names, once all of them are whole.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn finish(mut self) -> io::Result<()> {
+        for tally in self.tallies.take() {
+            self.connections.add(&ConnectionRow::of(&tally))?;
+        }
+        self.transactions.finish()?;
+        self.operations.finish()?;
+        self.segments.finish()?;
+        self.connections.finish()?;
+        self.transactions.publish()?;
+        self.operations.publish()?;
+        self.segments.publish()?;
+        self.connections.publish()
+    }
+}
+
+/// A name as the value of a partition: what has a meaning in paths or to engines is written as `%` and two digits.
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => text.push(byte.into()),
+            // A text takes all that is written.
+            _ => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// What `docs/tables.md` says of the tables.
+pub fn documentation() -> String {
+    fn table<R: Row>(text: &mut String) {
+        let title = R::TABLE;
+        let _ = write!(
+            text,
+            "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n",
+            R::ABOUT.trim()
+        );
+        for Column { name, kind, is_optional, about } in R::COLUMNS {
+            let not_null = if *is_optional { "" } else { ", not null" };
+            let _ = writeln!(text, "| `{name}` | {}{not_null} | {} |", kind.sql(), about.trim());
+        }
+    }
+    let mut text = String::new();
+    table::<TransactionRow<'_>>(&mut text);
+    table::<OperationRow<'_>>(&mut text);
+    table::<SegmentRow<'_>>(&mut text);
+    table::<ConnectionRow<'_>>(&mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_folder() {
+        assert_eq!(escaped("rxe-v42.pcap"), "rxe-v42.pcap");
+        assert_eq!(escaped("../a=b é"), "..%2Fa%3Db%20%C3%A9");
+    }
+
+    #[test]
+    fn every_column_of_every_table_is_told_once() {
+        fn names<R: Row>() -> Vec<&'static str> {
+            assert!(R::COLUMNS.iter().all(|column| column.about.trim().ends_with('.')), "{}", R::TABLE);
+            R::COLUMNS.iter().map(|column| column.name).collect()
+        }
+        for names in [names::<TransactionRow<'_>>(), names::<OperationRow<'_>>(), names::<SegmentRow<'_>>()] {
+            let mut once = names.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), names.len());
+        }
+    }
+}

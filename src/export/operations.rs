@@ -1,0 +1,172 @@
+//! Operations as rows: those of a COMPOUND, and each procedure that is none.
+//!
+//! The values come from what a line of JSON says of the operation, so that both say the same.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use nfsrdma_dissectors::flow::reading::Facts;
+use serde_json::Value;
+
+use crate::output::json::{self, Said};
+
+use super::table::table;
+
+type Text<'r> = Cow<'r, str>;
+
+table! {
+    /// One row an operation: of a COMPOUND each in the order of the Call, and each other procedure as one.
+    OperationRow<'r> "operations" {
+        /// The `index` of its Transaction.
+        transaction: u64,
+        /// Its place in the COMPOUND, from 0.
+        position: u64,
+        /// The RFC's name of the operation or procedure.
+        op: Text<'r>,
+        /// How it went; null where no result was seen.
+        status: Option<Text<'r>>,
+        /// The filehandle that it works on, in hexadecimal: of NFSv4 the current filehandle, where the COMPOUND says it.
+        filehandle: Option<Text<'r>>,
+        /// The filehandle that it gave: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv3.
+        result_filehandle: Option<Text<'r>>,
+        /// The name that it is about, in the directory that `filehandle` is; of GETFH that which led there.
+        name: Option<Text<'r>>,
+        /// Where in the file it begins.
+        offset: Option<u64>,
+        /// READ: bytes that are asked for; WRITE: bytes that were written; `count` of a line of JSON.
+        count: Option<u64>,
+        /// Bytes of data that a READ or WRITE carries, inline or in chunks.
+        data: Option<u64>,
+        /// READ and READDIR: whether the end was reached.
+        eof: Option<bool>,
+        /// The operation as a line of JSON has it; of a procedure that is no COMPOUND its `arguments` and `results`.
+        detail: Text<'r>,
+    }
+}
+
+/// Keys of names in NFSv4, and of offsets.
+const NAMES: [&str; 8] =
+    ["objname", "file", "target", "oldname", "newname", "gxa_name", "sxa_key", "rxa_name"];
+const OFFSETS: [&str; 8] = [
+    "offset",
+    "aa_offset",
+    "da_offset",
+    "sa_offset",
+    "rpa_offset",
+    "ca_src_offset",
+    "cl_src_offset",
+    "loca_offset",
+];
+/// Keys of the filehandle that a procedure of NFSv3 works on, and of the one that it gives.
+const HANDLES: [&str; 5] = ["object", "file", "dir", "symlink", "fsroot"];
+const GIVEN: [&str; 2] = ["object", "obj"];
+
+fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Text<'r>> {
+    keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
+}
+
+fn number(value: &Value, keys: &[&str]) -> Option<u64> {
+    keys.iter().find_map(|key| value.get(*key)?.as_u64())
+}
+
+/// The current and the saved filehandle of a COMPOUND (RFC 8881 section 16.2.3.1), as far as it says them.
+#[derive(Default)]
+struct Handles {
+    current: Option<String>,
+    saved: Option<String>,
+    /// The name that led to the current one.
+    name: Option<String>,
+}
+
+impl Handles {
+    /// Follows an operation that was not refused.
+    fn follow(&mut self, op: &str, entry: &Value) {
+        let stays = || {
+            let claim = entry.get("claim").and_then(Value::as_str);
+            claim.is_some_and(|claim| claim.ends_with("_FH") || claim == "CLAIM_PREVIOUS")
+        };
+        match op {
+            "PUTFH" => {
+                self.current = text(entry, &["object"]).map(Cow::into_owned);
+                self.name = None;
+            }
+            "GETFH" => self.current = text(entry, &["object"]).map(Cow::into_owned).or(self.current.take()),
+            "SAVEFH" => self.saved.clone_from(&self.current),
+            "RESTOREFH" => {
+                self.current.clone_from(&self.saved);
+                self.name = None;
+            }
+            "OPEN" if stays() => {}
+            "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "OPENATTR" | "PUTROOTFH" | "PUTPUBFH" | "SECINFO"
+            | "SECINFO_NO_NAME" => {
+                self.current = None;
+                self.name = text(entry, &NAMES).map(Cow::into_owned);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives a row for each operation of a Transaction.
+pub(super) fn each<E>(
+    transaction: u64,
+    facts: &Facts,
+    said: &Said<'_, '_>,
+    mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, give) };
+    let mut handles = Handles::default();
+    for (position, entry) in (0..).zip(&entries) {
+        let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
+        let status = text(entry, &["status"]);
+        let is_given = op == "GETFH";
+        let filehandle = if op == "PUTFH" { text(entry, &["object"]) } else { None };
+        give(&OperationRow {
+            transaction,
+            position,
+            op: op.into(),
+            filehandle: filehandle.or(handles.current.as_deref().map(Cow::from)),
+            result_filehandle: if is_given { text(entry, &["object"]) } else { None },
+            name: if is_given { handles.name.as_deref().map(Cow::from) } else { text(entry, &NAMES) },
+            offset: number(entry, &OFFSETS),
+            count: number(entry, &["count"]),
+            data: number(entry, &["data"]),
+            eof: entry.get("eof").and_then(Value::as_bool),
+            detail: entry.to_string().into(),
+            status,
+            of: PhantomData,
+        })?;
+        handles.follow(op, entry);
+    }
+    Ok(())
+}
+
+/// A procedure that is not made of operations is one.
+fn procedure<E>(
+    transaction: u64,
+    facts: &Facts,
+    said: &Said<'_, '_>,
+    mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(op) = json::procedure(facts) else { return Ok(()) };
+    let (arguments, results) = said.bodies();
+    let two = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
+    let from = two("from");
+    let data = number(&arguments, &["data"]).or_else(|| number(&results, &["data"]));
+    let detail = serde_json::json!({ "arguments": arguments, "results": results }).to_string();
+    give(&OperationRow {
+        transaction,
+        position: 0,
+        op: op.into(),
+        status: json::status(facts).map(Cow::from),
+        filehandle: text(&arguments, &HANDLES).or_else(|| text(from, &HANDLES)),
+        result_filehandle: text(&results, &GIVEN),
+        name: text(&arguments, &["name"]).or_else(|| text(from, &["name"])),
+        offset: number(&arguments, &["offset"]),
+        count: number(&arguments, &["count"]),
+        data,
+        eof: results.get("eof").and_then(Value::as_bool),
+        detail: detail.into(),
+        of: PhantomData,
+    })
+}

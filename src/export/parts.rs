@@ -1,0 +1,223 @@
+//! The files of a table: `part-0.parquet`, `part-1.parquet` and so on, each whole or not there.
+//!
+//! Rows wait by column until there are enough for a row group. A part is written under another name, which no engine
+//! reads, and gets its own when it is closed. A part ends after so many row groups, because what tells where they are
+//! stays in memory until then.
+
+use std::fs::{self, File};
+use std::io;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::table::{Column, Row, Type};
+
+/// What a row group holds at most: rows, and bytes of text.
+const ROWS: usize = 64 << 10;
+const TEXT: usize = 8 << 20;
+/// Row groups of a part.
+const ROW_GROUPS: usize = 256;
+
+/// The values of a column that wait. Of a column that may be null, `levels` has 1 for each value and 0 for each null.
+#[derive(Debug)]
+pub struct Buffer {
+    values: Values,
+    levels: Option<Vec<i16>>,
+    text: usize,
+}
+
+#[derive(Debug)]
+enum Values {
+    Integer(Vec<i64>),
+    Boolean(Vec<bool>),
+    Text(Vec<ByteArray>),
+}
+
+impl Buffer {
+    fn of(column: &Column) -> Self {
+        let values = match column.kind {
+            Type::Integer | Type::Time => Values::Integer(Vec::new()),
+            Type::Boolean => Values::Boolean(Vec::new()),
+            Type::Text => Values::Text(Vec::new()),
+        };
+        Self { values, levels: column.is_optional.then(Vec::new), text: 0 }
+    }
+
+    fn level(&mut self, is_there: bool) {
+        if let Some(levels) = &mut self.levels {
+            levels.push(is_there.into());
+        }
+    }
+
+    pub(super) fn integer(&mut self, value: Option<i64>) {
+        self.level(value.is_some());
+        if let Values::Integer(values) = &mut self.values {
+            values.extend(value);
+        }
+    }
+
+    pub(super) fn boolean(&mut self, value: Option<bool>) {
+        self.level(value.is_some());
+        if let Values::Boolean(values) = &mut self.values {
+            values.extend(value);
+        }
+    }
+
+    pub(super) fn text(&mut self, value: Option<&str>) {
+        self.level(value.is_some());
+        self.text += value.map_or(0, str::len);
+        if let Values::Text(values) = &mut self.values {
+            values.extend(value.map(ByteArray::from));
+        }
+    }
+
+    fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = self.levels.as_deref();
+        match &self.values {
+            Values::Integer(values) => to.typed::<Int64Type>().write_batch(values, levels, None)?,
+            Values::Boolean(values) => to.typed::<BoolType>().write_batch(values, levels, None)?,
+            Values::Text(values) => to.typed::<ByteArrayType>().write_batch(values, levels, None)?,
+        };
+        match &mut self.values {
+            Values::Integer(values) => values.clear(),
+            Values::Boolean(values) => values.clear(),
+            Values::Text(values) => values.clear(),
+        }
+        self.text = 0;
+        if let Some(levels) = &mut self.levels {
+            levels.clear();
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with writing, as the system told it where it did.
+fn told(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other.to_string()),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+/// A table of one capture.
+pub(super) struct Parts<R> {
+    folder: PathBuf,
+    columns: Vec<Buffer>,
+    rows: usize,
+    /// The part that is being written.
+    open: Option<SerializedFileWriter<File>>,
+    row_groups: usize,
+    /// How many parts are written, but for their names.
+    done: usize,
+    row: PhantomData<R>,
+}
+
+impl<R: Row> Parts<R> {
+    /// Makes the folder of a table of a capture; `partition` is `capture=NAME`.
+    pub(super) fn create(directory: &Path, partition: &str) -> io::Result<Self> {
+        let folder = directory.join(R::TABLE).join(partition);
+        fs::create_dir_all(&folder)?;
+        let columns = R::COLUMNS.iter().map(Buffer::of).collect();
+        Ok(Self { folder, columns, rows: 0, open: None, row_groups: 0, done: 0, row: PhantomData })
+    }
+
+    fn name(&self, part: usize) -> PathBuf {
+        self.folder.join(format!("part-{part}.parquet"))
+    }
+
+    /// A name that engines pass over: it does not end in `.parquet`, and begins with a point.
+    fn name_before(&self, part: usize) -> PathBuf {
+        self.folder.join(format!(".part-{part}.parquet.unfinished"))
+    }
+
+    /// Adds a row.
+    pub(super) fn add(&mut self, row: &impl Row) -> io::Result<()> {
+        row.put(&mut self.columns);
+        self.rows += 1;
+        let text: usize = self.columns.iter().map(|column| column.text).sum();
+        if self.rows >= ROWS || text >= TEXT { self.write_row_group() } else { Ok(()) }
+    }
+
+    fn write_row_group(&mut self) -> io::Result<()> {
+        let mut file = match self.open.take() {
+            Some(file) => file,
+            None => self.begin()?,
+        };
+        if self.rows > 0 {
+            let mut group = file.next_row_group().map_err(told)?;
+            for column in &mut self.columns {
+                let Some(mut to) = group.next_column().map_err(told)? else { break };
+                column.write(&mut to).map_err(told)?;
+                to.close().map_err(told)?;
+            }
+            group.close().map_err(told)?;
+            self.rows = 0;
+            self.row_groups += 1;
+        }
+        self.open = Some(file);
+        if self.row_groups >= ROW_GROUPS { self.end_part() } else { Ok(()) }
+    }
+
+    fn begin(&self) -> io::Result<SerializedFileWriter<File>> {
+        let schema = parse_message_type(&R::schema()).map_err(told)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_created_by(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let file = File::create(self.name_before(self.done))?;
+        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(told)
+    }
+
+    fn end_part(&mut self) -> io::Result<()> {
+        if let Some(file) = self.open.take() {
+            file.into_inner().map_err(told)?.sync_all()?;
+            self.done += 1;
+            self.row_groups = 0;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits. A table without rows has a part, too: it tells the columns.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if self.rows > 0 || self.open.is_some() || self.done == 0 {
+            self.write_row_group()?;
+            self.end_part()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the parts their names, in place of those of an export before.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        for part in 0..self.done {
+            fs::rename(self.name_before(part), self.name(part))?;
+        }
+        let mut old = self.done;
+        while fs::exists(self.name(old))? {
+            fs::remove_file(self.name(old))?;
+            old += 1;
+        }
+        self.done = 0;
+        Ok(())
+    }
+}
+
+/// What did not get its name is taken away.
+impl<R> Drop for Parts<R> {
+    fn drop(&mut self) {
+        for part in 0..=self.done {
+            let _ = fs::remove_file(self.folder.join(format!(".part-{part}.parquet.unfinished")));
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Transactions, the segments of their chunks, and connections, as rows.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::reading::Facts;
+use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Which};
+use nfsrdma_dissectors::frame::Timestamp;
+
+use crate::output::json;
+
+use super::table::{Micros, table};
+use super::tally::Tally;
+
+type Text<'r> = Cow<'r, str>;
+
+table! {
+    /// One row a Transaction: an RPC with its Call, its Reply and what RDMA moved between them.
+    TransactionRow<'r> "transactions" {
+        /// Number of the Transaction in its capture, from 1, in the order in which Transactions close.
+        index: u64,
+        /// Number of the connection in its capture, from 1.
+        connection: u64,
+        /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
+        transport: Text<'r>,
+        /// Address of the side that opened the connection.
+        client: Option<Text<'r>>,
+        /// Its TCP or UDP port, or its QP number.
+        client_port: Option<u64>,
+        /// Address of the other side.
+        server: Option<Text<'r>>,
+        /// Its TCP or UDP port, or its QP number.
+        server_port: Option<u64>,
+        /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
+        direction: Text<'r>,
+        /// Transaction identifier of the RPC, as `0x` and 8 digits.
+        xid: Text<'r>,
+        /// Number of the RPC program.
+        program: Option<u64>,
+        /// Name of the RPC program.
+        program_name: Option<Text<'r>>,
+        /// Version of the program.
+        version: Option<u64>,
+        /// Minor version of NFSv4.
+        minor_version: Option<u64>,
+        /// The RFC's name of the procedure.
+        procedure: Option<Text<'r>>,
+        /// The procedure, or of a COMPOUND the operation that it is about.
+        operation: Option<Text<'r>>,
+        /// How the procedure went: `NFS4_OK`, `NFS3ERR_NOENT`.
+        status: Option<Text<'r>>,
+        /// How RPC went: `SUCCESS`, or why not.
+        rpc_status: Option<Text<'r>>,
+        /// First frame of the Call, in microseconds; null without a Call.
+        call_time: Option<Micros>,
+        /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        call_time_ns: Option<Timestamp>,
+        /// Last frame of the first whole copy of the Call, in nanoseconds.
+        call_end_time_ns: Option<Timestamp>,
+        /// Number of the first frame of the Call.
+        call_frame: Option<u64>,
+        /// How often the Call was sent.
+        call_copies: Option<u64>,
+        /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
+        call_rdma_proc: Option<Text<'r>>,
+        /// Credits that the Call asks for.
+        call_credits: Option<u64>,
+        /// Bytes of the Call that went inline.
+        call_length: Option<u64>,
+        /// Bytes of the whole Call, chunks included.
+        call_rpc_length: Option<u64>,
+        /// First frame of the Reply, in microseconds; null without a Reply.
+        reply_time: Option<Micros>,
+        /// First frame of the Reply, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        reply_time_ns: Option<Timestamp>,
+        /// Last frame of the first whole copy of the Reply, in nanoseconds.
+        reply_end_time_ns: Option<Timestamp>,
+        /// Number of the first frame of the Reply.
+        reply_frame: Option<u64>,
+        /// How often the Reply was sent.
+        reply_copies: Option<u64>,
+        /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
+        reply_rdma_proc: Option<Text<'r>>,
+        /// Credits that the Reply grants.
+        reply_credits: Option<u64>,
+        /// Bytes of the Reply that went inline.
+        reply_length: Option<u64>,
+        /// Bytes of the whole Reply, chunks included.
+        reply_rpc_length: Option<u64>,
+        /// Nanoseconds from the first frame of the Call to the last of the Reply.
+        latency_ns: Option<u64>,
+        /// Of these: first to last frame of the Call.
+        phase_call_ns: Option<u64>,
+        /// First RDMA Read request to last Read response.
+        phase_data_in_ns: Option<u64>,
+        /// What no other phase accounts for: the server at work, and the network.
+        phase_server_ns: Option<u64>,
+        /// First to last RDMA Write.
+        phase_data_out_ns: Option<u64>,
+        /// First to last frame of the Reply.
+        phase_reply_ns: Option<u64>,
+        /// How many Read chunks the Call has.
+        read_chunks: u64,
+        /// Bytes that they offer.
+        read_offered: u64,
+        /// Bytes of them that were seen to move.
+        read_moved: u64,
+        /// How many Write chunks the Call has.
+        write_chunks: u64,
+        /// Bytes that they offer.
+        write_offered: u64,
+        /// Bytes of them that were seen to move.
+        write_moved: u64,
+        /// Bytes that the Reply chunk offers; null without one.
+        reply_chunk_offered: Option<u64>,
+        /// Bytes of it that were seen to move.
+        reply_chunk_moved: Option<u64>,
+        /// Whether the Call, the Reply and all bytes of chunks are in the capture.
+        complete: bool,
+        /// Codes of what is not, with spaces between them; null where nothing is missing.
+        missing: Option<Text<'r>>,
+        /// Whether an RDMA_DONE closed it.
+        done: bool,
+        /// The `index` of the Transaction that it repeats on another connection.
+        retry_of: Option<u64>,
+    }
+}
+
+/// What a row has of a message.
+#[derive(Default)]
+struct Message<'r> {
+    time: Option<Timestamp>,
+    end_time: Option<Timestamp>,
+    frame: Option<u64>,
+    copies: Option<u64>,
+    proc: Option<Text<'r>>,
+    credits: Option<u64>,
+    length: Option<u64>,
+    rpc_length: Option<u64>,
+}
+
+impl Message<'_> {
+    fn of(transaction: &Transaction, which: Which) -> Self {
+        let Some(record) = transaction.message(which) else { return Self::default() };
+        let MessageRecord { time, end_time, copies, rpcrdma, .. } = record;
+        Self {
+            time: Some(*time),
+            end_time: Some(*end_time),
+            frame: record.frames.first().map(|frame| frame.0),
+            copies: Some((*copies).into()),
+            proc: rpcrdma.map(|words| words.proc.to_string().into()),
+            credits: rpcrdma.map(|words| words.credits.into()),
+            length: json::inline_length(record).map(|length| length as u64),
+            rpc_length: transaction.rpc_length(which),
+        }
+    }
+}
+
+fn address<'r>(endpoint: &Endpoint) -> Option<Text<'r>> {
+    json::address(endpoint.address).map(|text| text.0.to_string().into())
+}
+
+fn port(endpoint: &Endpoint) -> Option<u64> {
+    endpoint.port.map(u64::from)
+}
+
+impl<'r> TransactionRow<'r> {
+    pub(super) fn of(transaction: &'r Transaction, facts: &Facts) -> Self {
+        let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
+        let (call, reply) = (Message::of(transaction, Which::Call), Message::of(transaction, Which::Reply));
+        let phases = transaction.phases();
+        let missing: Vec<String> = transaction.missing().iter().map(ToString::to_string).collect();
+        let sum = |chunks: &[Chunk], of: fn(&Chunk) -> u64| chunks.iter().map(of).sum();
+        Self {
+            index: transaction.index,
+            connection: connection.number,
+            transport: connection.transport.to_string().into(),
+            client: address(&connection.client),
+            client_port: port(&connection.client),
+            server: address(&connection.server),
+            server_port: port(&connection.server),
+            direction: match transaction.direction {
+                Direction::Forward => "forward".into(),
+                Direction::Reverse => "reverse".into(),
+            },
+            xid: format!("{:#010x}", transaction.xid.0).into(),
+            program: facts.program.map(|program| program.0.into()),
+            program_name: facts.program_name().map(Cow::from),
+            version: facts.version.map(u64::from),
+            minor_version: facts.minor_version.map(u64::from),
+            procedure: json::procedure(facts).map(Cow::from),
+            operation: facts.operation.map(|operation| json::Name::from(operation).into()),
+            status: json::status(facts).map(Cow::from),
+            rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
+            call_time: call.time.map(Micros),
+            call_time_ns: call.time,
+            call_end_time_ns: call.end_time,
+            call_frame: call.frame,
+            call_copies: call.copies,
+            call_rdma_proc: call.proc,
+            call_credits: call.credits,
+            call_length: call.length,
+            call_rpc_length: call.rpc_length,
+            reply_time: reply.time.map(Micros),
+            reply_time_ns: reply.time,
+            reply_end_time_ns: reply.end_time,
+            reply_frame: reply.frame,
+            reply_copies: reply.copies,
+            reply_rdma_proc: reply.proc,
+            reply_credits: reply.credits,
+            reply_length: reply.length,
+            reply_rpc_length: reply.rpc_length,
+            latency_ns: transaction.latency(),
+            phase_call_ns: phases.map(|phases| phases.call),
+            phase_data_in_ns: phases.map(|phases| phases.data_in),
+            phase_server_ns: phases.map(|phases| phases.server),
+            phase_data_out_ns: phases.map(|phases| phases.data_out),
+            phase_reply_ns: phases.map(|phases| phases.reply),
+            read_chunks: read_chunks.len() as u64,
+            read_offered: sum(read_chunks, Chunk::offered),
+            read_moved: sum(read_chunks, Chunk::moved),
+            write_chunks: write_chunks.len() as u64,
+            write_offered: sum(write_chunks, Chunk::offered),
+            write_moved: sum(write_chunks, Chunk::moved),
+            reply_chunk_offered: reply_chunk.as_ref().map(Chunk::offered),
+            reply_chunk_moved: reply_chunk.as_ref().map(Chunk::moved),
+            complete: missing.is_empty(),
+            missing: (!missing.is_empty()).then(|| missing.join(" ").into()),
+            done: transaction.done,
+            retry_of: transaction.retry_of,
+            of: PhantomData,
+        }
+    }
+}
+
+table! {
+    /// One row a segment of a chunk: a range of memory that a message offers.
+    SegmentRow<'r> "segments" {
+        /// The `index` of its Transaction.
+        transaction: u64,
+        /// `read`, `write` or `reply`: what its chunk is for; `reply_read`: a Read chunk of the Reply (RFC 5666).
+        kind: Text<'r>,
+        /// Which chunk of this kind, from 0.
+        chunk: u64,
+        /// Which segment of the chunk, from 0.
+        segment: u64,
+        /// Position of a Read chunk.
+        position: Option<u64>,
+        /// Names the memory, as `0x` and 8 digits.
+        handle: Text<'r>,
+        /// Where the range begins, as `0x` and 16 digits.
+        offset: Text<'r>,
+        /// Bytes that are offered.
+        length: u64,
+        /// Write and Reply chunks: bytes that the Reply says were written.
+        returned: Option<u64>,
+        /// Bytes that were seen to move.
+        moved: u64,
+        /// Number of the first frame that moved any.
+        first_frame: Option<u64>,
+        /// Number of the last.
+        last_frame: Option<u64>,
+    }
+}
+
+impl SegmentRow<'_> {
+    /// The segments of all chunks.
+    pub(super) fn of(transaction: &Transaction) -> impl Iterator<Item = SegmentRow<'_>> {
+        let kinds = [
+            ("read", transaction.read_chunks.as_slice()),
+            ("write", &transaction.write_chunks),
+            ("reply", transaction.reply_chunk.as_slice()),
+            ("reply_read", &transaction.reply_read_chunks),
+        ];
+        let chunks = kinds.into_iter().flat_map(|(kind, chunks)| {
+            (0_u64..).zip(chunks).map(move |(number, chunk)| (kind, number, chunk))
+        });
+        chunks.flat_map(move |(kind, number, chunk)| {
+            let is_read = matches!(kind, "read" | "reply_read");
+            (0_u64..).zip(&chunk.segments).map(move |(at, segment)| SegmentRow {
+                transaction: transaction.index,
+                kind: kind.into(),
+                chunk: number,
+                segment: at,
+                position: is_read.then(|| chunk.position.unwrap_or(0).into()),
+                handle: format!("{:#010x}", segment.handle.0).into(),
+                offset: format!("{:#018x}", segment.offset).into(),
+                length: segment.length.into(),
+                returned: segment.returned.filter(|_| !is_read).map(u64::from),
+                moved: segment.moved.seen(),
+                first_frame: segment.frames.map(|(first, _)| first.0),
+                last_frame: segment.frames.map(|(_, last)| last.0),
+                of: PhantomData,
+            })
+        })
+    }
+}
+
+table! {
+    /// One row a connection, with what its Transactions add up to. Of a connection that is silent for long while tens of
+    /// thousands of others come, there may be two rows, to be added up.
+    ConnectionRow<'r> "connections" {
+        /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
+        connection: u64,
+        /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
+        transport: Text<'r>,
+        /// Address of the side that opened it.
+        client: Option<Text<'r>>,
+        /// Its TCP or UDP port, or its QP number.
+        client_port: Option<u64>,
+        /// Address of the other side.
+        server: Option<Text<'r>>,
+        /// Its TCP or UDP port, or its QP number.
+        server_port: Option<u64>,
+        /// How many Transactions it has.
+        transactions: u64,
+        /// Those that are not complete.
+        incomplete: u64,
+        /// Bytes of RPC messages, with what moved in chunks.
+        bytes: u64,
+        /// The earliest message, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        first_time_ns: Option<Timestamp>,
+        /// The latest end of a message.
+        last_time_ns: Option<Timestamp>,
+    }
+}
+
+impl ConnectionRow<'_> {
+    pub(super) fn of(tally: &Tally) -> Self {
+        Self {
+            connection: tally.name.number,
+            transport: tally.name.transport.to_string().into(),
+            client: address(&tally.name.client),
+            client_port: port(&tally.name.client),
+            server: address(&tally.name.server),
+            server_port: port(&tally.name.server),
+            transactions: tally.transactions,
+            incomplete: tally.incomplete,
+            bytes: tally.bytes,
+            first_time_ns: tally.times.map(|(first, _)| first),
+            last_time_ns: tally.times.map(|(_, last)| last),
+            of: PhantomData,
+        }
+    }
+}

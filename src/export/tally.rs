@@ -1,0 +1,77 @@
+//! What the Transactions of each connection add up to, for as many connections as a capture may have.
+
+use std::collections::BTreeMap;
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Which};
+use nfsrdma_dissectors::frame::Timestamp;
+
+/// Connections that are counted at a time: more than the flow follows.
+const COUNTED: usize = 64 << 10;
+
+/// What went over a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    pub(super) name: ConnectionName,
+    pub(super) transactions: u64,
+    pub(super) incomplete: u64,
+    pub(super) bytes: u64,
+    /// The earliest message, and the latest end of one.
+    pub(super) times: Option<(Timestamp, Timestamp)>,
+    /// The number of the Transaction that was counted last, among all.
+    touched: u64,
+}
+
+/// The connections that are counted.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    connections: BTreeMap<u64, Tally>,
+    transactions: u64,
+}
+
+impl Tallies {
+    /// Counts a Transaction; gives the connections that are counted no more, because there are too many.
+    pub(super) fn add(&mut self, transaction: &Transaction) -> Vec<Tally> {
+        self.transactions += 1;
+        let name = transaction.connection;
+        let is_new = !self.connections.contains_key(&name.number);
+        let gone = if is_new && self.connections.len() >= COUNTED { self.take_silent() } else { Vec::new() };
+        let tally = self.connections.entry(name.number).or_insert(Tally {
+            name,
+            transactions: 0,
+            incomplete: 0,
+            bytes: 0,
+            times: None,
+            touched: 0,
+        });
+        // The client may have shown itself only now.
+        tally.name = name;
+        tally.touched = self.transactions;
+        tally.transactions += 1;
+        tally.incomplete += u64::from(!transaction.missing().is_empty());
+        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        tally.bytes += length(Which::Call) + length(Which::Reply);
+        for message in transaction.call.iter().chain(&transaction.reply) {
+            let times = tally.times.get_or_insert((message.time, message.end_time));
+            *times = (times.0.min(message.time), times.1.max(message.end_time));
+        }
+        gone
+    }
+
+    /// The half that was silent longest.
+    fn take_silent(&mut self) -> Vec<Tally> {
+        let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.touched).collect();
+        let middle = touched.len() / 2;
+        let (_, limit, _) = touched.select_nth_unstable(middle);
+        let limit = *limit;
+        let (gone, left) =
+            std::mem::take(&mut self.connections).into_iter().partition(|(_, tally)| tally.touched < limit);
+        self.connections = left;
+        BTreeMap::into_values(gone).collect()
+    }
+
+    /// All that are left.
+    pub(super) fn take(&mut self) -> Vec<Tally> {
+        std::mem::take(&mut self.connections).into_values().collect()
+    }
+}

@@ -1,0 +1,209 @@
+//! Lines of the values of fields, as tshark writes them: `-T fields`, `-T csv`, and `-T json` with `-e`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use nfsrdma_dissectors::frame::Timestamp;
+use serde::Serializer;
+
+use crate::filter::catalog::Type;
+use crate::filter::{Column, Plain, Selection};
+
+use super::settings::View;
+use super::units::{Date, LongDate};
+
+/// Numbers that Wireshark shows in hexadecimal, with how many digits.
+static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+    let lines = include_str!("fields/hexadecimal.txt").lines();
+    lines
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(name, digits)| Some((name, digits.parse().ok()?)))
+        .collect()
+});
+
+/// The fields of a line of CSV where none is named.
+pub const fn columns_of(view: View) -> &'static [&'static str] {
+    match view {
+        View::Transactions => &[
+            "nfsrdma.index",
+            "nfsrdma.connection",
+            "nfsrdma.call.time_epoch",
+            "nfsrdma.client",
+            "nfsrdma.server",
+            "nfsrdma.direction",
+            "nfsrdma.xid",
+            "nfsrdma.program",
+            "nfsrdma.version",
+            "nfsrdma.operation",
+            "nfsrdma.status",
+            "nfsrdma.latency",
+            "nfsrdma.complete",
+        ],
+        View::Frames => &[
+            "frame.number",
+            "frame.time_epoch",
+            "frame.len",
+            "frame.protocols",
+            "nfsrdma.xid",
+            "nfsrdma.operation",
+        ],
+    }
+}
+
+/// Which values of a field are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Occurrence {
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// All.
+    #[default]
+    All,
+}
+
+/// How a line is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Values between separators.
+    Plain {
+        /// Between fields.
+        separator: char,
+        /// Around the values of a field that has any.
+        quote: Option<char>,
+    },
+    /// RFC 4180: commas, and double quotes where they are needed.
+    Csv,
+    /// An object of lists of texts.
+    Json,
+}
+
+/// Writes lines of fields.
+#[derive(Debug)]
+pub struct FieldLines {
+    /// What is shown.
+    pub columns: Vec<Column>,
+    /// How a line is put together.
+    pub form: Form,
+    /// Whether the names come first; not in JSON, where they stand in every line.
+    pub header: bool,
+    /// Which values are written.
+    pub occurrence: Occurrence,
+    /// Between the values of one field.
+    pub aggregator: char,
+}
+
+impl FieldLines {
+    /// Writes the values of what a selection judged last; before the first line the names, if they are wanted.
+    pub(super) fn line(&mut self, to: &mut impl Write, selection: &Selection) -> io::Result<()> {
+        if std::mem::take(&mut self.header) && self.form != Form::Json {
+            let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
+            // As in tshark, names have no quotes.
+            self.cells(to, &names, true)?;
+        }
+        let mut cells = Vec::with_capacity(self.columns.len());
+        let mut members = Vec::new();
+        for column in &self.columns {
+            let mut values = selection.shown(column);
+            let values: Vec<String> = match self.occurrence {
+                Occurrence::First => {
+                    values.next().into_iter().map(|value| text(column, value.plain())).collect()
+                }
+                Occurrence::Last => {
+                    values.last().into_iter().map(|value| text(column, value.plain())).collect()
+                }
+                Occurrence::All => values.map(|value| text(column, value.plain())).collect(),
+            };
+            if self.form == Form::Json {
+                members.push((column.name, values));
+            } else {
+                let between = self.aggregator.to_string();
+                cells.push((!values.is_empty()).then(|| values.join(&between)));
+            }
+        }
+        if self.form != Form::Json {
+            return self.cells(to, &cells, false);
+        }
+        let members = members.into_iter().filter(|(_, values)| !values.is_empty());
+        // In the order in which they were named.
+        serde_json::Serializer::new(&mut *to).collect_map(members)?;
+        to.write_all(b"\n")
+    }
+
+    fn cells(&self, to: &mut impl Write, cells: &[Option<String>], is_header: bool) -> io::Result<()> {
+        let mut line = String::new();
+        for (at, cell) in cells.iter().enumerate() {
+            let text = cell.as_deref().unwrap_or_default();
+            match self.form {
+                Form::Plain { separator, quote } => {
+                    line.extend((at > 0).then_some(separator));
+                    let quote = quote.filter(|_| cell.is_some() && !is_header);
+                    line.extend(quote);
+                    line.push_str(text);
+                    line.extend(quote);
+                }
+                Form::Csv | Form::Json => {
+                    line.extend((at > 0).then_some(','));
+                    if text.contains(['"', ',', '\r', '\n']) {
+                        line.push('"');
+                        line.push_str(&text.replace('"', "\"\""));
+                        line.push('"');
+                    } else {
+                        line.push_str(text);
+                    }
+                }
+            }
+        }
+        line.push('\n');
+        to.write_all(line.as_bytes())
+    }
+}
+
+/// A value as tshark 4.0 writes it; times are in UTC.
+fn text(column: &Column, value: Plain<'_>) -> String {
+    let mut text = String::new();
+    // A text takes all that is written.
+    let _ = match value {
+        Plain::Number(number) => match HEXADECIMAL.get(column.name) {
+            Some(digits) if number >= 0 => write!(text, "0x{number:0digits$x}"),
+            _ => write!(text, "{number}"),
+        },
+        Plain::Bool(value) => write!(text, "{}", u8::from(value)),
+        Plain::Bytes(bytes) => {
+            if HEXADECIMAL.contains_key(column.name) {
+                text.push_str("0x");
+            }
+            let colon = if column.kind == Type::Ethernet { ":" } else { "" };
+            bytes
+                .iter()
+                .enumerate()
+                .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
+        }
+        Plain::Text(bytes) => {
+            let escaped = |letter: char| letter.is_control().then(|| letter.escape_default());
+            String::from_utf8_lossy(bytes).chars().for_each(|letter| match escaped(letter) {
+                Some(escape) => text.extend(escape),
+                None => text.push(letter),
+            });
+            Ok(())
+        }
+        Plain::Ipv4(address) => write!(text, "{address}"),
+        Plain::Ipv6(address) => write!(text, "{address}"),
+        Plain::Time(time) => {
+            write!(text, "{}", LongDate(Date::of(Timestamp(i64::try_from(time).unwrap_or(i64::MAX)))))
+        }
+        Plain::Duration(duration) => {
+            let sign = if duration < 0 { "-" } else { "" };
+            let duration = duration.unsigned_abs();
+            write!(text, "{sign}{}.{:09}", duration / 1_000_000_000, duration % 1_000_000_000)
+        }
+        // A protocol or a structure is shown by its name, and of data that was not kept nothing is known.
+        Plain::Unknown if matches!(column.kind, Type::Protocol | Type::Structure) => {
+            write!(text, "{}", column.name)
+        }
+        Plain::Unknown => Ok(()),
+    };
+    text
+}

@@ -1,0 +1,336 @@
+//! The frames of Transactions as a capture file, each with comments that say what it is to which Transaction.
+//!
+//! What a frame belongs to is known when its Transaction is done, and then the frame is long past. So frames wait here by
+//! number, and leave in order once there are too many. Their bytes are read a second time; what comes through a pipe can
+//! be read only once, and waits with its bytes.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
+use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::{Deed, Key, Step};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use rustc_hash::FxHashMap;
+
+use crate::source::Source;
+
+use super::label::Labels;
+use super::pcapng::{InterfaceId, Writer};
+use super::settings::View;
+use super::style::Glyphs;
+
+/// Frames that wait at most where their bytes are read again: more than pass while a Transaction waits for late copies.
+const MOST_WAITING: usize = 4 << 20;
+/// Comments on one frame: a segment of TCP may complete any number of messages.
+const MOST_COMMENTS: usize = 64;
+
+/// What all frames of a Transaction have in common.
+#[derive(Debug)]
+struct Label {
+    index: u64,
+    connection: u64,
+    /// The operation, what it is about, and the XID.
+    about: String,
+    /// How the Reply says that it went.
+    status: String,
+}
+
+/// What a frame is to a Transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Message(Which),
+    Deed(Deed),
+}
+
+/// A frame belongs to a Transaction.
+#[derive(Debug)]
+struct Mark {
+    of: Rc<Label>,
+    role: Role,
+}
+
+impl Mark {
+    fn comment(&self) -> String {
+        let Label { index, connection, about, status } = &*self.of;
+        let what = match self.role {
+            Role::Message(Which::Call) => "Call of".into(),
+            Role::Message(Which::Reply) => "Reply to".into(),
+            Role::Deed(Deed::Moved { kind: ChunkKind::Read, chunk }) => format!("Read chunk {chunk} of"),
+            Role::Deed(Deed::Moved { kind: ChunkKind::Write, chunk }) => format!("Write chunk {chunk} of"),
+            Role::Deed(Deed::Moved { kind: ChunkKind::Reply, .. }) => "Reply chunk of".into(),
+            Role::Deed(Deed::Asked { chunk }) => format!("request for Read chunk {chunk} of"),
+            Role::Deed(Deed::Done) => "RDMA_DONE of".into(),
+        };
+        let status = if self.role == Role::Message(Which::Reply) { status } else { "" };
+        format!("Transaction {index}, connection {connection}: {what} {about}{status}")
+    }
+}
+
+/// What is known of a frame that waits.
+#[derive(Debug, Default)]
+struct Known {
+    /// Whether it was chosen for itself.
+    is_chosen: bool,
+    marks: Vec<Mark>,
+}
+
+/// A frame that cannot be read again.
+#[derive(Debug)]
+struct Kept {
+    time: Timestamp,
+    link: LinkType,
+    length: u32,
+    bytes: Box<[u8]>,
+    on: InterfaceId,
+    comments: Vec<String>,
+}
+
+impl Kept {
+    fn cost(&self) -> usize {
+        size_of::<Self>() + self.bytes.len() + self.comments.iter().map(String::len).sum::<usize>()
+    }
+}
+
+/// Where the bytes of frames come from.
+enum Bytes {
+    /// The same files.
+    Again(Box<Source>),
+    /// They wait, too.
+    Kept(VecDeque<Kept>),
+}
+
+/// Writes the frames that are chosen.
+pub struct FrameFile<W> {
+    to: Writer<W>,
+    bytes: Bytes,
+    view: View,
+    /// The number of the first frame that waits.
+    first: u64,
+    waiting: VecDeque<Option<Box<Known>>>,
+    /// What frames did for Transactions that are not done.
+    steps: FxHashMap<Key, Vec<(FrameNumber, Deed)>>,
+    labels: Labels,
+    /// Bytes of memory that all this takes, and those that it may take.
+    held: usize,
+    room: usize,
+    too_late: u64,
+}
+
+impl<W: Write> FrameFile<W> {
+    /// A file of the frames of files that can be read twice; `again` has them from the first frame on.
+    ///
+    /// Frames are chosen for themselves in the view of frames, and else with their Transactions. What waits takes at most
+    /// `room` bytes.
+    ///
+    /// # Errors
+    /// What writing gives, as of all functions here.
+    pub fn reading_again(to: W, view: View, room: usize, again: Source) -> io::Result<Self> {
+        Self::new(to, view, room, Bytes::Again(Box::new(again)))
+    }
+
+    /// The same for frames that come only once.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn keeping(to: W, view: View, room: usize) -> io::Result<Self> {
+        Self::new(to, view, room, Bytes::Kept(VecDeque::new()))
+    }
+
+    fn new(to: W, view: View, room: usize, bytes: Bytes) -> io::Result<Self> {
+        Ok(Self {
+            to: Writer::new(to)?,
+            bytes,
+            view,
+            first: 1,
+            waiting: VecDeque::new(),
+            steps: FxHashMap::default(),
+            labels: Labels::default(),
+            held: 0,
+            room,
+            too_late: 0,
+        })
+    }
+
+    /// Takes the last frame of `source` after the flow took it, which tells what it did.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn frame(&mut self, source: &Source, steps: &[Step], is_chosen: bool) -> io::Result<()> {
+        let Some(frame) = source.frame() else { return Ok(()) };
+        let known = is_chosen.then(|| Box::new(Known { is_chosen, marks: Vec::new() }));
+        self.held += cost(known.as_deref());
+        self.waiting.push_back(known);
+        if let Bytes::Kept(kept) = &mut self.bytes {
+            let Some((file, interface)) = source.interface() else { return Ok(()) };
+            let on = self.to.interface(file, interface)?;
+            let comments = source.comments().map(Cow::into_owned).collect();
+            let Frame { time, link, length, bytes, .. } = frame;
+            let frame = Kept { time, link, length, bytes: bytes.into(), on, comments };
+            self.held += frame.cost();
+            kept.push_back(frame);
+        }
+        for Step { frame, key, deed } in steps {
+            let of = self.steps.entry(*key).or_default();
+            // A frame may hold several pieces of one chunk.
+            if of.last() != Some(&(*frame, *deed)) {
+                of.push((*frame, *deed));
+                self.held += STEP;
+            }
+        }
+        self.make_room()
+    }
+
+    /// Takes a Transaction that is done. Its frames are chosen with it, unless they are chosen for themselves.
+    pub fn transaction(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        is_chosen: bool,
+    ) {
+        let steps = self.steps.remove(&key).unwrap_or_default();
+        self.held -= STEP * steps.len();
+        if !is_chosen {
+            return;
+        }
+        let label = Rc::new(self.label(transaction, reading, facts));
+        for which in [Which::Call, Which::Reply] {
+            for frame in transaction.message(which).iter().flat_map(|message| &message.frames) {
+                self.mark(*frame, &label, Role::Message(which));
+            }
+        }
+        for (frame, deed) in steps {
+            self.mark(frame, &label, Role::Deed(deed));
+        }
+    }
+
+    fn label(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) -> Label {
+        let mut about = String::new();
+        match facts.operation {
+            Some(_) => self.labels.write(reading, facts, &Glyphs::UNICODE, &mut about),
+            None => about.push_str("a Call that is not known"),
+        }
+        about.truncate(about.trim_end().len());
+        about += &format!(", XID {}", transaction.xid);
+        let status = match (facts.rpc_status, facts.status) {
+            (Some(RpcStatus::Rpc(status)), _) if status.name() != Some("SUCCESS") => format!(", {status}"),
+            (Some(RpcStatus::RdmaError(code)), _) => format!(", {code}"),
+            (_, Some(status)) => {
+                let number = || Operation::Number(status.number);
+                match status.name.map_or_else(number, Operation::Named) {
+                    Operation::Named(name) => format!(", {name}"),
+                    Operation::Number(number) => format!(", status {number}"),
+                }
+            }
+            _ => String::new(),
+        };
+        Label { index: transaction.index, connection: transaction.connection.number, about, status }
+    }
+
+    fn mark(&mut self, frame: FrameNumber, of: &Rc<Label>, role: Role) {
+        let place = frame.0.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
+        let Some(place) = place else {
+            self.too_late += 1;
+            return;
+        };
+        if place.is_none() && self.view == View::Frames {
+            return;
+        }
+        let before = cost(place.as_deref());
+        let known = place.get_or_insert_default();
+        let is_known = known.marks.iter().any(|mark| Rc::ptr_eq(&mark.of, of) && mark.role == role);
+        if !is_known && known.marks.len() < MOST_COMMENTS {
+            known.marks.push(Mark { of: Rc::clone(of), role });
+            let after = cost(Some(known));
+            self.held = (self.held + after).saturating_sub(before);
+        }
+    }
+
+    fn make_room(&mut self) -> io::Result<()> {
+        let most = if matches!(self.bytes, Bytes::Again(_)) { MOST_WAITING } else { usize::MAX };
+        while self.held > self.room || self.waiting.len() > most {
+            if !self.leave()? {
+                // Nothing waits but steps of Transactions that are open.
+                self.too_late += self.steps.values().map(|steps| steps.len() as u64).sum::<u64>();
+                self.steps.clear();
+                self.held = 0;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first frame leaves: into the file, if it is chosen.
+    fn leave(&mut self) -> io::Result<bool> {
+        let Some(known) = self.waiting.pop_front() else { return Ok(false) };
+        let number = FrameNumber(self.first);
+        self.first += 1;
+        self.held = self.held.saturating_sub(cost(known.as_deref()));
+        let known = known.filter(|known| known.is_chosen || self.view != View::Frames);
+        let marks = || known.iter().flat_map(|known| &known.marks).map(Mark::comment);
+        match &mut self.bytes {
+            Bytes::Kept(kept) => {
+                let Some(kept) = kept.pop_front() else { return Ok(true) };
+                self.held = self.held.saturating_sub(kept.cost());
+                if known.is_some() {
+                    let Kept { time, link, length, bytes, on, comments } = kept;
+                    let frame = Frame { number, time, link, length, bytes: &bytes };
+                    let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
+                    self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
+                }
+            }
+            Bytes::Again(source) => {
+                if known.is_some() {
+                    let (file, interface) = advance(source, number)?;
+                    let on = self.to.interface(file, interface)?;
+                    let comments: Vec<_> = source.comments().chain(marks().map(Cow::Owned)).collect();
+                    if let Some(frame) = source.frame() {
+                        self.to.frame(on, &frame, comments.iter().map(AsRef::as_ref))?;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Nothing more comes: writes what waits, and tells how many frames of chosen Transactions had left before it was
+    /// known that they belong to them.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn finish(mut self) -> io::Result<u64> {
+        while self.leave()? {}
+        self.to.flush()?;
+        Ok(self.too_late)
+    }
+}
+
+const STEP: usize = size_of::<(FrameNumber, Deed)>();
+
+/// Bytes of memory for what is known of a frame; a label is shared by several.
+fn cost(known: Option<&Known>) -> usize {
+    let marks =
+        known.map_or(0, |known| size_of::<Known>() + known.marks.capacity() * (size_of::<Mark>() + 32));
+    size_of::<Option<Box<Known>>>() + marks
+}
+
+/// Reads on to a frame. What is wrong with a file was told when it was read first.
+fn advance(source: &mut Source, to: FrameNumber) -> io::Result<(usize, &crate::source::Interface)> {
+    loop {
+        match source.next() {
+            Ok(Some(frame)) if frame.number == to => break,
+            Ok(None) => return Err(changed()),
+            Ok(Some(_)) | Err(_) => {}
+        }
+    }
+    source.interface().ok_or_else(changed)
+}
+
+fn changed() -> io::Error {
+    io::Error::other("the capture changed while it was read")
+}

@@ -1,0 +1,85 @@
+//! Bytes in hexadecimal and as text, 16 a line, as tshark shows them (`-x`).
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+
+const PER_LINE: usize = 16;
+
+fn dump(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    for (line, bytes) in bytes.chunks(PER_LINE).enumerate() {
+        write!(to, "{:04x}  ", line * PER_LINE)?;
+        for at in 0..PER_LINE {
+            match bytes.get(at) {
+                Some(byte) => write!(to, "{byte:02x} ")?,
+                None => write!(to, "   ")?,
+            }
+        }
+        write!(to, "  ")?;
+        for byte in bytes {
+            let is_shown = byte.is_ascii_graphic() || *byte == b' ';
+            to.write_all(&[if is_shown { *byte } else { b'.' }])?;
+        }
+        writeln!(to)?;
+    }
+    writeln!(to)
+}
+
+/// The bytes of a frame, and an empty line.
+pub(super) fn frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    writeln!(to)?;
+    dump(to, bytes)
+}
+
+/// The bytes of both messages as they went inline, from the RPC-over-RDMA header on, and of the chunks that were kept.
+pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
+    for (which, name) in [(Which::Call, "Call"), (Which::Reply, "Reply")] {
+        let Some(message) = transaction.message(which) else { continue };
+        let (captured, length) = (message.bytes.len(), message.length);
+        if captured < length {
+            writeln!(to, "\n{name}, {captured} of {length} bytes:")?;
+        } else {
+            writeln!(to, "\n{name}, {length} bytes:")?;
+        }
+        dump(to, &message.bytes)?;
+    }
+    let kinds = [
+        ("Read", transaction.read_chunks.as_slice()),
+        ("Write", &transaction.write_chunks),
+        ("Reply", transaction.reply_chunk.as_slice()),
+    ];
+    for (kind, chunks) in kinds {
+        for (number, chunk) in chunks.iter().enumerate() {
+            segments(to, kind, number, chunk)?;
+        }
+    }
+    Ok(())
+}
+
+fn segments(to: &mut impl Write, kind: &str, number: usize, chunk: &Chunk) -> io::Result<()> {
+    for (at, segment) in chunk.segments.iter().enumerate() {
+        let Some(kept) = segment.kept.as_ref().map(|kept| kept.prefix()).filter(|kept| !kept.is_empty())
+        else {
+            continue;
+        };
+        let (captured, moved) = (kept.len(), segment.moved.seen());
+        writeln!(to, "\n{kind} chunk {number}, segment {at}, {captured} of {moved} bytes:")?;
+        dump(to, kept)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_16_bytes_with_their_text() {
+        let mut text = Vec::new();
+        dump(&mut text, b"GET / HTTP\x00\xff\x7f 16!\n").unwrap();
+        let expected = "0000  47 45 54 20 2f 20 48 54 54 50 00 ff 7f 20 31 36   GET / HTTP... 16\n\
+                        0010  21 0a                                             !.\n\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+}

@@ -1,0 +1,309 @@
+//! Capture files in the pcapng format (draft-ietf-opsawg-pcapng): one section, in the byte order of the network.
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::frame::{Frame, LinkType};
+
+use crate::source::Interface;
+
+/// Block types, section 11.1.
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Option codes, sections 3.5, 4.1 and 4.2.
+const OPT_COMMENT: u16 = 1;
+const SHB_USERAPPL: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+
+/// Bytes of one option: its length has 16 bits.
+const LONGEST_OPTION: usize = u16::MAX as usize;
+
+/// An interface as its block describes it, and the file that it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Described {
+    file: usize,
+    name: String,
+    link: LinkType,
+    snap_length: u32,
+    digits: u8,
+    offset: i64,
+}
+
+impl Described {
+    fn is(&self, file: usize, interface: &Interface) -> bool {
+        self.file == file
+            && self.link == interface.link
+            && self.snap_length == interface.snap_length
+            && self.digits == interface.digits()
+            && self.offset == interface.clock_offset()
+            && self.name == interface.name
+    }
+}
+
+/// Names an interface of the section that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceId(u32);
+
+/// Writes a capture file.
+#[derive(Debug)]
+pub struct Writer<W> {
+    to: W,
+    interfaces: Vec<Described>,
+    /// The interface that was asked for last.
+    last: usize,
+    block: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file that holds no packets yet.
+    ///
+    /// # Errors
+    /// What writing gives, as of all functions here.
+    pub fn new(to: W) -> io::Result<Self> {
+        let mut this = Self { to, interfaces: Vec::new(), last: 0, block: Vec::new() };
+        this.begin(SECTION_HEADER);
+        // The byte-order magic, version 1.0, and a length of the section that is not known.
+        this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
+        let program = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+        this.option(SHB_USERAPPL, program.as_bytes());
+        this.end()?;
+        Ok(this)
+    }
+
+    /// An interface of file number `file`; it is described when it is asked for the first time. Link type, snap length,
+    /// name, and what its clock tells are those of the source; of a clock that ticks otherwise than in powers of 10
+    /// the times are in nanoseconds.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn interface(&mut self, file: usize, interface: &Interface) -> io::Result<InterfaceId> {
+        let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.is(file, interface));
+        let known = if is_same(self.last) {
+            Some(self.last)
+        } else {
+            (0..self.interfaces.len()).find(|at| is_same(*at))
+        };
+        self.last = match known {
+            Some(at) => at,
+            None => self.describe(file, interface)?,
+        };
+        Ok(InterfaceId(self.last as u32))
+    }
+
+    #[cold]
+    fn describe(&mut self, file: usize, interface: &Interface) -> io::Result<usize> {
+        let described = Described {
+            file,
+            name: interface.name.clone(),
+            link: interface.link,
+            snap_length: interface.snap_length,
+            digits: interface.digits(),
+            offset: interface.clock_offset(),
+        };
+        self.begin(INTERFACE_DESCRIPTION);
+        self.words(&[described.link.0 << 16, described.snap_length]);
+        if !described.name.is_empty() {
+            self.option(IF_NAME, described.name.as_bytes());
+        }
+        self.option(IF_TSRESOL, &[described.digits]);
+        if described.offset != 0 {
+            self.option(IF_TSOFFSET, &described.offset.to_be_bytes());
+        }
+        self.end()?;
+        self.interfaces.push(described);
+        Ok(self.interfaces.len() - 1)
+    }
+
+    /// Writes a frame of an interface, with comments on it.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn frame<'c>(
+        &mut self,
+        on: InterfaceId,
+        frame: &Frame<'_>,
+        comments: impl Iterator<Item = &'c str>,
+    ) -> io::Result<()> {
+        let (digits, offset) = match self.interfaces.get(on.0 as usize) {
+            Some(interface) => (interface.digits, interface.offset),
+            None => (9, 0),
+        };
+        let since = i128::from(frame.time.0) - i128::from(offset) * 1_000_000_000;
+        let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
+        // What is before the clock began cannot be written.
+        let ticks = u64::try_from(since.div_euclid(tick)).unwrap_or(0);
+        self.begin(ENHANCED_PACKET);
+        let length = frame.bytes.len() as u32;
+        self.words(&[on.0, (ticks >> 32) as u32, ticks as u32, length, frame.length.max(length)]);
+        self.padded(frame.bytes);
+        comments.for_each(|comment| self.option(OPT_COMMENT, comment.as_bytes()));
+        self.end()
+    }
+
+    /// Has everything written that waits in a buffer.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+
+    fn begin(&mut self, kind: u32) {
+        self.block.clear();
+        // The length follows when it is known.
+        self.words(&[kind, 0]);
+    }
+
+    fn words(&mut self, words: &[u32]) {
+        self.block.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.block.extend_from_slice(bytes);
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    /// Section 3.5. A block ends with its options; the mark of their end may be left out.
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let value = value.get(..LONGEST_OPTION).unwrap_or(value);
+        self.words(&[u32::from(code) << 16 | value.len() as u32]);
+        self.padded(value);
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let length = (self.block.len() as u32 + 4).to_be_bytes();
+        if let Some(place) = self.block.get_mut(4..8) {
+            place.copy_from_slice(&length);
+        }
+        self.block.extend(length);
+        self.to.write_all(&self.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+
+    use crate::source::Source;
+
+    use super::*;
+
+    /// A pcapng file of one frame: an interface of this resolution and offset, and a time in its ticks.
+    fn file(resolution: u8, offset: i64, ticks: u64) -> Vec<u8> {
+        let block = |kind: u32, body: &[u8]| {
+            let length = (body.len() as u32 + 12).to_be_bytes();
+            [&kind.to_be_bytes()[..], &length, body, &length].concat()
+        };
+        let option = |code: u16, value: &[u8]| {
+            [&code.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat()
+        };
+        let interface = [
+            &[0, 247, 0, 0, 0, 0, 0, 96][..],
+            &option(IF_NAME, b"mlx5"),
+            &option(IF_TSRESOL, &[resolution]),
+            &[0; 3],
+            &option(IF_TSOFFSET, &offset.to_be_bytes()),
+        ];
+        let packet = [
+            &[0; 4][..],
+            &ticks.to_be_bytes(),
+            &[0, 0, 0, 3, 0, 0, 0, 60],
+            &[1, 2, 3, 0],
+            &option(OPT_COMMENT, b"seen"),
+        ];
+        let section = [0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+        [
+            block(SECTION_HEADER, &section),
+            block(INTERFACE_DESCRIPTION, &interface.concat()),
+            block(ENHANCED_PACKET, &packet.concat()),
+        ]
+        .concat()
+    }
+
+    fn read(bytes: &[u8]) -> Source {
+        let mut source = Source::from_reader("test", Cursor::new(bytes.to_vec()));
+        source.next().unwrap().unwrap();
+        source
+    }
+
+    /// Writes the frame of a file as it was read, with a comment more.
+    fn copied(bytes: &[u8]) -> Vec<u8> {
+        let source = read(bytes);
+        let mut copy = Vec::new();
+        let mut writer = Writer::new(&mut copy).unwrap();
+        let (file, interface) = source.interface().unwrap();
+        let id = writer.interface(file, interface).unwrap();
+        let comments: Vec<_> = source.comments().collect();
+        let all = comments.iter().map(AsRef::as_ref).chain(["and told"]);
+        writer.frame(id, &source.frame().unwrap(), all).unwrap();
+        copy
+    }
+
+    #[test]
+    fn a_frame_keeps_its_interface_its_time_and_its_comments() {
+        for (resolution, offset, ticks) in
+            [(6, 0, 1_795_230_439_055_820), (9, -7, 7_000_000_001), (0, 1 << 40, 3)]
+        {
+            let bytes = file(resolution, offset, ticks);
+            let copy = copied(&bytes);
+            let (one, other) = (read(&bytes), read(&copy));
+            let (a, b) = (one.frame().unwrap(), other.frame().unwrap());
+            assert_eq!((a.time, a.link, a.length, a.bytes), (b.time, b.link, b.length, b.bytes));
+            assert_eq!((b.link, b.length, b.bytes), (LinkType::INFINIBAND, 60, &[1, 2, 3][..]));
+            assert_eq!(one.interface(), other.interface());
+            assert_eq!(other.interface().unwrap().1.digits(), resolution);
+            assert_eq!(other.comments().collect::<Vec<_>>(), ["seen", "and told"]);
+        }
+    }
+
+    #[test]
+    fn of_a_clock_that_ticks_in_powers_of_2_the_times_become_nanoseconds() {
+        let copy = copied(&file(0x80 | 10, 0, 1536));
+        let source = read(&copy);
+        assert_eq!(source.frame().unwrap().time, Timestamp(1_500_000_000));
+        assert_eq!(source.interface().unwrap().1.digits(), 9);
+    }
+
+    #[test]
+    fn an_interface_is_described_once() {
+        let source = read(&file(9, 0, 1));
+        let (_, interface) = source.interface().unwrap();
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let id = |writer: &mut Writer<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
+        // The interface of another file is another one, even if nothing but the file tells them apart.
+        let ids: Vec<u32> = [0, 1, 0, 1, 1].into_iter().map(|file| id(&mut writer, file)).collect();
+        assert_eq!(ids, [0, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_file_without_frames_is_a_capture() {
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes).unwrap();
+        let mut source = Source::from_reader("test", Cursor::new(bytes));
+        assert!(source.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_longer_than_an_option_is_cut() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).unwrap();
+        let source = read(&file(9, 0, 1));
+        let id = writer.interface(0, source.interface().unwrap().1).unwrap();
+        let frame = Frame {
+            number: FrameNumber(1),
+            time: Timestamp(1),
+            link: LinkType::INFINIBAND,
+            bytes: b"abcd",
+            length: 4,
+        };
+        writer.frame(id, &frame, ["x".repeat(70_000).as_str(), "y"].into_iter()).unwrap();
+        let copy = read(&bytes);
+        let lengths: Vec<usize> = copy.comments().map(|comment| comment.len()).collect();
+        assert_eq!(lengths, [65_535, 1]);
+    }
+}

@@ -1,0 +1,579 @@
+//! `export`: the tables hold what the program's own JSON says, and engines answer the documented queries from them.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::{Value, json};
+
+use super::captures;
+use super::program::{self, Transaction, nanoseconds};
+
+/// A folder of the test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("nfsrdma-inspect-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn tables(&self) -> PathBuf {
+        self.0.join("tables")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(arguments: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .arg("export")
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+fn export(to: &Path, captures: &[PathBuf]) {
+    let files: Vec<&Path> = captures.iter().map(PathBuf::as_path).collect();
+    let output = run(&[&[Path::new("--to"), to], files.as_slice()].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The rows of a file, by column.
+fn rows(file: &Path) -> Vec<BTreeMap<String, Value>> {
+    let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
+    let cell = |field: &Field| match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => json!(value),
+        Field::Long(number) | Field::TimestampMicros(number) => json!(number),
+        Field::Str(text) => json!(text),
+        other => panic!("{other:?}"),
+    };
+    let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
+    rows.map(|row| row.get_column_iter().map(|(name, field)| (name.clone(), cell(field))).collect()).collect()
+}
+
+fn table(tables: &Path, table: &str, capture: &Path) -> Vec<BTreeMap<String, Value>> {
+    let name = capture.file_name().unwrap().to_string_lossy();
+    rows(&tables.join(table).join(format!("capture={name}")).join("part-0.parquet"))
+}
+
+/// The value at a path of keys; null where there is none.
+fn at(value: &Value, path: &str) -> Value {
+    path.split('.').try_fold(value, |value, key| value.get(key)).cloned().unwrap_or_default()
+}
+
+/// `"seconds.nanoseconds"` in nanoseconds.
+fn time(value: &Value) -> Value {
+    value.as_str().map_or(Value::Null, |text| json!(nanoseconds(text)))
+}
+
+fn chunks(transaction: &Value, key: &str) -> Vec<Value> {
+    match &transaction[key] {
+        Value::Array(chunks) => chunks.clone(),
+        Value::Null => Vec::new(),
+        chunk => vec![chunk.clone()],
+    }
+}
+
+fn sum(chunks: &[Value], key: &str) -> u64 {
+    chunks
+        .iter()
+        .flat_map(|chunk| chunk["segments"].as_array().unwrap())
+        .filter_map(|segment| segment[key].as_u64())
+        .sum()
+}
+
+/// A row of `transactions`, made from a line of JSON.
+fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
+    let mut row = BTreeMap::new();
+    for key in [
+        "index",
+        "connection",
+        "transport",
+        "client",
+        "client_port",
+        "server",
+        "server_port",
+        "direction",
+        "xid",
+        "program",
+        "program_name",
+        "version",
+        "minor_version",
+        "procedure",
+        "operation",
+        "status",
+        "rpc_status",
+        "latency_ns",
+        "complete",
+        "retry_of",
+    ] {
+        row.insert(key.to_owned(), line[key].clone());
+    }
+    row.insert("done".into(), json!(line.get("done") == Some(&Value::Bool(true))));
+    for side in ["call", "reply"] {
+        let message = &line[side];
+        let start = time(&at(message, "time"));
+        row.insert(format!("{side}_time"), start.as_u64().map_or(Value::Null, |ns| json!(ns / 1000)));
+        row.insert(format!("{side}_time_ns"), start);
+        row.insert(format!("{side}_end_time_ns"), time(&at(message, "end_time")));
+        row.insert(format!("{side}_frame"), message["frames"].get(0).cloned().unwrap_or_default());
+        for (column, path) in [
+            ("copies", "copies"),
+            ("rdma_proc", "rpcrdma.proc"),
+            ("credits", "rpcrdma.credits"),
+            ("length", "length"),
+            ("rpc_length", "rpc_length"),
+        ] {
+            row.insert(format!("{side}_{column}"), at(message, path));
+        }
+    }
+    for phase in ["call", "data_in", "server", "data_out", "reply"] {
+        row.insert(format!("phase_{phase}_ns"), at(line, &format!("phases_ns.{phase}")));
+    }
+    for kind in ["read", "write"] {
+        let chunks = chunks(line, &format!("{kind}_chunks"));
+        row.insert(format!("{kind}_chunks"), json!(chunks.len()));
+        row.insert(format!("{kind}_offered"), json!(sum(&chunks, "length")));
+        row.insert(format!("{kind}_moved"), json!(sum(&chunks, "moved")));
+    }
+    let reply_chunk = chunks(line, "reply_chunk");
+    for (column, key) in [("offered", "length"), ("moved", "moved")] {
+        let value = if reply_chunk.is_empty() { Value::Null } else { json!(sum(&reply_chunk, key)) };
+        row.insert(format!("reply_chunk_{column}"), value);
+    }
+    let missing: Vec<&str> = line["missing"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    row.insert("missing".into(), if missing.is_empty() { Value::Null } else { json!(missing.join(" ")) });
+    row
+}
+
+fn segment_rows(line: &Value) -> Vec<BTreeMap<String, Value>> {
+    let mut rows = Vec::new();
+    for (kind, key) in [
+        ("read", "read_chunks"),
+        ("write", "write_chunks"),
+        ("reply", "reply_chunk"),
+        ("reply_read", "reply_read_chunks"),
+    ] {
+        for (number, chunk) in chunks(line, key).iter().enumerate() {
+            for (place, segment) in chunk["segments"].as_array().unwrap().iter().enumerate() {
+                let row = json!({
+                    "transaction": line["index"], "kind": kind, "chunk": number, "segment": place,
+                    "position": at(chunk, "position"), "handle": segment["handle"], "offset": segment["offset"],
+                    "length": segment["length"], "returned": at(segment, "returned"), "moved": segment["moved"],
+                    "first_frame": segment["frames"].get(0), "last_frame": segment["frames"].get(1),
+                });
+                rows.push(row.as_object().unwrap().clone().into_iter().collect());
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_tables_hold_what_the_json_says() {
+    let folder = Folder::new("export-equal");
+    for name in ["rxe-v3", "rxe-v42-deleg", "rxe-v42-loss", "rxe-v42-mid", "rxe-v42-snap128", "tcp-v42"] {
+        let capture = captures::path(name);
+        export(&folder.tables(), std::slice::from_ref(&capture));
+        let lines: Vec<Value> = program::json(&capture).transactions.into_iter().map(|line| line.0).collect();
+        let of = |of: &str| table(&folder.tables(), of, &capture);
+        let transactions: Vec<_> = lines.iter().map(transaction_row).collect();
+        for (row, line) in of("transactions").iter().zip(&transactions) {
+            assert_eq!(row, line, "{name}");
+        }
+        assert_eq!(of("transactions").len(), transactions.len());
+        assert_eq!(of("segments"), lines.iter().flat_map(segment_rows).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
+    let folder = Folder::new("export-operations");
+    let capture = captures::path("rxe-v42");
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let rows = table(&folder.tables(), "operations", &capture);
+    let lines = program::json(&capture).transactions;
+    let mut expected = Vec::new();
+    for line in &lines {
+        let operations = line.0["operations"].as_array().unwrap();
+        for (position, operation) in operations.iter().enumerate() {
+            expected.push((line.0["index"].clone(), json!(position), operation.clone()));
+        }
+        if operations.is_empty() {
+            let both = json!({ "arguments": line.0["arguments"], "results": line.0["results"] });
+            expected.push((line.0["index"].clone(), json!(0), both));
+        }
+    }
+    // An empty body is left out of a line, and is an empty object in the table.
+    let detail = |row: &BTreeMap<String, Value>| {
+        let mut value: Value = serde_json::from_str(row["detail"].as_str().unwrap()).unwrap();
+        for key in ["arguments", "results"] {
+            if value[key].as_object().is_some_and(|members| members.is_empty()) {
+                value[key] = Value::Null;
+            }
+        }
+        let operation = value.as_object_mut().unwrap();
+        if operation.contains_key("op") {
+            operation.retain(|key, _| !matches!(key.as_str(), "arguments" | "results"));
+        }
+        value
+    };
+    let given: Vec<_> =
+        rows.iter().map(|row| (row["transaction"].clone(), row["position"].clone(), detail(row))).collect();
+    assert_eq!(given, expected);
+
+    let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
+    assert_eq!(
+        (&write["offset"], &write["count"], &write["status"]),
+        (&json!(0), &json!(8192), &json!("NFS4_OK"))
+    );
+    // The file was opened by its name before, in another COMPOUND.
+    let opened = rows.iter().find(|row| row["result_filehandle"] == write["filehandle"]).unwrap();
+    assert_eq!((&opened["op"], &opened["name"]), (&json!("GETFH"), &json!("s8k")));
+}
+
+#[test]
+fn procedures_of_nfsv3_are_operations_of_their_own() {
+    let folder = Folder::new("export-v3");
+    let capture = captures::path("rxe-v3");
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let rows = table(&folder.tables(), "operations", &capture);
+    let create = rows.iter().find(|row| row["op"] == "CREATE" && row["name"] == "s8k").unwrap();
+    let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
+    assert_eq!(create["result_filehandle"], write["filehandle"]);
+    assert_eq!(
+        (&write["offset"], &write["status"], &write["position"]),
+        (&json!(0), &json!("NFS3_OK"), &json!(0))
+    );
+}
+
+#[test]
+fn connections_add_up_to_their_transactions() {
+    let folder = Folder::new("export-connections");
+    let capture = captures::path("rxe-v42-krb5");
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let lines = program::json(&capture);
+    let listed = &lines.summary.unwrap()["connections"]["listed"];
+    let mut listed: Vec<Value> = listed.as_array().unwrap().clone();
+    listed.sort_by_key(|connection| connection["connection"].as_u64());
+    let rows = table(&folder.tables(), "connections", &capture);
+    assert_eq!(rows.len(), listed.len());
+    for (row, listed) in rows.iter().zip(&listed) {
+        for key in [
+            "connection",
+            "transport",
+            "client",
+            "client_port",
+            "server",
+            "server_port",
+            "transactions",
+            "bytes",
+        ] {
+            assert_eq!(row[key], listed[key], "{key}");
+        }
+        let mine = |one: &&Transaction| one.0["connection"] == row["connection"];
+        let first = lines.transactions.iter().filter(mine).filter_map(Transaction::call_time).min();
+        assert_eq!(row["first_time_ns"].as_u64(), first);
+    }
+}
+
+#[test]
+fn an_export_takes_the_place_of_the_one_before() {
+    let folder = Folder::new("export-again");
+    let capture = captures::path("rxe-v42-deleg");
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let partition = folder.tables().join("segments").join("capture=rxe-v42-deleg.pcap");
+    let before = fs::read(partition.join("part-0.parquet")).unwrap();
+    // What an export left that had more parts, and one that was killed.
+    fs::write(partition.join("part-1.parquet"), "old").unwrap();
+    fs::write(partition.join(".part-0.parquet.unfinished"), "torn").unwrap();
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let names: Vec<_> = fs::read_dir(&partition).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["part-0.parquet"]);
+    assert_eq!(fs::read(partition.join("part-0.parquet")).unwrap(), before);
+}
+
+#[test]
+fn a_torn_capture_is_exported_as_far_as_it_goes_and_what_is_none_is_not() {
+    let folder = Folder::new("export-torn");
+    let bytes = captures::bytes("rxe-v42-deleg");
+    let (torn, text) = (folder.0.join("torn.pcap"), folder.0.join("text.pcap"));
+    fs::write(&torn, &bytes[..bytes.len() - 100]).unwrap();
+    fs::write(&text, "no capture").unwrap();
+    let tables = folder.tables();
+    let output = run(&[Path::new("--to"), &tables, &text, &torn]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("text.pcap: not a capture file") && said.contains("torn.pcap: frame "), "{said}");
+    assert!(!table(&tables, "transactions", &torn).is_empty());
+    assert!(!tables.join("transactions").join("capture=text.pcap").exists());
+}
+
+#[test]
+fn names_tell_captures_apart() {
+    let folder = Folder::new("export-names");
+    let capture = captures::path("rxe-v42-deleg");
+    let tables = folder.tables();
+    let refused = |arguments: &[&Path]| {
+        let output = run(&[&[Path::new("--to"), tables.as_path()], arguments].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&[&capture, &capture]).contains("has the same name"));
+    assert!(refused(&[Path::new("-")]).contains("give one with --name"));
+    let output = run(&[Path::new("--to"), &tables, Path::new("--name"), Path::new("a/b=c"), &capture]);
+    assert!(output.status.success());
+    assert!(tables.join("transactions/capture=a%2Fb%3Dc/part-0.parquet").exists());
+}
+
+#[test]
+fn where_nothing_can_be_written_it_is_said() {
+    let folder = Folder::new("export-refused");
+    fs::write(folder.tables(), "a file").unwrap();
+    let output = run(&[Path::new("--to"), &folder.tables(), &captures::path("rxe-v42-deleg")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("tables: cannot write: ") && said.lines().count() == 1, "{said}");
+}
+
+/// The blocks of `docs/scale-out.md` in a language.
+fn shown(language: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scale-out.md")).unwrap();
+    let start = format!("```{language}\n");
+    text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// A Python that has a module: that of `NFSRDMA_PYTHON`, which `make test` sets, or `python3`.
+fn python_with(module: &str) -> Option<PathBuf> {
+    let named = env::var_os("NFSRDMA_PYTHON").map(PathBuf::from);
+    let found = named.into_iter().chain([PathBuf::from("python3")]).find(|python| {
+        let output = Command::new(python).args(["-c", &format!("import {module}")]).output();
+        output.is_ok_and(|output| output.status.success())
+    });
+    if found.is_none() {
+        eprintln!("skipped: there is no Python with {module}; make test installs it where it can");
+    }
+    found
+}
+
+/// Runs a script in a folder, and gives the lines of JSON that it wrote to `answers`.
+fn answers(python: &Path, folder: &Folder, script: &str, arguments: &[&str]) -> Vec<Vec<Vec<Value>>> {
+    let file = folder.0.join("script.py");
+    fs::write(&file, script).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).parent().unwrap();
+    let path =
+        env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([program.to_owned()])).unwrap();
+    let output = Command::new(python)
+        .arg(&file)
+        .args(arguments)
+        .current_dir(&folder.0)
+        .env("PATH", path)
+        .env("PYSPARK_PYTHON", python)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(folder.0.join("answers")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+const CAPTURES: [&str; 4] = ["rxe-v3", "rxe-v42", "rxe-v42-conc-head", "tcp-v42"];
+
+/// The lines of each capture, each with the name of its file.
+fn lines() -> Vec<(String, Transaction)> {
+    let of = |name: &&str| {
+        let path = captures::path(name);
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        program::json(&path).transactions.into_iter().map(move |line| (file.clone(), line))
+    };
+    CAPTURES.iter().flat_map(of).collect()
+}
+
+/// The value of which as many as this part of all are no larger (SQL: percentile_disc).
+fn percentile(sorted: &[u64], part: f64) -> u64 {
+    sorted[((sorted.len() as f64 * part).ceil() as usize).max(1) - 1]
+}
+
+/// What the first query must answer.
+fn latencies(lines: &[(String, Transaction)]) -> Vec<Vec<Value>> {
+    let mut groups: BTreeMap<(String, Option<String>), Vec<u64>> = BTreeMap::new();
+    for (_, line) in lines {
+        if let Some(latency) = line.0["latency_ns"].as_u64() {
+            let key = (line.text("client").unwrap().to_owned(), line.text("operation").map(str::to_owned));
+            groups.entry(key).or_default().push(latency);
+        }
+    }
+    let mut rows: Vec<_> = groups
+        .into_iter()
+        .map(|((client, operation), mut latencies)| {
+            latencies.sort_unstable();
+            let (p50, p99) = (percentile(&latencies, 0.5), percentile(&latencies, 0.99));
+            (std::cmp::Reverse(p99), json!([client, operation, latencies.len(), p50, p99, latencies.last()]))
+        })
+        .collect();
+    // Those of one client and operation are in order already.
+    rows.sort_by_key(|(p99, _)| *p99);
+    rows.into_iter().map(|(_, row)| row.as_array().unwrap().clone()).collect()
+}
+
+/// What the second query must answer, by file: how many operations, bytes, and nanoseconds.
+fn files(lines: &[(String, Transaction)]) -> BTreeMap<(String, String), (u64, u64, u64)> {
+    let mut files: BTreeMap<_, (u64, u64, u64)> = BTreeMap::new();
+    for (capture, line) in lines {
+        let Some(latency) = line.0["latency_ns"].as_u64() else { continue };
+        let mut note = |handle: &str, data: u64| {
+            let file = files.entry((capture.clone(), handle.to_owned())).or_default();
+            *file = (file.0 + 1, file.1 + data, file.2 + latency);
+        };
+        if let Some(handle) = at(&line.0, "arguments.file").as_str()
+            && let Some("READ" | "WRITE") = line.text("operation")
+        {
+            let data = at(&line.0, "arguments.data").as_u64().or(at(&line.0, "results.data").as_u64());
+            note(handle, data.unwrap_or(0));
+        }
+        // Linux puts the filehandle right before these operations.
+        for pair in line.operations().windows(2) {
+            if let [("PUTFH", put), ("READ" | "READ_PLUS" | "WRITE", entry)] = pair {
+                note(put["object"].as_str().unwrap(), entry["data"].as_u64().unwrap_or(0));
+            }
+        }
+    }
+    files
+}
+
+/// What the third query must answer where Replies grant no more than `most` credits: Calls, starved Calls, most Calls
+/// under way, and fewest credits.
+fn starvation(lines: &[(String, Transaction)], most: u64) -> (u64, u64, u64, u64) {
+    let mut events: BTreeMap<_, Vec<(u64, bool, u64)>> = BTreeMap::new();
+    for (capture, line) in lines {
+        let credits = |side: &str| line.message(side)?["rpcrdma"]["credits"].as_u64();
+        let Some(called) = line.call_time().filter(|_| credits("call").is_some()) else { continue };
+        let key = (capture, line.0["connection"].as_u64(), line.is_forward());
+        let of = events.entry(key).or_default();
+        of.push((called, true, 0));
+        if let Some(granted) = credits("reply") {
+            let end = line.message("reply").unwrap()["end_time"].as_str().unwrap();
+            of.push((nanoseconds(end), false, granted.min(most)));
+        }
+    }
+    let (mut calls, mut starved, mut largest, mut fewest) = (0, 0, 0, u64::MAX);
+    for mut events in events.into_values() {
+        events.sort_unstable();
+        let (mut under_way, mut credits) = (0_u64, None);
+        for (_, is_call, granted) in events {
+            if is_call {
+                under_way += 1;
+                calls += 1;
+                starved += u64::from(credits.is_some_and(|credits| under_way >= credits));
+                largest = largest.max(under_way);
+                fewest = fewest.min(credits.unwrap_or(u64::MAX));
+            } else {
+                under_way -= 1;
+                credits = Some(granted);
+            }
+        }
+    }
+    (calls, starved, largest, fewest)
+}
+
+/// Holds the answers to the three queries to the JSON.
+fn hold(answers: &[Vec<Vec<Value>>], lines: &[(String, Transaction)]) {
+    let number = |value: &Value| value.as_f64().unwrap() as u64;
+    let [by_operation, by_file, by_hour] = answers else { panic!("{answers:?}") };
+    let whole: Vec<Vec<Value>> = by_operation
+        .iter()
+        .map(|row| {
+            row.iter().map(|cell| if cell.is_number() { json!(number(cell)) } else { cell.clone() }).collect()
+        })
+        .collect();
+    assert_eq!(whole, latencies(lines));
+
+    let files = files(lines);
+    let mut slowest: Vec<u64> = files.values().map(|(_, _, total)| *total).collect();
+    slowest.sort_unstable_by_key(|total| std::cmp::Reverse(*total));
+    assert_eq!(by_file.iter().map(|row| number(&row[5])).collect::<Vec<_>>(), slowest[..20]);
+    for row in by_file {
+        let [capture, handle] = [0, 1].map(|at| row[at].as_str().unwrap().to_owned());
+        assert_eq!((number(&row[3]), number(&row[4]), number(&row[5])), files[&(capture, handle)], "{row:?}");
+    }
+    assert!(by_file.iter().any(|row| row[2] == "s256k"), "{by_file:?}");
+
+    let add = |at: usize| by_hour.iter().map(|row| number(&row[at])).sum::<u64>();
+    let largest = by_hour.iter().map(|row| number(&row[4])).max().unwrap();
+    let fewest = by_hour.iter().filter(|row| !row[5].is_null()).map(|row| number(&row[5])).min().unwrap();
+    assert_eq!((add(2), add(3), largest, fewest), starvation(lines, u64::MAX));
+    assert_eq!((by_hour[0][0].as_str(), number(&by_hour[0][1])), (Some("2026-11-21"), 3));
+}
+
+#[test]
+fn duckdb_answers_the_documented_queries_with_what_the_json_adds_up_to() {
+    let Some(python) = python_with("duckdb") else { return };
+    let folder = Folder::new("export-duckdb");
+    export(&folder.tables(), &CAPTURES.map(captures::path));
+    let queries = json!(shown("sql"));
+    let script = format!(
+        "{}
+import json
+def answer(query):
+    rows = db.execute(query).fetchall()
+    print(json.dumps([[str(cell) if hasattr(cell, 'year') else cell for cell in row] for row in rows], default=int), file=out)
+queries = {queries}
+with open('answers', 'w') as out:
+    for query in queries:
+        answer(query)
+    # As if Replies granted 2 credits at most: the captures starve no Call.
+    db.execute('''CREATE VIEW all_transactions AS SELECT * FROM read_parquet(
+        'tables/transactions/*/*.parquet', hive_partitioning = true, hive_types_autocast = false)''')
+    db.execute('''CREATE OR REPLACE VIEW transactions AS
+        SELECT * REPLACE (least(reply_credits, 2) AS reply_credits) FROM all_transactions''')
+    answer(queries[2])
+",
+        shown("python")[0],
+    );
+    let mut answers = answers(&python, &folder, &script, &[]);
+    let starved = answers.pop().unwrap();
+    let lines = lines();
+    hold(&answers, &lines);
+    let number = |at: usize| starved.iter().map(|row| row[at].as_u64().unwrap()).sum::<u64>();
+    let expected = starvation(&lines, 2);
+    assert!(expected.1 > 0);
+    assert_eq!((number(2), number(3)), (expected.0, expected.1));
+}
+
+#[test]
+fn spark_runs_the_documented_job_and_answers_the_same_queries() {
+    let Some(python) = python_with("pyspark") else { return };
+    if Command::new("java").arg("-version").output().is_err() {
+        eprintln!("skipped: Spark needs Java");
+        return;
+    }
+    let folder = Folder::new("export-spark");
+    let names = CAPTURES.map(|name| captures::path(name).to_string_lossy().into_owned());
+    fs::write(folder.0.join("captures.txt"), names.join("\n") + "\n").unwrap();
+    let queries = json!(shown("sql"));
+    let script = format!(
+        "{}
+import json
+with open('answers', 'w') as out:
+    for query in {queries}:
+        rows = spark.sql(query).collect()
+        print(json.dumps([[str(cell) if hasattr(cell, 'year') else cell for cell in row] for row in rows]), file=out)
+spark.stop()
+",
+        shown("python")[1],
+    );
+    let tables = folder.tables();
+    let answers = answers(&python, &folder, &script, &["captures.txt", &tables.to_string_lossy()]);
+    hold(&answers, &lines());
+}

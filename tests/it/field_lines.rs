@@ -1,0 +1,231 @@
+//! `-T fields`, `-T csv` and `-T json` with `-e`: lines of fields, as tshark writes them where it has the field; and `-x`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::captures;
+use super::program;
+
+fn run(arguments: &[&str], capture: &Path) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .arg(capture)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"));
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn shown(arguments: &[&str], name: &str) -> String {
+    let (code, text, error) = run(arguments, &captures::path(name));
+    assert_eq!(code, Some(0), "{error}");
+    text
+}
+
+/// What tshark shows; `None` where it is not installed.
+fn tshark(arguments: &[&str], name: &str) -> Option<String> {
+    let output =
+        Command::new("tshark").env("TZ", "UTC").arg("-r").arg(captures::path(name)).args(arguments).output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8(output.stdout).unwrap())
+        }
+        Err(_) => {
+            eprintln!("skipped: tshark is not installed");
+            None
+        }
+    }
+}
+
+/// Fields of all types that tshark decodes the same in every frame. Of what messages hold, tests/it/wireshark.rs and
+/// tests/it/filters_like_tshark.rs say where the two differ, and why.
+const FIELDS: [&str; 34] = [
+    "frame.number",
+    "frame.time",
+    "frame.time_epoch",
+    "frame.time_relative",
+    "frame.time_delta",
+    "frame.len",
+    "frame.cap_len",
+    "eth.src",
+    "eth.type",
+    "ip.src",
+    "ip.dst",
+    "ip.id",
+    "ip.flags.df",
+    "ip.checksum",
+    "ip.dsfield",
+    "ip.dsfield.ecn",
+    "ipv6.src",
+    "ipv6.flow",
+    "udp.dstport",
+    "tcp.srcport",
+    "tcp.flags",
+    "tcp.len",
+    "infiniband.bth.opcode",
+    "infiniband.bth.destqp",
+    "infiniband.bth.psn",
+    "infiniband.bth.a",
+    "infiniband.reth.va",
+    "infiniband.reth.r_key",
+    "infiniband.aeth.msn",
+    "infiniband.mad.transactionid",
+    "rpcordma.xid",
+    "rpcordma.flow_control",
+    "rpcordma.rdma_handle",
+    "rpcordma.rdma_offset",
+];
+
+fn named<'a>(fields: &[&'a str]) -> Vec<&'a str> {
+    fields.iter().flat_map(|field| ["-e", field]).collect()
+}
+
+#[test]
+fn values_are_written_as_tshark_writes_them() {
+    for name in ["rxe-v42", "rxe-v42-ip6", "rxe-v3", "tcp-v42"] {
+        let fields = named(&FIELDS);
+        let Some(expected) = tshark(&[&["-T", "fields"], fields.as_slice()].concat(), name) else { return };
+        let ours = shown(&[&["--view", "frames", "-T", "fields"], fields.as_slice()].concat(), name);
+        for (ours, expected) in ours.lines().zip(expected.lines()) {
+            assert_eq!(ours, expected, "{name}");
+        }
+        assert_eq!(ours.lines().count(), expected.lines().count());
+    }
+}
+
+#[test]
+fn the_options_of_a_line_are_those_of_tshark() {
+    let fields = named(&["frame.number", "rpcordma.rdma_handle", "eth.src", "ipv6.src"]);
+    let layouts: [&[&str]; 5] = [
+        &["-E", "header=y", "-E", "separator=/s", "-E", "quote=d"],
+        &["-E", "separator=;", "-E", "quote=s", "-E", "aggregator=/s"],
+        &["-E", "separator=/t", "-E", "occurrence=f"],
+        &["-E", "separator=,", "-E", "occurrence=l"],
+        &["-E", "header=n", "-E", "quote=n", "-E", "occurrence=a"],
+    ];
+    for layout in layouts {
+        let Some(expected) = tshark(&[&["-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3")
+        else {
+            return;
+        };
+        let ours =
+            shown(&[&["--view", "frames", "-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3");
+        for (ours, expected) in ours.lines().zip(expected.lines()) {
+            assert_eq!(ours, expected, "{layout:?}");
+        }
+    }
+}
+
+#[test]
+fn a_transaction_has_the_fields_of_all_its_frames_and_of_both_messages() {
+    let fields = named(&[
+        "nfsrdma.index",
+        "nfsrdma.call.frame",
+        "nfsrdma.reply.frame",
+        "nfs.opcode",
+        "nfsrdma.chunk.moved",
+    ]);
+    let text =
+        shown(&[&["-T", "fields", "-Y", "nfsrdma.xid == 0x9c8df27d"], fields.as_slice()].concat(), "rxe-v42");
+    assert_eq!(text, "26\t120\t131\t53,22,38,9,53,22,38,9\t8192\n");
+}
+
+#[test]
+fn csv_without_fields_is_a_table_of_what_the_json_says() {
+    let text = shown(&["-T", "csv"], "rxe-v42-loss");
+    let lines = program::json(&captures::path("rxe-v42-loss")).transactions;
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().unwrap();
+    let at = |name: &str| header.iter().position(|of| *of == name).unwrap();
+    let mut count = 0;
+    for (row, line) in rows.zip(&lines) {
+        count += 1;
+        let same = |name: &str, key: &str| {
+            let value = match &line.0[key] {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            };
+            assert_eq!(row[at(name)], value, "{name}");
+        };
+        same("nfsrdma.index", "index");
+        same("nfsrdma.client", "client");
+        same("nfsrdma.xid", "xid");
+        same("nfsrdma.operation", "operation");
+        same("nfsrdma.status", "status");
+        assert_eq!(row[at("nfsrdma.call.time_epoch")], line.0["call"]["time"].as_str().unwrap());
+        let latency = line.0["latency_ns"].as_u64().unwrap();
+        let seconds = format!("{}.{:09}", latency / 1_000_000_000, latency % 1_000_000_000);
+        assert_eq!(row[at("nfsrdma.latency")], seconds);
+    }
+    assert_eq!(count, lines.len());
+}
+
+#[test]
+fn csv_quotes_what_needs_it() {
+    let text = shown(&["-T", "csv", "-e", "nfsrdma.index", "-e", "nfs.opcode", "-c", "2"], "rxe-v42");
+    assert_eq!(text, "nfsrdma.index,nfs.opcode\n1,\n2,\"42,42\"\n");
+}
+
+#[test]
+fn json_with_fields_is_an_object_of_lists_in_their_order() {
+    let named = ["-T", "json", "-e", "rpc.xid", "-e", "nfs.opcode", "-e", "ipv6.src", "-c", "2"];
+    let text = shown(&named, "rxe-v42");
+    let expected = "{\"rpc.xid\":[\"0x838df27d\",\"0x838df27d\"]}\n\
+                    {\"rpc.xid\":[\"0x848df27d\",\"0x848df27d\"],\"nfs.opcode\":[\"42\",\"42\"]}\n";
+    assert_eq!(text, expected);
+    let frame = shown(&["--view", "frames", "-T", "json", "-c", "1"], "rxe-v42");
+    let frame: Value = serde_json::from_str(&frame).unwrap();
+    assert_eq!((&frame["frame.number"][0], &frame["frame.len"][0]), (&"1".into(), &"42".into()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |arguments: &[&str]| {
+        let (code, _, error) = run(arguments, &captures::path("rxe-v42-deleg"));
+        assert_eq!(code, Some(2));
+        error
+    };
+    assert!(refused(&["-T", "fields"]).contains("add -e FIELD"));
+    assert!(refused(&["-e", "rpc.xid"]).contains("-T fields, csv or json"));
+    assert!(
+        refused(&["-T", "fields", "-e", "rpc.xids"])
+            .contains("there is no field rpc.xids; did you mean rpc.xid?")
+    );
+    assert!(
+        refused(&["-T", "fields", "-e", "rpc.xid", "-E", "separator=ab"]).contains("separator=/t|/s|LETTER")
+    );
+    assert!(refused(&["-T", "csv", "-E", "quote=s"]).contains("-E separator and quote are for -T fields"));
+    assert!(refused(&["-T", "csv", "-V"]).contains("-V is a tree of text"));
+    assert!(refused(&["-T", "json", "-x"]).contains("-x is for people"));
+}
+
+/// The lines of bytes.
+fn bytes(text: &str) -> Vec<&str> {
+    let is_dump = |line: &&str| {
+        line.get(4..6) == Some("  ")
+            && line.get(..4).is_some_and(|at| at.chars().all(|c| c.is_ascii_hexdigit()))
+    };
+    text.lines().filter(is_dump).collect()
+}
+
+#[test]
+fn bytes_of_frames_are_shown_as_tshark_shows_them() {
+    let Some(expected) = tshark(&["-x", "-c", "9"], "rxe-v42") else { return };
+    let ours = shown(&["--view", "frames", "-x", "-c", "9", "--summary", "none"], "rxe-v42");
+    assert_eq!(bytes(&ours), bytes(&expected));
+}
+
+#[test]
+fn bytes_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
+    let write = ["-x", "-Y", "nfsrdma.xid == 0x9c8df27d", "--summary", "none"];
+    let text = shown(&write, "rxe-v42");
+    let titles: Vec<&str> = text.lines().filter(|line| line.ends_with(" bytes:")).collect();
+    // 52 bytes of RPC-over-RDMA are before the 196 of the Call.
+    assert_eq!(titles[0], "Call, 248 bytes:");
+    assert_eq!(titles[2], "Read chunk 0, segment 0, 8192 of 8192 bytes:");
+    assert!(text.contains("\n0000  9c 8d f2 7d 00 00 00 01 "), "{}", &text[..400]);
+}

@@ -1,0 +1,178 @@
+//! `-w`: the frames of Transactions as a capture file, with comments that say what they are.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use nfsrdma_inspect::source::Source;
+
+use super::captures::{self, Temporary};
+use super::program::{self, Transaction};
+
+fn run(arguments: &[&str], capture: &Path, input: Stdio) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .arg(capture)
+        .stdin(input)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+/// What `-w` makes of a capture.
+fn written(name: &str, capture: &Path, more: &[&str]) -> Temporary {
+    let file = Temporary::new(name, b"");
+    let to = file.path().to_string_lossy().into_owned();
+    let output = run(&[&["-w", &to], more].concat(), capture, Stdio::null());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    file
+}
+
+/// The time and the comments of every frame of a file.
+fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
+    let mut source = Source::open([file]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        let time = frame.time.0;
+        frames.push((time, source.comments().map(Into::into).collect()));
+    }
+    frames
+}
+
+/// The same without the numbers of frames, which count in another file.
+fn unnumbered(transaction: &Transaction) -> Value {
+    fn wipe(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.remove("frames");
+                members.values_mut().for_each(wipe);
+            }
+            Value::Array(items) => items.iter_mut().for_each(wipe),
+            _ => {}
+        }
+    }
+    let mut value = transaction.0.clone();
+    wipe(&mut value);
+    value
+}
+
+#[test]
+fn what_is_written_holds_the_same_transactions() {
+    for name in ["rxe-v3", "rxe-v42-loss", "rxe-v42-snap128", "tcp-v42", "rxe-v42-krb5"] {
+        let capture = captures::path(name);
+        let file = written(&format!("same-{name}.pcapng"), &capture, &["-q"]);
+        let (before, after) = (program::json(&capture), program::json(file.path()));
+        let of = |lines: &program::Lines| lines.transactions.iter().map(unnumbered).collect::<Vec<_>>();
+        assert_eq!(of(&before), of(&after), "{name}");
+    }
+}
+
+#[test]
+fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
+    let capture = captures::path("rxe-v42");
+    let transactions = program::json(&capture).transactions;
+    let write = transactions
+        .iter()
+        .find(|one| one.message("call").is_some_and(|call| program::frames(call) == [120]))
+        .unwrap();
+    let (first, last) =
+        (&write.segments("read_chunks")[0]["frames"][0], &write.segments("read_chunks")[0]["frames"][1]);
+    let file = written("comments.pcapng", &capture, &["--view", "frames"]);
+    let start = format!("Transaction {}, ", write.0["index"]);
+    let about: Vec<(u64, String)> = (1..)
+        .zip(frames(file.path()))
+        .filter_map(|(number, (_, comments))| {
+            Some((number, comments.into_iter().find(|of| of.starts_with(&start))?))
+        })
+        .collect();
+    let text = |number: &Value| {
+        let number = number.as_u64().unwrap();
+        let found = about.iter().find(|(of, _)| *of == number);
+        found.map(|(_, text)| text.strip_prefix(&start).unwrap().to_owned()).unwrap_or_default()
+    };
+    let (xid, operation) = (write.text("xid").unwrap(), "WRITE 0+8192 FILE_SYNC");
+    assert_eq!(text(&write.0["call"]["frames"][0]), format!("connection 1: Call of {operation}, XID {xid}"));
+    assert_eq!(
+        text(&write.0["reply"]["frames"][0]),
+        format!("connection 1: Reply to {operation}, XID {xid}, NFS4_OK")
+    );
+    assert_eq!(text(first), format!("connection 1: Read chunk 0 of {operation}, XID {xid}"));
+    assert_eq!(text(last), text(first));
+    let requests = about.iter().filter(|(_, text)| text.contains(": request for Read chunk 0 of ")).count();
+    // 8,192 bytes in packets of 1,024.
+    let moved = about.iter().filter(|(_, text)| text.contains(": Read chunk 0 of ")).count();
+    assert_eq!((requests, moved, about.len()), (1, 8, 11));
+}
+
+#[test]
+fn what_belongs_to_no_transaction_is_written_in_the_view_of_frames_alone() {
+    let capture = captures::path("rxe-v42");
+    let all = frames(written("frames.pcapng", &capture, &["--view", "frames"]).path());
+    let some = frames(written("transactions.pcapng", &capture, &[]).path());
+    assert_eq!(all.len(), 1978);
+    let chosen: Vec<_> = all.into_iter().filter(|(_, comments)| !comments.is_empty()).collect();
+    assert_eq!(chosen, some);
+}
+
+#[test]
+fn the_frames_of_as_many_lines_are_written_as_are_shown() {
+    let capture = captures::path("rxe-v42");
+    let one = frames(written("count.pcapng", &capture, &["-c", "2"]).path());
+    let of: BTreeSet<&str> = one.iter().map(|(_, comments)| &comments[0][..14]).collect();
+    assert_eq!(of, ["Transaction 1,", "Transaction 2,"].into());
+    let ten = frames(written("count-frames.pcapng", &capture, &["--view", "frames", "-c", "9"]).path());
+    assert_eq!(ten.len(), 9);
+    // The Transaction is not done within these frames, and yet it is known.
+    assert!(ten[5].1[0].starts_with("Transaction 1, connection 1: Call of NULL"), "{ten:?}");
+}
+
+#[test]
+fn a_pipe_is_as_good_as_a_file_while_there_is_room() {
+    let capture = captures::path("rxe-v42");
+    let file = fs::read(written("file.pcapng", &capture, &[]).path()).unwrap();
+    let piped = run(&["-w", "-"], Path::new("-"), File::open(&capture).unwrap().into());
+    let of = |bytes: Vec<u8>| frames(Temporary::new("piped.pcapng", &bytes).path());
+    assert_eq!(of(piped.stdout), of(file));
+    let tight =
+        run(&["-w", "-", "--max-write-bytes", "64K"], Path::new("-"), File::open(&capture).unwrap().into());
+    let said = String::from_utf8(tight.stderr).unwrap();
+    assert!(
+        said.contains("frames were past when their Transactions were done, and are not written"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_input_is_never_written_over() {
+    let bytes = captures::bytes("rxe-v42-deleg");
+    let file = Temporary::new("precious.pcap", &bytes);
+    let to = file.path().to_string_lossy().into_owned();
+    for input in [file.path(), Path::new("-")] {
+        let output = run(&["-w", &to], input, File::open(file.path()).unwrap().into());
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("cannot be written too"), "{said}");
+    }
+    assert_eq!(fs::read(file.path()).unwrap(), bytes);
+}
+
+#[test]
+fn tshark_shows_the_comments() {
+    let capture = captures::path("rxe-v42");
+    let file = written("tshark.pcapng", &capture, &[]);
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(file.path())
+        .args(["-T", "fields", "-e", "frame.comment"])
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: there is no tshark");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let ours: Vec<String> = frames(file.path()).into_iter().map(|(_, comments)| comments.join(",")).collect();
+    assert_eq!(shown.lines().collect::<Vec<_>>(), ours);
+}
