@@ -47,6 +47,7 @@ const LIMITS: Limits = Limits {
     fragments: fragments::Bounds { datagrams: 10, bytes: 10_000, fragments: 10, age: 1_000_000_000 },
     early_bytes: 64 << 10,
     kept_bytes: 10_000,
+    note_steps: false,
     keep_data: true,
     check_icrc: false,
 };
