@@ -47,7 +47,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -Y -V -T -c -q -t -h --read --display-filter --view --tree --format --count --quiet --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --version --help check compare fields help"
+            opts="-r -Y -V -T -c -q -t -n -h --read --display-filter --view --tree --format --count --quiet --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --version --help check compare fields help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -121,6 +121,10 @@ _nfsrdma__inspect() {
                     ;;
                 --summary)
                     COMPREPLY=($(compgen -W "text json none" -- "${cur}"))
+                    return 0
+                    ;;
+                --filehandles)
+                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
                     return 0
                     ;;
                 --color)

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= c/count= q/quiet t/time= summary= filehandles= n/no-names color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -39,6 +39,9 @@ e\t'Seconds since 1970-01-01, UTC'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l summary -d 'Form of the summary after the lines [default: that of the lines]' -r -f -a "text\t'For people'
 json\t'A JSON object on one line'
 none\t'No summary'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
+hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
+hex\t'By all bytes of the filehandle'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
@@ -56,6 +59,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fra
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s n -l no-names -d 'No names of files, which are learnt from what the Calls and Replies before said'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
