@@ -9,7 +9,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use nfsrdma_dissectors::flow::{Flow, Limits};
 use nfsrdma_inspect::filter::Filter;
 use nfsrdma_inspect::output::style::Screen;
-use nfsrdma_inspect::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use nfsrdma_inspect::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use nfsrdma_inspect::source::Source;
 
 #[path = "../tests/it/captures.rs"]
@@ -40,6 +40,7 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
         format: Format::Text,
         view,
         bytes: false,
+        filehandles: Filehandles::Off,
         tree: false,
         quiet: true,
         time: TimeFormat::Relative,

@@ -175,6 +175,10 @@ _nfsrdma__inspect() {
                     COMPREPLY=($(compgen -W "text json none" -- "${cur}"))
                     return 0
                     ;;
+                --filehandles)
+                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0

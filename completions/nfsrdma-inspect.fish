@@ -44,6 +44,9 @@ e\t'Seconds since 1970-01-01, UTC'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l summary -d 'Form of the summary after the lines [default: that of the lines]' -r -f -a "text\t'For people'
 json\t'A JSON object on one line'
 none\t'No summary'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
+hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
+hex\t'By all bytes of the filehandle'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"

@@ -3,4 +3,5 @@
 pub mod baseline;
 pub mod comparison;
 pub mod connections;
+pub mod names;
 pub mod statistics;

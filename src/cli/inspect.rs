@@ -17,7 +17,7 @@ use super::write::{self, Written};
 use super::{Exit, complain, unwritten};
 use crate::filter::Filter;
 use crate::output::fields::FieldLines;
-use crate::output::{Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::source::{Source, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
@@ -103,6 +103,14 @@ pub(super) struct InspectArgs {
     /// Form of the summary after the lines [default: that of the lines]
     #[arg(long, value_name = "FORMAT")]
     summary: Option<SummaryFormat>,
+
+    /// How files are told
+    #[arg(long, value_name = "HOW", default_value = "names")]
+    filehandles: Filehandles,
+
+    /// No names of files, which are learnt from what the Calls and Replies before said
+    #[arg(short = 'n', long)]
+    no_names: bool,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
@@ -233,6 +241,7 @@ impl InspectArgs {
                 Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
             }),
             icrc: self.check_icrc,
+            filehandles: if self.no_names { Filehandles::Off } else { self.filehandles },
             screen: style::screen(self.color),
         }
     }

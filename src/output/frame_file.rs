@@ -16,6 +16,7 @@ use nfsrdma_dissectors::flow::{Deed, Key, Step};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::FxHashMap;
 
+use crate::analysis::names::About;
 use crate::source::Source;
 
 use super::label::Labels;
@@ -212,7 +213,7 @@ impl<W: Write> FrameFile<W> {
     fn label(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) -> Label {
         let mut about = String::new();
         match facts.operation {
-            Some(_) => self.labels.write(reading, facts, &Glyphs::UNICODE, &mut about),
+            Some(_) => self.labels.write(reading, facts, About::default(), &Glyphs::UNICODE, &mut about),
             None => about.push_str("a Call that is not known"),
         }
         about.truncate(about.trim_end().len());

@@ -16,6 +16,8 @@ use nfsrdma_dissectors::iwarp::mpa::{Role, Startup};
 use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
+use crate::analysis::names::Names;
+
 use super::label::Labels;
 use super::list;
 use super::style::{Screen, Style, Styled, fit};
@@ -123,6 +125,7 @@ impl FrameList {
         datagram: &Datagram<'_>,
         meaning: Meaning,
         flow: &Flow,
+        names: &mut Names,
     ) -> io::Result<()> {
         let Screen { styles, glyphs, .. } = self.screen;
         let Widths { number, time, address, protocol, length } = self.widths;
@@ -155,12 +158,12 @@ impl FrameList {
         let _ = write!(self.line.text, "{:>length$} ", frame.length);
         self.line.piece(Style::new());
         match &datagram.carried {
-            Carried::Infiniband(packet) => self.packet(packet, meaning, flow),
+            Carried::Infiniband(packet) => self.packet(packet, meaning, flow, names),
             Carried::Tcp(segment) => {
-                self.behind(flow, segment.payload, |text| tcp(segment, glyphs.to, text));
+                self.behind(flow, names, segment.payload, |text| tcp(segment, glyphs.to, text));
             }
             Carried::Udp(datagram) => {
-                self.behind(flow, datagram.payload, |text| {
+                self.behind(flow, names, datagram.payload, |text| {
                     let (source, destination) = (datagram.source_port, datagram.destination_port);
                     let length = datagram.payload.length;
                     let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
@@ -178,7 +181,7 @@ impl FrameList {
     }
 
     /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.
-    fn behind(&mut self, flow: &Flow, payload: Part<'_>, wire: impl FnOnce(&mut String)) {
+    fn behind(&mut self, flow: &Flow, names: &mut Names, payload: Part<'_>, wire: impl FnOnce(&mut String)) {
         let styles = self.screen.styles;
         let means = |meaning: &&Meaning| !matches!(meaning, Meaning::Nothing | Meaning::Control);
         let mut meanings: Vec<(Meaning, usize)> = Vec::new();
@@ -194,7 +197,7 @@ impl FrameList {
                 self.line.text.truncate(self.line.text.trim_end().len());
                 self.line.text.push_str("; ");
             }
-            self.stream(*meaning, *count, payload, flow);
+            self.stream(*meaning, *count, payload, flow, names);
         }
         if meanings.len() > SHOWN {
             let _ = write!(self.line.text, "; and {} more ", meanings.len() - SHOWN);
@@ -210,14 +213,14 @@ impl FrameList {
     }
 
     /// One of the things that bytes of a stream or of a datagram mean, and how many FPDUs in a row mean the same.
-    fn stream(&mut self, meaning: Meaning, count: usize, payload: Part<'_>, flow: &Flow) {
+    fn stream(&mut self, meaning: Meaning, count: usize, payload: Part<'_>, flow: &Flow, names: &mut Names) {
         let styles = self.screen.styles;
         match meaning {
-            Meaning::Message { key, which } => self.message(key, which, flow),
+            Meaning::Message { key, which } => self.message(key, which, flow, names),
             Meaning::MessageAgain { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
-                self.message(key, which, flow);
+                self.message(key, which, flow, names);
             }
             Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
             Meaning::Part => self.line.text.push_str("part of a message "),
@@ -259,14 +262,14 @@ impl FrameList {
     }
 
     /// What a packet means, and behind it what it is on the wire.
-    fn packet(&mut self, packet: &Packet<'_>, meaning: Meaning, flow: &Flow) {
+    fn packet(&mut self, packet: &Packet<'_>, meaning: Meaning, flow: &Flow, names: &mut Names) {
         let styles = self.screen.styles;
         match meaning {
-            Meaning::Message { key, which } => self.message(key, which, flow),
+            Meaning::Message { key, which } => self.message(key, which, flow, names),
             Meaning::MessageAgain { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
-                self.message(key, which, flow);
+                self.message(key, which, flow, names);
             }
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Data { key, kind, chunk } => {
@@ -336,7 +339,7 @@ impl FrameList {
     }
 
     /// `V4.2 Call READ 0+4096 xid 0xb38df27d`, `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
-    fn message(&mut self, key: Key, which: Which, flow: &Flow) {
+    fn message(&mut self, key: Key, which: Which, flow: &Flow, names: &mut Names) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");
             return;
@@ -356,7 +359,8 @@ impl FrameList {
             self.line.piece(Style::new());
             match which {
                 Which::Call => {
-                    self.labels.write(reading, &facts, &glyphs, &mut self.line.text);
+                    names.look(transaction, reading, &facts);
+                    self.labels.write(reading, &facts, names.about(), &glyphs, &mut self.line.text);
                     self.line.piece(styles.operation);
                 }
                 Which::Reply => {

@@ -16,6 +16,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 
+use crate::analysis::names::Names;
 use line::Line;
 pub(crate) use line::{Name, Said, Text, address, inline_length, procedure, rpc_status, status};
 use tape::Tape;
@@ -41,11 +42,12 @@ impl JsonLines {
         transaction: &Transaction,
         reading: &Reading<'_>,
         facts: &Facts,
+        names: &Names,
     ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).wiped();
         let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
-        let line = Line::new(transaction, facts, &tape, results, call_parts);
+        let line = Line::new(transaction, facts, names, &tape, (results, call_parts));
         let written = serde_json::to_writer(&mut self.line, &line);
         self.tape = tape.wiped();
         written?;

@@ -1,6 +1,8 @@
-//! What a line says about an operation beyond its name: the range, the name, the mode; `READ 0+4096`.
+//! What a line says about an operation beyond its name: the file, the range, the mode; `READ /data/log 0+4096`.
 //!
 //! Nothing is decoded here: the fields are heard from the decoders, and the few that a line shows are put into words.
+
+mod companions;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,10 +10,12 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FlagName, Observer, Value};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::{Control, Payload};
 
-use super::style::Glyphs;
-use super::units::{Exact, quote, unquoted};
+use super::style::{Glyphs, columns};
+use super::units::{Exact, path, quote, unquoted};
+use crate::analysis::names::About;
 
 /// Fields of one message that are remembered; the arguments of every operation have fewer.
 const FIELDS: usize = 96;
@@ -144,11 +148,24 @@ fn is_text(field: &Field, value: &Value<'_>) -> bool {
 pub(super) struct Labels {
     call: Listener,
     reply: Listener,
+    /// Where the path is in the text that was written last.
+    path: Range<usize>,
 }
+
+/// Columns that are left of the last name of a path at least, however little room there is.
+const PATH: usize = 16;
 
 impl Labels {
     /// Writes the name of the operation, and behind it what it is about.
-    pub(super) fn write(&mut self, reading: &Reading<'_>, facts: &Facts, glyphs: &Glyphs, text: &mut String) {
+    pub(super) fn write(
+        &mut self,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        about: About<'_>,
+        glyphs: &Glyphs,
+        text: &mut String,
+    ) {
+        self.path = 0..0;
         let name = match (facts.operation, facts.procedure_name, facts.procedure) {
             (Some(Operation::Named(name)), ..) | (None, Some(name), _) => name,
             (Some(Operation::Number(number)), ..) => {
@@ -170,45 +187,79 @@ impl Labels {
             Some(Payload::Privacy) => text.push_str(" (encrypted)"),
             Some(Payload::Control(Control::Init)) => text.push_str(" RPCSEC_GSS context"),
             Some(Payload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
-            _ if has_details(name) => {
+            _ => {
+                if let Some(file) = about.path {
+                    text.push(' ');
+                    let start = text.len();
+                    path(file, glyphs, text);
+                    self.path = start..text.len();
+                }
+                if !has_details(facts, name) {
+                    return;
+                }
                 self.call.begin(name);
                 self.reply.begin(name);
                 // Where a message cannot be read further, what was heard before is shown.
                 let _ = reading.observe_rpc(Which::Call, &mut self.call);
                 let _ = reading.observe_rpc(Which::Reply, &mut self.reply);
-                Writer { call: &self.call, reply: &self.reply, glyphs, text }.details(name);
+                Writer { call: &self.call, reply: &self.reply, about, glyphs, text }.about(facts, name);
             }
-            _ => {}
         }
+    }
+
+    /// Leaves out the beginning of the path in what was written last, as far as the text is wider than the room.
+    pub(super) fn shorten(&self, room: usize, glyphs: &Glyphs, text: &mut String) {
+        let Some(path) = text.get(self.path.clone()) else { return };
+        let excess = columns(text).saturating_sub(room);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let most = columns(path).saturating_sub(columns(name).min(PATH) + 1);
+        if excess == 0 || most == 0 {
+            return;
+        }
+        let cut = (excess + columns(glyphs.cut)).min(most);
+        let mut passed = 0;
+        let end = path.char_indices().find_map(|(at, character)| {
+            let is_enough = passed >= cut;
+            passed += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+            is_enough.then_some(at)
+        });
+        let Some(end) = end else { return };
+        // A path is cut between two names, unless the last name alone is too long.
+        let rest = path.get(end..).unwrap_or_default();
+        let end = end + rest.find('/').unwrap_or(0);
+        text.replace_range(self.path.start..self.path.start + end, glyphs.cut);
     }
 }
 
 /// Whether there is anything to say about an operation of this name; where not, the messages are not read again.
-fn has_details(name: &str) -> bool {
-    !matches!(
-        name,
-        "NULL"
-            | "CLOSE"
-            | "DELEGRETURN"
-            | "FSINFO"
-            | "FSSTAT"
-            | "PATHCONF"
-            | "PUTFH"
-            | "PUTROOTFH"
-            | "GETFH"
-            | "LOOKUPP"
-            | "RENEW"
-            | "SEQUENCE"
-            | "CB_RECALL"
-            | "FREE_STATEID"
-            | "COMPOUND"
-            | "CB_COMPOUND"
-    )
+fn has_details(facts: &Facts, name: &str) -> bool {
+    let is_nfs = facts.program.is_some_and(|program| program == Program::NFS || program.is_transient());
+    name != "NULL" && !is_nfs
+        || !matches!(
+            name,
+            "NULL"
+                | "CLOSE"
+                | "DELEGRETURN"
+                | "FSINFO"
+                | "FSSTAT"
+                | "PATHCONF"
+                | "PUTFH"
+                | "PUTROOTFH"
+                | "GETFH"
+                | "LOOKUPP"
+                | "RENEW"
+                | "SEQUENCE"
+                | "CB_RECALL"
+                | "FREE_STATEID"
+                | "COMPOUND"
+                | "CB_COMPOUND"
+        )
 }
 
 struct Writer<'a> {
     call: &'a Listener,
     reply: &'a Listener,
+    about: About<'a>,
     glyphs: &'a Glyphs,
     text: &'a mut String,
 }
@@ -224,6 +275,18 @@ const STAT: u64 = 0x18;
 const STAT_ONLY: u64 = 0x0010_091a;
 
 impl Writer<'_> {
+    fn about(&mut self, facts: &Facts, name: &str) {
+        match facts.program {
+            Some(Program::NLM) => self.lock(name),
+            Some(Program::NSM) => self.monitored(),
+            Some(Program::MOUNT) => self.mounted(name),
+            Some(Program::PORTMAP) => self.registered(name),
+            Some(Program::RQUOTA) => self.quota(),
+            Some(Program::NFSACL) if name != "ACCESS" => self.acl(),
+            _ => self.details(name),
+        }
+    }
+
     fn details(&mut self, name: &str) {
         match name {
             "READ" => {
@@ -250,13 +313,19 @@ impl Writer<'_> {
                 self.name_of("loga_iomode", "LAYOUTIOMODE4_", "");
             }
             "LAYOUTCOMMIT" => self.range("loca_offset", "loca_length"),
-            "LAYOUTRETURN" => self.name_of("lora_iomode", "LAYOUTIOMODE4_", ""),
+            "LAYOUTRETURN" => {
+                self.range("lrf_offset", "lrf_length");
+                self.name_of("lora_iomode", "LAYOUTIOMODE4_", "");
+            }
+            "LAYOUTSTATS" => self.range("lsa_offset", "lsa_length"),
+            "LAYOUTERROR" => self.range("lea_offset", "lea_length"),
+            "GETDEVICEINFO" => self.name_of("gdia_layout_type", "LAYOUT4_", ""),
             "SEEK" => self.seek(),
             "LOOKUP" => self.path(),
             "OPEN" => self.open(),
             "CREATE" => self.create(),
             "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.named(name),
-            "LINK" => {
+            "LINK" if !self.moved() => {
                 self.quoted("name");
                 self.quoted("newname");
             }
@@ -266,7 +335,7 @@ impl Writer<'_> {
             "ACCESS" => self.access(),
             "GETATTR" => self.asked(),
             "SETATTR" => self.attributes(),
-            "OPENATTR" | "SECINFO" => self.quoted("name"),
+            "SECINFO" if self.about.path.is_none() => self.quoted("name"),
             "SECINFO_NO_NAME" => self.name_of("style", "SECINFO_STYLE4_", ""),
             "GETXATTR" => self.quoted("gxa_name"),
             "SETXATTR" => {
@@ -359,9 +428,11 @@ impl Writer<'_> {
 
     fn transfer(&mut self, source: &str, destination: &str, length: &str) {
         self.range(source, length);
-        if let Some(destination) = self.call.number(destination) {
-            let _ = write!(self.text, " {} {destination}", self.glyphs.to);
+        let Some(offset) = self.call.number(destination) else { return };
+        if !self.moved() {
+            let _ = write!(self.text, " {}", self.glyphs.to);
         }
+        let _ = write!(self.text, " {offset}");
     }
 
     fn seek(&mut self) {
@@ -375,6 +446,13 @@ impl Writer<'_> {
             self.text.push_str(" eof");
         } else if let Some(offset) = self.reply.number("sr_offset") {
             let _ = write!(self.text, " {} {offset}", self.glyphs.to);
+        }
+    }
+
+    /// A name that is not in the path already.
+    fn quote_unknown(&mut self, name: &[u8]) {
+        if self.about.path.is_none() {
+            self.quote(name);
         }
     }
 
@@ -392,7 +470,22 @@ impl Writer<'_> {
     }
 
     /// What LOOKUP looks for: in NFSv4 one operation a name.
+    /// Another path of the file; only the name where both are in one directory. `false` if there is none.
+    fn moved(&mut self) -> bool {
+        let Some(new) = self.about.new_path else { return false };
+        let _ = write!(self.text, " {} ", self.glyphs.to);
+        let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let old = self.about.path.unwrap_or_default();
+        let at = directory(new);
+        let is_beside = at == directory(old) && old.get(..at) == new.get(..at);
+        path(if is_beside { new.get(at + 1..).unwrap_or(new) } else { new }, self.glyphs, self.text);
+        true
+    }
+
     fn path(&mut self) {
+        if self.about.path.is_some() {
+            return;
+        }
         let call = self.call;
         let mut names = call.texts("objname").chain(call.texts("name")).take(NAMES);
         let Some(first) = names.next() else { return };
@@ -409,7 +502,7 @@ impl Writer<'_> {
         let call = self.call;
         let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
         if let Some(name) = name {
-            self.quote(name);
+            self.quote_unknown(name);
         } else if let Some(Heard::Enum(_, Some(claim))) = call.find("claim") {
             let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
         }
@@ -441,13 +534,15 @@ impl Writer<'_> {
     fn create(&mut self) {
         let call = self.call;
         if let Some(name) = call.texts("objname").next() {
-            self.quote(name);
+            self.quote_unknown(name);
             if let Some(Heard::Enum(_, Some(kind))) = call.find("type") {
                 let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
             }
             self.link_text(false, "linkdata");
         } else {
-            self.quoted("name");
+            if self.about.path.is_none() {
+                self.quoted("name");
+            }
             if let Some(Heard::Enum(_, Some(mode))) = call.find("mode") {
                 let _ = write!(self.text, " {mode}");
             }
@@ -457,7 +552,7 @@ impl Writer<'_> {
     fn named(&mut self, operation: &str) {
         let call = self.call;
         if let Some(name) = call.texts("target").chain(call.texts("name")).next() {
-            self.quote(name);
+            self.quote_unknown(name);
         }
         match operation {
             "SYMLINK" => self.link_text(false, "symlink_data"),
@@ -472,13 +567,18 @@ impl Writer<'_> {
 
     fn link_text(&mut self, in_reply: bool, label: &str) {
         let message = if in_reply { self.reply } else { self.call };
-        if let Some(link) = message.texts(label).chain(message.texts("link")).next() {
+        if let Some(link) =
+            message.texts(label).chain(message.texts("link")).chain(message.texts("to")).next()
+        {
             let _ = write!(self.text, " {}", self.glyphs.to);
             self.quote(link);
         }
     }
 
     fn rename(&mut self) {
+        if self.moved() {
+            return;
+        }
         let call = self.call;
         let mut names = call.texts("oldname").chain(call.texts("name")).chain(call.texts("newname"));
         if let Some(from) = names.next() {

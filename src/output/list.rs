@@ -17,6 +17,7 @@ use nfsrdma_dissectors::rpc::Program;
 use super::label::Labels;
 use super::style::{Screen, Style, Styled, columns, fit};
 use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
+use crate::analysis::names::Names;
 
 /// A column of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +156,7 @@ impl List {
         transaction: &Transaction,
         reading: &Reading<'_>,
         facts: &Facts,
+        names: &Names,
     ) -> io::Result<()> {
         if !self.has_header {
             self.has_header = true;
@@ -165,7 +167,7 @@ impl List {
         for index in 0..self.layout.columns.len() {
             let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
             self.cell.clear();
-            let style = self.cell(column, transaction, reading, facts);
+            let style = self.cell((column, width), transaction, reading, facts, names);
             let is_last = index + 1 == self.layout.columns.len();
             self.put(column, width, style, is_last, &mut left);
         }
@@ -223,10 +225,11 @@ impl List {
     /// Writes what stands in a column to the cell, and tells its style.
     fn cell(
         &mut self,
-        column: Column,
+        (column, width): (Column, usize),
         transaction: &Transaction,
         reading: &Reading<'_>,
         facts: &Facts,
+        names: &Names,
     ) -> Parts {
         let Screen { styles, glyphs, .. } = self.screen;
         let cell = &mut self.cell;
@@ -266,7 +269,10 @@ impl List {
                 Parts::default()
             }
             Column::Operation => {
-                self.labels.write(reading, facts, &glyphs, cell);
+                self.labels.write(reading, facts, names.about(), &glyphs, cell);
+                if self.screen.width.is_some() {
+                    self.labels.shorten(width, &glyphs, cell);
+                }
                 let is_callback = transaction.direction == Direction::Reverse;
                 let name = match facts.operation {
                     Some(Operation::Named(name)) => name.len(),
@@ -392,13 +398,12 @@ pub(super) fn version(facts: &Facts, text: &mut String) {
 pub(super) fn status(facts: &Facts, text: &mut String) -> bool {
     if let Some(status) = facts.status {
         return match status.name {
-            Some(_) if status.number == 0 => {
+            Some(_) if status.is_ok => {
                 text.push_str("ok");
                 true
             }
             Some(name) => {
-                let short = name.split_once("ERR_").map_or(name, |(_, short)| short);
-                text.push_str(short);
+                text.push_str(without_prefix(name));
                 false
             }
             None => {
@@ -422,6 +427,15 @@ pub(super) fn status(facts: &Facts, text: &mut String) -> bool {
         }
         None => true,
     }
+}
+
+/// The name of a status without what all names of its type begin with: `NOENT` of `NFS3ERR_NOENT`, `DENIED` of
+/// `NLM4_DENIED`.
+fn without_prefix(name: &'static str) -> &'static str {
+    let error = name.split_once("ERR_").map(|(_, short)| short);
+    error
+        .or_else(|| ["NLM4_", "LCK_", "STAT_", "Q_"].iter().find_map(|prefix| name.strip_prefix(prefix)))
+        .unwrap_or(name)
 }
 
 /// Bytes that the Transaction put on the wire: the messages, from their RPC-over-RDMA headers on, and what moved

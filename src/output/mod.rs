@@ -30,6 +30,7 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
+use crate::analysis::names::Names;
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 
@@ -38,7 +39,7 @@ use frames::FrameList;
 use json::JsonLines;
 use kept_frames::KeptFrames;
 use list::List;
-pub use settings::{Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
+pub use settings::{Filehandles, Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
 use summary::Summary;
 use tree::TreeView;
 
@@ -83,19 +84,20 @@ pub struct Output<W> {
     statistics: Statistics,
     lines: u64,
     selection: Option<Selection>,
+    names: Names,
 }
 
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
-        Self {
-            lines_view: Lines::of(&settings),
-            settings,
-            to,
-            statistics: Statistics::default(),
-            lines: 0,
-            selection: None,
-        }
+        let lines_view = Lines::of(&settings);
+        let names = match lines_view {
+            // Where nothing is shown, nobody asks for names.
+            Lines::None => Names::new(Filehandles::Off),
+            Lines::Json(_) => Names::new(settings.filehandles).of_operations(),
+            _ => Names::new(settings.filehandles),
+        };
+        Self { lines_view, settings, to, statistics: Statistics::default(), lines: 0, selection: None, names }
     }
 
     /// The same of what a filter selects alone.
@@ -144,16 +146,20 @@ impl<W: Write> Output<W> {
                 (datagram, meaning, true)
             }
         };
+        if is_frames {
+            self.names.learn_frame(flow);
+        }
         if !is_selected {
             return Ok(false);
         }
         self.statistics.frame(frame);
         self.lines += u64::from(is_frames);
+        let names = &mut self.names;
         match &mut self.lines_view {
-            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow)?,
+            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
             Lines::FrameTrees(list, tree) => {
-                list.frame(&mut self.to, frame, &datagram, meaning, flow)?;
-                tree.frame(&mut self.to, frame, flow)?;
+                list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
+                tree.frame(&mut self.to, frame, flow, names)?;
                 self.to.write_all(b"\n")?;
             }
             Lines::Fields(fields) if is_frames => {
@@ -174,9 +180,14 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<bool> {
-        let Self { to, lines_view, statistics, selection, lines, settings } = self;
+        let Self { to, lines_view, statistics, selection, lines, settings, names } = self;
         let is_frames = settings.view == View::Frames;
         transaction.read(|reading| {
+            // What a filter leaves out tells names, too.
+            let mut facts = None;
+            if names.is_on() && !is_frames {
+                names.learn(transaction, reading, facts.get_or_insert_with(|| reading.facts()));
+            }
             if let Some(selection) = selection {
                 let tally = match is_frames {
                     // Its frames were counted one by one.
@@ -187,7 +198,7 @@ impl<W: Write> Output<W> {
                 statistics.chosen_frames(frames, bytes, times);
             }
             *lines += u64::from(!is_frames);
-            let facts = reading.facts();
+            let facts = facts.unwrap_or_else(|| reading.facts());
             statistics.transaction(transaction, &facts);
             match lines_view {
                 Lines::Fields(fields) if !is_frames => match selection {
@@ -195,9 +206,9 @@ impl<W: Write> Output<W> {
                     None => Ok(()),
                 },
                 Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) | Lines::Fields(_) => Ok(()),
-                Lines::List(list) => list.transaction(to, transaction, reading, &facts),
-                Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, kept),
-                Lines::Json(json) => json.transaction(to, transaction, reading, &facts),
+                Lines::List(list) => list.transaction(to, transaction, reading, &facts, names),
+                Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, names, kept),
+                Lines::Json(json) => json.transaction(to, transaction, reading, &facts, names),
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
                 hex_dump::transaction(to, transaction)?;
@@ -230,7 +241,8 @@ impl<W: Write> Output<W> {
     /// What writing gives.
     pub fn finish(&mut self, flow: &Flow, dropped: Option<u64>) -> io::Result<()> {
         let icrc = self.settings.icrc.then(|| flow.icrc());
-        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped };
+        let names = self.names.given_up();
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, names };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

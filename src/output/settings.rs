@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use super::style::Screen;
+pub use crate::analysis::names::Filehandles;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -89,6 +90,8 @@ pub struct Settings {
     pub summary: SummaryFormat,
     /// Whether ICRCs are checked.
     pub icrc: bool,
+    /// How files are told.
+    pub filehandles: Filehandles,
     /// Where text is shown.
     pub screen: Screen,
 }

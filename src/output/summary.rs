@@ -29,6 +29,8 @@ pub struct Summary<'a> {
     pub icrc: Option<IcrcCounts>,
     /// Packets that the capturing program says it lost, if it says anything.
     pub dropped: Option<u64>,
+    /// Names of files that were given up.
+    pub names: u64,
 }
 
 impl Summary<'_> {
@@ -57,7 +59,8 @@ impl Summary<'_> {
 
     /// What was dropped because a bound was reached, by kind.
     fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.flow.given_up().map(|(what, count)| (what.key(), count))
+        let names = (self.names > 0).then_some(("names", self.names));
+        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(names)
     }
 
     fn object(&self) -> SummaryObject<'_> {

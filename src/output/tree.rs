@@ -5,6 +5,7 @@
 //! the names of some layers.
 
 mod layers;
+mod named;
 mod transaction;
 mod value;
 

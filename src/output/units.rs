@@ -6,6 +6,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 pub use super::settings::TimeFormat;
 use super::style::Glyphs;
+use crate::analysis::names::UNKNOWN;
 
 /// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]
@@ -240,6 +241,20 @@ pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
+}
+
+/// Writes the path of a file: what is not known of it, or was left out, as a sign. In quotes where a name has a space.
+pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
+    let quotes = if bytes.contains(&b' ') { "\"" } else { "" };
+    text.push_str(quotes);
+    match bytes.strip_prefix(UNKNOWN.as_bytes()) {
+        Some(rest) => {
+            text.push_str(glyphs.cut);
+            unquoted(rest, glyphs, text);
+        }
+        None => unquoted(bytes, glyphs, text),
+    }
+    text.push_str(quotes);
 }
 
 /// Whether a character beyond ASCII is shown as it is: not what controls a terminal, takes no column, or turns the

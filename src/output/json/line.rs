@@ -17,6 +17,16 @@ use serde_json::Value;
 use super::SCHEMA;
 use super::members::{Members, object};
 use super::tape::{Part, Tape};
+use crate::analysis::names::{About, Names};
+
+/// The path of a file; what is not UTF-8 is replaced.
+struct Path<'t>(&'t [u8]);
+
+impl Serialize for Path<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&String::from_utf8_lossy(self.0))
+    }
+}
 
 /// Anything that is written as text.
 pub(crate) struct Text<T>(pub(crate) T);
@@ -89,6 +99,10 @@ pub(super) struct Line<'t, 'a> {
     minor_version: Option<u32>,
     procedure: Option<Name>,
     operation: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Path<'t>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_path: Option<Path<'t>>,
     operations: Operations<'t, 'a>,
     #[serde(skip_serializing_if = "Body::is_empty")]
     arguments: Body<'t, 'a>,
@@ -119,10 +133,11 @@ impl<'t, 'a> Line<'t, 'a> {
     pub(super) fn new(
         transaction: &'t Transaction,
         facts: &Facts,
+        names: &'t Names,
         tape: &'t Tape<'a>,
-        results: usize,
-        call_parts: usize,
+        (results, call_parts): (usize, usize),
     ) -> Self {
+        let About { path, new_path } = names.about();
         let connection = &transaction.connection;
         let missing = transaction.missing();
         let message = |which| Message::of(transaction, which);
@@ -149,7 +164,9 @@ impl<'t, 'a> Line<'t, 'a> {
             minor_version: facts.minor_version,
             procedure: procedure(facts),
             operation: facts.operation.map(Name::from),
-            operations: Operations { tape, call_parts },
+            path: path.map(Path),
+            new_path: new_path.map(Path),
+            operations: Operations { tape, names: Some(names), call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
             status: status(facts),
@@ -205,6 +222,8 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 /// The operations of a COMPOUND.
 struct Operations<'t, 'a> {
     tape: &'t Tape<'a>,
+    /// What the operations are about, where that is wanted.
+    names: Option<&'t Names>,
     call_parts: usize,
 }
 
@@ -219,7 +238,7 @@ impl Said<'_, '_> {
     /// The operations, if it is a COMPOUND.
     pub(crate) fn entries(&self) -> Option<Vec<Value>> {
         let Self { tape, call_parts, .. } = *self;
-        let list = || serde_json::to_value(Operations { tape, call_parts });
+        let list = || serde_json::to_value(Operations { tape, names: None, call_parts });
         match (!tape.parts.is_empty()).then(list)? {
             Ok(Value::Array(entries)) => Some(entries),
             _ => None,
@@ -244,13 +263,16 @@ fn belongs(call: &Part, reply: &Part) -> bool {
 impl Serialize for Operations<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
-        let entry = |call, reply| OperationObject { tape: self.tape, call, reply };
+        let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.about_operation(at));
+        let about = |at| names(at).unwrap_or_default();
+        let entry = |about, call, reply| OperationObject { tape: self.tape, about, call, reply };
         serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
             match (calls.get(at), replies.get(at)) {
-                (Some(call), Some(reply)) if !belongs(call, reply) => {
-                    [Some(entry(Some(call), None)), Some(entry(None, Some(reply)))]
-                }
-                (call, reply) => [Some(entry(call, reply)), None],
+                (Some(call), Some(reply)) if !belongs(call, reply) => [
+                    Some(entry(about(at), Some(call), None)),
+                    Some(entry(About::default(), None, Some(reply))),
+                ],
+                (call, reply) => [Some(entry(about(at), call, reply)), None],
             }
             .into_iter()
             .flatten()
@@ -261,6 +283,7 @@ impl Serialize for Operations<'_, '_> {
 /// An operation: arguments, then results. A result that has the name of an argument stands in an object `result`.
 struct OperationObject<'t, 'a> {
     tape: &'t Tape<'a>,
+    about: About<'t>,
     call: Option<&'t Part>,
     reply: Option<&'t Part>,
 }
@@ -283,6 +306,11 @@ impl Serialize for OperationObject<'_, '_> {
             Some((_, Some(name))) => map.serialize_entry("status", name)?,
             Some((number, None)) => map.serialize_entry("status", &Text(number))?,
             None => {}
+        }
+        for (key, path) in [("path", self.about.path), ("new_path", self.about.new_path)] {
+            if let Some(path) = path {
+                map.serialize_entry(key, &Path(path))?;
+            }
         }
         for argument in arguments {
             map.serialize_entry(argument.key, &argument)?;

@@ -8,12 +8,16 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::Value as Json;
 
 use super::*;
+use crate::analysis::names::Filehandles;
 use crate::testing;
 
 fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();
     transaction
-        .read(|reading| JsonLines::default().transaction(&mut lines, transaction, reading, &reading.facts()))
+        .read(|reading| {
+            let off = Names::new(Filehandles::Off);
+            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.facts(), &off)
+        })
         .unwrap();
     String::from_utf8(lines).unwrap()
 }
@@ -250,7 +254,8 @@ fn operations(call: impl FnOnce(&mut Tape<'_>), reply: impl FnOnce(&mut Tape<'_>
     reply(&mut tape);
     tape.end();
     let facts = Facts::default();
-    let line = Line::new(transaction, &facts, &tape, results, call_parts);
+    let names = Names::new(Filehandles::Off);
+    let line = Line::new(transaction, &facts, &names, &tape, (results, call_parts));
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 

@@ -13,7 +13,7 @@ fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
         transaction.read(|reading| statistics.transaction(&transaction, &reading.facts()));
     }
     let mut text = Vec::new();
-    form(&Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }, &mut text);
+    form(&Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }, &mut text);
     String::from_utf8(text).unwrap()
 }
 
@@ -118,7 +118,7 @@ fn an_operation_sums_up_its_transactions() {
 #[test]
 fn of_nothing_there_is_a_summary_too() {
     let (statistics, flow) = (Statistics::default(), Flow::new(Limits::default()));
-    let summary = Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None };
+    let summary = Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 Transactions on 0 connections.\n");
@@ -156,7 +156,9 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         flow.frame(&frame);
     }
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }.text(&mut text, 200).unwrap();
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }
+        .text(&mut text, 200)
+        .unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected = "4 frames, 216 B. No RPC in it: 2 TCP segments, 1 other frame, 1 malformed frame.\n";
     assert!(text.starts_with(expected), "{text}");

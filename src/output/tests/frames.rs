@@ -1,6 +1,7 @@
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
+use crate::analysis::names::Names;
 use crate::output::frames::FrameList;
 use crate::output::style::{Glyphs, Screen, columns};
 use crate::output::units::TimeFormat;
@@ -11,12 +12,14 @@ use super::capture;
 fn frames(name: &str, screen: Screen, count: u64) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
     let (mut list, mut out) = (FrameList::new(screen, TimeFormat::Relative), Vec::new());
+    let mut names = Names::default();
     while let Some(frame) = source.next().unwrap() {
         if frame.number.0 > count {
             break;
         }
         let (datagram, meaning) = flow.observed_frame(&frame, &mut Unobserved);
-        list.frame(&mut out, &frame, &datagram, meaning, &flow).unwrap();
+        names.learn_frame(&flow);
+        list.frame(&mut out, &frame, &datagram, meaning, &flow, &mut names).unwrap();
         while flow.next_transaction().is_some() {}
     }
     String::from_utf8(out).unwrap()
@@ -44,7 +47,7 @@ fn data_names_its_chunk_and_the_transaction() {
     assert_eq!(
         lines(&list, "0xb38df27d"),
         [
-            "10.9.0.2 → 10.9.0.1 NFS 286 V4.2 Call READ 0+4096 xid 0xb38df27d (RC Send Only QP=0x000011 PSN=11096522)",
+            "10.9.0.2 → 10.9.0.1 NFS 286 V4.2 Call READ /data/w/s2k 0+4096 xid 0xb38df27d (RC Send Only QP=0x000011 PSN=11096522)",
             "10.9.0.1 → 10.9.0.2 RoCEv2 1098 1024 bytes written to Write chunk 0 of 0xb38df27d (RC RDMA Write First QP=0x000011 PSN=4083044)",
             "10.9.0.1 → 10.9.0.2 RoCEv2 1034 976 bytes written to Write chunk 0 of 0xb38df27d (RC RDMA Write Last QP=0x000011 PSN=4083045)",
             "10.9.0.1 → 10.9.0.2 NFS 218 V4.2 Reply READ ok xid 0xb38df27d, Call in 590 (RC Send Only Invalidate QP=0x000011 PSN=4083046)",

@@ -1,3 +1,4 @@
+use crate::analysis::names::{Filehandles, Names};
 use crate::output::list::List;
 use crate::output::style::{Glyphs, Screen, Styles, columns};
 use crate::output::units::TimeFormat;
@@ -5,12 +6,20 @@ use crate::output::units::TimeFormat;
 use super::{capture, transactions};
 
 fn list_as(name: &str, screen: Screen, time: TimeFormat) -> String {
-    let mut list = List::new(screen, time);
+    list_with(name, screen, time, Filehandles::Names)
+}
+
+fn list_with(name: &str, screen: Screen, time: TimeFormat, filehandles: Filehandles) -> String {
+    let (mut list, mut names) = (List::new(screen, time), Names::new(filehandles));
     list.start(capture(name).next().unwrap().unwrap().time);
     let mut out = Vec::new();
     for transaction in transactions(name) {
         transaction
-            .read(|reading| list.transaction(&mut out, &transaction, reading, &reading.facts()))
+            .read(|reading| {
+                let facts = reading.facts();
+                names.learn(&transaction, reading, &facts);
+                list.transaction(&mut out, &transaction, reading, &facts, &names)
+            })
             .unwrap();
     }
     String::from_utf8(out).unwrap()
@@ -81,9 +90,14 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
     assert_eq!(names(200), "TIME FRAME CONN CLIENT XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");
 }
 
+/// The list that -n gives.
+fn nameless(name: &str) -> String {
+    list_with(name, Screen::pipe(), TimeFormat::Relative, Filehandles::Off)
+}
+
 #[test]
 fn the_principal_operation_of_a_compound_tells_its_details() {
-    let list = list("rxe-v42.pcap", Screen::pipe());
+    let list = nameless("rxe-v42.pcap");
     let operation = |begin: &str| {
         let line = line(&list, begin);
         let at = line.find(begin).unwrap();
@@ -115,7 +129,7 @@ fn the_principal_operation_of_a_compound_tells_its_details() {
 
 #[test]
 fn procedures_of_nfsv3_tell_theirs() {
-    let list = list("rxe-v3.pcap", Screen::pipe());
+    let list = nameless("rxe-v3.pcap");
     for expected in [
         "READDIRPLUS 302 entries eof",
         "MKNOD \"fifo\" FIFO",
@@ -133,10 +147,67 @@ fn procedures_of_nfsv3_tell_theirs() {
 
 #[test]
 fn errors_go_without_the_prefix_that_all_of_them_have() {
-    let list = list("rxe-v42.pcap", Screen::pipe());
+    let list = nameless("rxe-v42.pcap");
     assert!(line(&list, "REMOVE \"w\"").ends_with("  NOTEMPTY"));
     assert!(line(&list, "OPEN \"nothere\"").ends_with("  NOENT"));
     assert!(line(&list, "LOCK 0+10").ends_with("  GRACE"));
+}
+
+#[test]
+fn statuses_of_nlm_and_of_its_companions_go_without_theirs() {
+    let list = list("rxe-v3.pcap", Screen::terminal(100));
+    assert!(!list.contains("NLM4_") && list.contains(" DENIED_GRACE"), "{list}");
+}
+
+#[test]
+fn files_go_by_their_paths() {
+    let list = list("rxe-v42.pcap", Screen::pipe());
+    for expected in [
+        "READ /data/w/s2k 0+4096 got 2000 eof",
+        "OPEN /data/w/s8k CREATE W",
+        "LOOKUP /data",
+        "RENAME /data/w/hard → sub/hard2",
+        "COPY /data/w/s8k 0+8192 → copy8k 0",
+        "REMOVE /data/w/s100",
+        "CLOSE /data/w/s100",
+    ] {
+        let expected = expected.replace("sub/hard2", "/data/w/sub/hard2");
+        assert!(list.contains(&format!("  {expected}  ")), "{expected} in {list}");
+    }
+}
+
+#[test]
+fn companions_say_what_they_are_about() {
+    let list = list("rxe-v3.pcap", Screen::pipe());
+    for expected in [
+        "GETPORT MOUNT 3 tcp → 39883",
+        "MNT /export",
+        "LOCK /export/data/w/s100 20+5 shared wait client",
+        "UNLOCK /export/data/w/s100 0+∞ client",
+        "GETACL /export/data dfacl dfaclcnt",
+        "RENAME /export/data/w/hard → /export/data/w/sub/hard2",
+        "LINK /export/data/w/s100 → hard",
+        "READDIRPLUS /export/data/many300 302 entries eof",
+    ] {
+        assert!(list.contains(&format!("  {expected}  ")), "{expected} in {list}");
+    }
+}
+
+#[test]
+fn a_path_gives_way_to_what_follows_it() {
+    let list = list("rxe-v3.pcap", Screen::terminal(80));
+    assert!(list.contains(" READ …/d12345 10000+4096 got… "), "{list}");
+    assert!(list.contains(" ACCESS …/s100 RD MD XT XE → … "), "{list}");
+    assert!(list.contains(" LOOKUP /export/data/w/s100  "), "{list}");
+}
+
+#[test]
+fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
+    let list = |how| list_with("rxe-v3.pcap", Screen::pipe(), TimeFormat::Relative, how);
+    // tshark -r rxe-v3.pcap -Y 'rpc.xid == 0xa78d6284' -T fields -e nfs.fh.hash
+    let (hash, hex) = (list(Filehandles::Hash), list(Filehandles::Hex));
+    assert!(hash.contains("  LOOKUP 0x62d40c52/data  "), "{hash}");
+    assert!(hex.contains("  LOOKUP 0x0100010000000000/data  "), "{hex}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::analysis::names::Names;
 use crate::output::kept_frames::KeptFrames;
 use crate::output::style::{Glyphs, Screen};
 use crate::output::tree::{Frames, NoFrames, TreeView};
@@ -9,9 +10,13 @@ use super::{capture, transactions};
 
 fn tree_of(transaction: &Transaction, screen: Screen, frames: &impl Frames) -> String {
     let mut out = Vec::new();
-    let mut view = TreeView::new(screen);
+    let (mut view, mut names) = (TreeView::new(screen), Names::default());
     transaction
-        .read(|reading| view.transaction(&mut out, transaction, reading, &reading.facts(), frames))
+        .read(|reading| {
+            let facts = reading.facts();
+            names.learn(transaction, reading, &facts);
+            view.transaction(&mut out, transaction, reading, &facts, &names, frames)
+        })
         .unwrap();
     String::from_utf8(out).unwrap()
 }
@@ -82,10 +87,12 @@ fn a_procedure_of_nfsv3_that_fails() {
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
     let (mut view, mut out) = (TreeView::new(Screen::pipe()), Vec::new());
+    let mut names = Names::default();
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);
+        names.learn_frame(&flow);
         if numbers.contains(&frame.number.0) {
-            view.frame(&mut out, &frame, &flow).unwrap();
+            view.frame(&mut out, &frame, &flow, &names).unwrap();
         }
     }
     String::from_utf8(out).unwrap()

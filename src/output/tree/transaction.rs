@@ -15,7 +15,9 @@ use nfsrdma_dissectors::net::{self, Carried};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::Error;
 
+use super::named::{Known, Named};
 use super::{Frames, Tree, fact, heading, value};
+use crate::analysis::names::Names;
 use crate::output::label::Labels;
 use crate::output::list;
 use crate::output::style::{Screen, Styled};
@@ -48,12 +50,14 @@ impl TreeView {
         transaction: &Transaction,
         reading: &Reading<'_>,
         facts: &Facts,
+        names: &Names,
         frames: &impl Frames,
     ) -> io::Result<()> {
-        self.about(out, transaction, reading, facts)?;
+        let known = Known { names, transaction, facts };
+        self.about(out, transaction, reading, known)?;
         for which in [Which::Call, Which::Reply] {
             match transaction.message(which) {
-                Some(message) => self.message(out, transaction, reading, which, message, frames)?,
+                Some(message) => self.message(out, reading, known, which, message, frames)?,
                 None => {
                     let text = match which {
                         Which::Call => "Call: not in the capture",
@@ -71,14 +75,23 @@ impl TreeView {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>, flow: &Flow) -> io::Result<()> {
+    pub fn frame(
+        &mut self,
+        out: &mut impl Write,
+        frame: &Frame<'_>,
+        flow: &Flow,
+        names: &Names,
+    ) -> io::Result<()> {
         self.frame_at(out, frame, 0, flow.is_iwarp())?;
         for meaning in flow.meanings() {
             if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
                 && let Some(message) = transaction.message(which)
             {
-                transaction.read(|reading| self.fields(out, transaction, reading, which, message, 1))?;
+                transaction.read(|reading| {
+                    let known = Known { names, transaction, facts: &reading.facts() };
+                    self.fields(out, reading, known, which, message, 1)
+                })?;
             }
         }
         writeln!(out)
@@ -89,12 +102,12 @@ impl TreeView {
         out: &mut impl Write,
         transaction: &Transaction,
         reading: &Reading<'_>,
-        facts: &Facts,
+        Known { names, facts, .. }: Known<'_>,
     ) -> io::Result<()> {
         let screen = self.screen;
         let glyphs = &screen.glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
-        self.labels.write(reading, facts, glyphs, &mut operation);
+        self.labels.write(reading, facts, names.about(), glyphs, &mut operation);
         list::version(facts, &mut version);
         let is_ok = list::status(facts, &mut status);
         let title = format!("Transaction {}: {operation}", transaction.index);
@@ -204,8 +217,8 @@ impl TreeView {
     fn message(
         &mut self,
         out: &mut impl Write,
-        transaction: &Transaction,
         reading: &Reading<'_>,
+        known: Known<'_>,
         which: Which,
         message: &MessageRecord,
         frames: &impl Frames,
@@ -228,10 +241,10 @@ impl TreeView {
         )?;
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                self.frame_at(out, &frame, 2, transaction.connection.transport == Transport::Iwarp)?;
+                self.frame_at(out, &frame, 2, known.transaction.connection.transport == Transport::Iwarp)?;
             }
         }
-        self.fields(out, transaction, reading, which, message, 2)
+        self.fields(out, reading, known, which, message, 2)
     }
 
     fn frame_at(
@@ -273,15 +286,16 @@ impl TreeView {
     fn fields(
         &mut self,
         out: &mut impl Write,
-        transaction: &Transaction,
         reading: &Reading<'_>,
+        known: Known<'_>,
         which: Which,
         message: &MessageRecord,
         depth: usize,
     ) -> io::Result<()> {
+        let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
-        let result = reading.observe(which, &mut self.tree);
+        let result = reading.observe(which, &mut Named { tree: &mut self.tree, known });
         let in_rpc = self.tree.rpc().is_some();
         let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
-use nfsrdma_dissectors::rpc::universal_address;
 
 use crate::output::style::Glyphs;
 use crate::output::units::{Exact, Hex, quote};
@@ -48,10 +47,7 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
         }
         Value::Text(bytes) => {
             quoted(bytes, glyphs, text);
-            match universal_address::parse(bytes).filter(|_| is_universal_address(field)) {
-                Some(at) => write!(text, " ({} port {})", at.ip(), at.port()),
-                None => Ok(()),
-            }
+            Ok(())
         }
         Value::Ipv4(address) => write!(text, "{address}"),
         Value::Ipv6(address) => write!(text, "{address}"),
@@ -74,11 +70,6 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
 /// Whether the numbers of an enumeration are known in hexadecimal: ether types.
 fn in_hex(field: &Field) -> bool {
     matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
-}
-
-/// Whether a text is address and port in one. RFC 5665 section 5.2.3.
-fn is_universal_address(field: &Field) -> bool {
-    matches!(field.name, "portmap.rpcb.addr" | "portmap.uaddr" | "nfs.r_addr")
 }
 
 fn number_in(field: &Field, number: u64, text: &mut String) {
@@ -223,17 +214,6 @@ mod tests {
         assert_eq!(written(6), "WRITE, DENY (0x6)");
         assert_eq!(written(0x11), "READ, unknown 0x10 (0x11)");
         assert_eq!(written(0x10), "0x10");
-    }
-
-    #[test]
-    fn a_universal_address_is_told_as_address_and_port_too() {
-        let written = |name, bytes| written(&field(name, "r_addr", Kind::Text), Value::Text(bytes));
-        let rdma = &b"192.0.2.1.78.81"[..];
-        assert_eq!(written("portmap.rpcb.addr", rdma), "\"192.0.2.1.78.81\" (192.0.2.1 port 20049)");
-        let six = written("nfs.r_addr", &b"2001:db8::1.8.1"[..]);
-        assert_eq!(six, "\"2001:db8::1.8.1\" (2001:db8::1 port 2049)");
-        assert_eq!(written("portmap.uaddr", &b""[..]), "\"\"");
-        assert_eq!(written("nfs.name", rdma), "\"192.0.2.1.78.81\"");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::nfs::laid_out::{InOrder, items, lay_out};
 use crate::rpc::Program;
+use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
 
 /// NFS on RDMA, as RFC 8267 section 4.2 allows a server to register it, and the same decoded.
@@ -11,14 +12,15 @@ fn rpcb() -> (Vec<u8>, Rpcb<'static>) {
         r_prog: Program::NFS,
         r_vers: 3,
         r_netid: Text(b"rdma"),
-        r_addr: Text(b"192.0.2.1.78.81"),
+        r_addr: UniversalAddress(Text(b"192.0.2.1.78.81")),
         r_owner: Text(b"superuser"),
     };
     (lay_out![100_003, 3, "rdma", "192.0.2.1.78.81", "superuser"], rpcb)
 }
 
 fn rdma6() -> (Vec<u8>, Rpcb<'static>) {
-    let rpcb = Rpcb { r_netid: Text(b"rdma6"), r_addr: Text(b"2001:db8::1.78.81"), ..rpcb().1 };
+    let rpcb =
+        Rpcb { r_netid: Text(b"rdma6"), r_addr: UniversalAddress(Text(b"2001:db8::1.78.81")), ..rpcb().1 };
     (lay_out![100_003, 3, "rdma6", "2001:db8::1.78.81", "superuser"], rpcb)
 }
 
@@ -28,12 +30,13 @@ fn rmtcall() -> (Vec<u8>, RpcbRmtcallargs<'static>) {
 }
 
 fn rmtcall_result() -> (Vec<u8>, RpcbRmtcallres<'static>) {
-    let result = RpcbRmtcallres { addr: Text(b"192.0.2.1.3.86"), results: Opaque(b"result") };
+    let result =
+        RpcbRmtcallres { addr: UniversalAddress(Text(b"192.0.2.1.3.86")), results: Opaque(b"result") };
     (lay_out!["192.0.2.1.3.86", "result"], result)
 }
 
 fn uaddr() -> Uaddr<'static> {
-    Uaddr { uaddr: Text(b"192.0.2.1.78.81") }
+    Uaddr { uaddr: UniversalAddress(Text(b"192.0.2.1.78.81")) }
 }
 
 fn netbuf() -> Netbuf<'static> {
@@ -100,7 +103,7 @@ macro_rules! of_rpcbind {
             (lay_out![1], Results::SET(Answer { answer: true })),
             (lay_out![0], Results::UNSET(Answer { answer: false })),
             (lay_out!["192.0.2.1.78.81"], Results::GETADDR(uaddr())),
-            (lay_out![""], Results::GETADDR(Uaddr { uaddr: Text(b"") })),
+            (lay_out![""], Results::GETADDR(Uaddr { uaddr: UniversalAddress(Text(b"")) })),
             (
                 lay_out![1, rpcb().0, 1, rdma6().0, 0],
                 Results::DUMP(Rpcblist { rpcblist: items([rpcb().1, rdma6().1]) }),
@@ -164,7 +167,7 @@ pub(in crate::nfs) mod version_4 {
 
     fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
         let entry = RpcbEntry {
-            r_maddr: Text(b"192.0.2.1.78.81"),
+            r_maddr: UniversalAddress(Text(b"192.0.2.1.78.81")),
             r_nc_netid: Text(b"rdma"),
             r_nc_semantics: Semantics::NC_TPI_COTS,
             r_nc_protofmly: Text(b"inet"),
@@ -211,6 +214,8 @@ fn fields_have_the_names_that_wireshark_gives_them() {
         "portmap.rpcb.version",
         "portmap.rpcb.netid",
         "portmap.rpcb.addr",
+        "nfs.universal_address.ipv4",
+        "nfsrdma.universal_address.port",
         "portmap.rpcb.owner",
     ];
     assert_eq!(observer.names, expected);

@@ -1,6 +1,7 @@
 //! What versions 3 and 4 share. RFC 1833 section 2.1.
 
 use crate::rpc::Program;
+use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Chain, Opaque, Text};
 
 crate::xdr! { "portmap";
@@ -11,7 +12,7 @@ crate::xdr! { "portmap";
         /// `tcp`, `udp6`, `rdma` and the like: RFC 5665 section 5, and RFC 8166 section 9 for RDMA.
         r_netid: Text<'a> => "portmap.rpcb.netid",
         /// Over IP: address and port in one, `192.0.2.1.78.81` for port 20049. RFC 5665 section 5.2.3.
-        r_addr: Text<'a> => "portmap.rpcb.addr",
+        r_addr: UniversalAddress<'a> => "portmap.rpcb.addr",
         r_owner: Text<'a> => "portmap.rpcb.owner",
     }
 
@@ -27,13 +28,13 @@ crate::xdr! { "portmap";
     }
 
     /// rpcb_rmtcallres: where the program listens, and what it answered. RFC 1833 section 2.1.
-    struct RpcbRmtcallres<'a> { addr: Text<'a> => "portmap.rpcb.addr", results: Opaque<'a> => "portmap.result" }
+    struct RpcbRmtcallres<'a> { addr: UniversalAddress<'a> => "portmap.rpcb.addr", results: Opaque<'a> => "portmap.result" }
 
     /// netbuf: an address in the form of its transport. RFC 1833 section 2.1.
     struct Netbuf<'a> { maxlen: u32, buf: Opaque<'a> }
 
     /// A universal address, asked for or given: empty where there is none. RFC 1833 section 2.2.1.
-    struct Uaddr<'a> { uaddr: Text<'a> }
+    struct Uaddr<'a> { uaddr: UniversalAddress<'a> }
 
     /// Whether SET or UNSET was done. RFC 1833 section 2.2.1.
     struct Answer { answer: bool }

@@ -2,6 +2,7 @@
 
 use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
+use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Chain, Cursor, Error, Text, Void};
 
 use super::types::{Answer, Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, Rpcblist, Time, Uaddr};
@@ -12,7 +13,7 @@ crate::xdr! { "portmap";
 
     /// rpcb_entry: an address of a program, and what its transport is. RFC 1833 section 2.1.
     struct RpcbEntry<'a> {
-        r_maddr: Text<'a> => "portmap.rpcb.addr",
+        r_maddr: UniversalAddress<'a> => "portmap.rpcb.addr",
         r_nc_netid: Text<'a> => "portmap.rpcb.netid",
         r_nc_semantics: Semantics,
         r_nc_protofmly: Text<'a>,

@@ -1,0 +1,277 @@
+//! The names of files: what a filehandle stands for, learnt from the Transactions as they go by.
+//!
+//! A filehandle is bytes that mean something to its server alone. Its name is told by the Call that it answers: LOOKUP,
+//! OPEN, CREATE and their like name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH say where
+//! paths begin, RENAME, LINK and REMOVE change what is known. [`Names`] listens to each Transaction, remembers what it
+//! learns for each server, and tells what the Transaction and its operations are about. What is learnt later does not
+//! change what was told before.
+//!
+//! - [`heard`]: the words of a message that tell of files;
+//! - [`walk`]: what they say, with the current and the saved filehandle of a COMPOUND;
+//! - [`store`]: what is remembered, in bounded memory.
+
+mod heard;
+mod store;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use clap::ValueEnum;
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::transaction::{Direction, Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Meaning};
+
+use heard::Heard;
+use store::{Id, Step, Store};
+
+/// The name of every field that is a filehandle.
+pub const FILEHANDLE: &str = "nfs.fhandle";
+/// Stands before a path whose beginning is not known.
+pub const UNKNOWN: &str = "…";
+/// Bytes that are remembered at most; some hundred a file.
+const MEMORY: usize = 32 << 20;
+
+/// How files are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Filehandles {
+    /// By path; by hash where no name was seen
+    #[default]
+    Names,
+    /// By the CRC-32 of the filehandle, Wireshark's nfs.fh.hash
+    Hash,
+    /// By all bytes of the filehandle
+    Hex,
+    /// Not at all
+    #[value(skip)]
+    Off,
+}
+
+/// What a Transaction or one of its operations is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About<'n> {
+    /// The path of the file: `/data/db/log.1`, `…/log.1` where the directory is not known; `0x62d40c52`, the hash of its
+    /// filehandle, where no name is known. Names are bytes, and mostly UTF-8.
+    pub path: Option<&'n [u8]>,
+    /// The path that RENAME and LINK give it; the destination of COPY and CLONE.
+    pub new_path: Option<&'n [u8]>,
+}
+
+/// The same as places in [`Told::text`].
+#[derive(Clone, Debug, Default)]
+struct Ranges {
+    path: Option<Range<usize>>,
+    new_path: Option<Range<usize>>,
+}
+
+/// What was found out about one Transaction.
+#[derive(Debug, Default)]
+struct Told {
+    text: Vec<u8>,
+    transaction: Ranges,
+    operations: Vec<Ranges>,
+    /// Whether what each operation is about is wanted.
+    wants_all: bool,
+}
+
+impl Told {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.operations.clear();
+        self.transaction = Ranges::default();
+    }
+
+    fn about(&self, ranges: &Ranges) -> About<'_> {
+        let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
+        About { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
+    }
+}
+
+/// Knows the names of files.
+#[derive(Debug)]
+pub struct Names {
+    how: Filehandles,
+    store: Store,
+    call: Heard,
+    reply: Heard,
+    told: Told,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::new(Filehandles::default())
+    }
+}
+
+impl Names {
+    /// Nothing is known yet. With [`Filehandles::Off`] it stays so.
+    pub fn new(how: Filehandles) -> Self {
+        Self {
+            how,
+            store: Store::new(MEMORY),
+            call: Heard::default(),
+            reply: Heard::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// The same, which tells of every operation of a COMPOUND, too.
+    #[must_use]
+    pub fn of_operations(mut self) -> Self {
+        self.told.wants_all = true;
+        self
+    }
+
+    /// Whether anything is told.
+    pub fn is_on(&self) -> bool {
+        self.how != Filehandles::Off
+    }
+
+    /// Learns from a Transaction that is over, and finds out what it is about.
+    pub fn learn(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
+        self.listen(transaction, reading, facts, true);
+    }
+
+    /// Learns from the Replies that the last frame completed.
+    pub fn learn_frame(&mut self, flow: &Flow) {
+        if !self.is_on() {
+            return;
+        }
+        for meaning in flow.meanings() {
+            if let Meaning::Message { key, which: Which::Reply } = *meaning
+                && let Some(transaction) = flow.transaction(key)
+            {
+                transaction.read(|reading| self.learn(transaction, reading, &reading.facts()));
+            }
+        }
+    }
+
+    /// Finds out what a Transaction is about that is not over yet, or was learnt from before.
+    pub fn look(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
+        self.listen(transaction, reading, facts, false);
+    }
+
+    fn listen(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts, is_new: bool) {
+        if !self.is_on() {
+            return;
+        }
+        self.told.clear();
+        self.call.clear();
+        self.reply.clear();
+        if !walk::tells_of_files(facts) {
+            return;
+        }
+        // What was heard before a message could not be read further stands.
+        let _ = reading.observe_rpc(Which::Call, &mut self.call);
+        if is_new {
+            let _ = reading.observe_rpc(Which::Reply, &mut self.reply);
+        }
+        let Self { how, store, call, reply, told } = self;
+        let server = server(transaction, facts);
+        walk::Walk { how: *how, store, call, reply, told, server, learns: is_new }.transaction(facts);
+    }
+
+    /// What the Transaction is about that was learnt from last.
+    pub fn about(&self) -> About<'_> {
+        self.told.about(&self.told.transaction)
+    }
+
+    /// What an operation of it is about, counted from 0 in its Call.
+    pub fn about_operation(&self, at: usize) -> About<'_> {
+        self.told.operations.get(at).map(|ranges| self.told.about(ranges)).unwrap_or_default()
+    }
+
+    /// What is shown beside a filehandle, or beside an owner that is one: its path, if it is known, or its hash.
+    pub fn beside(
+        &self,
+        transaction: &Transaction,
+        facts: &Facts,
+        handle: &[u8],
+        text: &mut Vec<u8>,
+    ) -> bool {
+        match self.how {
+            Filehandles::Off | Filehandles::Hex => false,
+            Filehandles::Hash => {
+                number(Filehandles::Hash, handle, text);
+                true
+            }
+            Filehandles::Names => {
+                let id = self.store.find(server(transaction, facts), handle);
+                let is_named =
+                    |id: &Id| self.store.way_up(*id).next().is_some_and(|(_, step)| step != Step::Unknown);
+                id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text))
+            }
+        }
+    }
+
+    /// Files that were forgotten because the memory for them is bounded, and words that were too many or too long.
+    pub fn given_up(&self) -> u64 {
+        self.store.forgotten + self.call.left_out + self.reply.left_out
+    }
+}
+
+/// The server that the filehandles of a Transaction belong to. A callback comes from it.
+fn server(transaction: &Transaction, facts: &Facts) -> Address {
+    let is_callback = facts.program.is_some_and(|program| program.is_transient());
+    let name = &transaction.connection;
+    match is_callback == (transaction.direction == Direction::Reverse) {
+        true => name.server.address,
+        false => name.client.address,
+    }
+}
+
+/// Writes a filehandle without a name.
+fn number(how: Filehandles, handle: &[u8], text: &mut Vec<u8>) {
+    let mut digits = String::with_capacity(2 + 2 * handle.len());
+    digits.push_str("0x");
+    let _ = match how {
+        Filehandles::Hex => handle.iter().try_for_each(|byte| write!(digits, "{byte:02x}")),
+        _ => write!(digits, "{:08x}", hash(handle)),
+    };
+    text.extend_from_slice(digits.as_bytes());
+}
+
+/// The short hash that Wireshark has of a filehandle, `nfs.fh.hash`: its CRC-32, as Ethernet has it.
+pub fn hash(handle: &[u8]) -> u32 {
+    crc32fast::hash(handle)
+}
+
+/// Writes the path of a file; `false` if nothing is known of it.
+fn path(how: Filehandles, store: &Store, id: Id, text: &mut Vec<u8>) -> bool {
+    let start = text.len();
+    let mut names: Vec<&[u8]> = Vec::new();
+    for (at, step) in store.way_up(id) {
+        let handle = store.handle_of(at);
+        match (step, handle) {
+            (_, Some(handle)) if how != Filehandles::Names => {
+                number(how, handle, text);
+                break;
+            }
+            (Step::Name(name), _) => names.push(name),
+            (Step::Root(path), _) => {
+                text.extend_from_slice(path.strip_suffix(b"/").unwrap_or(path));
+                if names.is_empty() && text.len() == start {
+                    text.push(b'/');
+                }
+                break;
+            }
+            (Step::Unknown, Some(handle)) if names.is_empty() => {
+                number(how, handle, text);
+                break;
+            }
+            (Step::Unknown, None) if names.is_empty() => return false,
+            (Step::Unknown, _) => {
+                text.extend_from_slice(UNKNOWN.as_bytes());
+                break;
+            }
+        }
+    }
+    for name in names.iter().rev() {
+        text.push(b'/');
+        text.extend_from_slice(name);
+    }
+    true
+}

@@ -1,0 +1,453 @@
+//! What is remembered: nodes, each a file under the name in its directory, found by filehandle or by that name.
+//!
+//! A directory and a file in it are two nodes, and the path is put together when it is asked for, so that one RENAME of
+//! a directory is enough for all that is below it. Bytes are bounded; then what was used longest ago is forgotten, as a
+//! clock does it that passes over what was used since it came by the last time.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use nfsrdma_dissectors::address::Address;
+
+/// What a node takes beside its names and its handle, in the tables too.
+const NODE: usize = 256;
+/// Directories that a path is followed up through.
+const DEPTH: usize = 128;
+
+/// Names a node; one that was forgotten is known by its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Id {
+    index: u32,
+    generation: u32,
+}
+
+/// The place of a file: its directory and its name there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seat {
+    parent: Id,
+    name: Box<[u8]>,
+}
+
+/// What is known of where a file is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    /// Nothing: it was known by its filehandle.
+    #[default]
+    Unknown,
+    /// Paths begin here: the root of NFSv4, or what MOUNT gave for this path.
+    Root(Box<[u8]>),
+    Seat(Seat),
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    generation: u32,
+    is_live: bool,
+    is_used: bool,
+    origin: Origin,
+    /// The name that LINK gave it later.
+    other: Option<Seat>,
+    /// Its filehandle behind the address of its server.
+    key: Option<Arc<[u8]>>,
+    /// The address alone, of the root of a server.
+    root_key: Option<Arc<[u8]>>,
+}
+
+impl Node {
+    fn weight(&self) -> usize {
+        let seat = |seat: &Seat| 2 * seat.name.len();
+        let origin = match &self.origin {
+            Origin::Unknown => 0,
+            Origin::Root(path) => path.len(),
+            Origin::Seat(place) => seat(place),
+        };
+        NODE + origin + self.other.as_ref().map_or(0, seat) + self.key.as_ref().map_or(0, |key| key.len())
+    }
+}
+
+/// One step of the way up from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step<'s> {
+    /// The file has this name in the directory that the next step is about.
+    Name(&'s [u8]),
+    /// The way ends at the root, whose path this is.
+    Root(&'s [u8]),
+    /// Nothing more is known.
+    Unknown,
+}
+
+/// The nodes.
+#[derive(Debug)]
+pub(super) struct Store {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    by_handle: HashMap<Arc<[u8]>, Id>,
+    by_name: HashMap<Box<[u8]>, Id>,
+    bytes: usize,
+    limit: usize,
+    hand: usize,
+    /// What a table is asked for.
+    key: Vec<u8>,
+    /// Nodes that the bound made it forget.
+    pub(super) forgotten: u64,
+}
+
+/// Length of an address in a key: its kind and 16 bytes.
+const ADDRESS: usize = 17;
+
+fn address_key(server: Address, key: &mut Vec<u8>) {
+    key.clear();
+    match server {
+        Address::Unknown => key.push(0),
+        Address::Ip(IpAddr::V4(address)) => {
+            key.push(4);
+            key.extend_from_slice(&address.octets());
+        }
+        Address::Ip(IpAddr::V6(address)) => {
+            key.push(6);
+            key.extend_from_slice(&address.octets());
+        }
+        Address::Lid(lid) => {
+            key.push(1);
+            key.extend_from_slice(&lid.0.to_be_bytes());
+        }
+    }
+    key.resize(ADDRESS, 0);
+}
+
+fn name_key(parent: Id, name: &[u8], key: &mut Vec<u8>) {
+    key.clear();
+    key.extend_from_slice(&parent.index.to_be_bytes());
+    key.extend_from_slice(&parent.generation.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+impl Store {
+    /// A store that keeps at most `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            nodes: Vec::new(),
+            free: Vec::new(),
+            by_handle: HashMap::new(),
+            by_name: HashMap::new(),
+            bytes: 0,
+            limit,
+            hand: 0,
+            key: Vec::new(),
+            forgotten: 0,
+        }
+    }
+
+    fn get(&self, id: Id) -> Option<&Node> {
+        self.nodes.get(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
+    }
+
+    fn get_mut(&mut self, id: Id) -> Option<&mut Node> {
+        self.nodes.get_mut(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
+    }
+
+    /// Changes a node and counts its bytes.
+    fn change(&mut self, id: Id, change: impl FnOnce(&mut Node)) {
+        let Some(node) = self.get_mut(id) else { return };
+        let before = node.weight();
+        change(node);
+        node.is_used = true;
+        let after = node.weight();
+        self.bytes = self.bytes + after - before;
+    }
+
+    fn insert(&mut self) -> Id {
+        while self.bytes + NODE > self.limit && self.forget_one() {}
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            self.nodes.len() as u32 - 1
+        });
+        let generation = match self.nodes.get_mut(index as usize) {
+            Some(node) => {
+                let generation = node.generation;
+                *node = Node { generation, is_live: true, is_used: true, ..Node::default() };
+                self.bytes += node.weight();
+                generation
+            }
+            None => 0,
+        };
+        Id { index, generation }
+    }
+
+    /// Forgets what was used longest ago.
+    fn forget_one(&mut self) -> bool {
+        for _ in 0..2 * self.nodes.len() {
+            let index = self.hand;
+            self.hand = (self.hand + 1) % self.nodes.len();
+            let Some(node) = self.nodes.get_mut(index).filter(|node| node.is_live) else { continue };
+            if std::mem::take(&mut node.is_used) {
+                // Who uses a file uses the directories above it.
+                if let Origin::Seat(Seat { parent, .. }) = node.origin
+                    && let Some(parent) = self.get_mut(parent)
+                {
+                    parent.is_used = true;
+                }
+                continue;
+            }
+            let id = Id { index: index as u32, generation: node.generation };
+            self.remove_node(id);
+            self.forgotten += 1;
+            return true;
+        }
+        false
+    }
+
+    fn remove_node(&mut self, id: Id) {
+        self.unseat(id);
+        let Some(node) = self.get_mut(id) else { return };
+        let weight = node.weight();
+        let (key, root_key) = (node.key.take(), node.root_key.take());
+        *node = Node { generation: node.generation.wrapping_add(1), ..Node::default() };
+        self.bytes -= weight;
+        self.free.push(id.index);
+        for key in key.iter().chain(&root_key) {
+            if self.by_handle.get(key) == Some(&id) {
+                self.by_handle.remove(key);
+            }
+        }
+    }
+
+    /// The file of this filehandle.
+    pub(super) fn find(&self, server: Address, handle: &[u8]) -> Option<Id> {
+        let mut key = Vec::with_capacity(ADDRESS + handle.len());
+        address_key(server, &mut key);
+        key.extend_from_slice(handle);
+        self.by_handle.get(key.as_slice()).copied().filter(|id| self.get(*id).is_some())
+    }
+
+    /// The same; one that is not known yet is from now on.
+    pub(super) fn handle(&mut self, server: Address, handle: &[u8]) -> Id {
+        address_key(server, &mut self.key);
+        self.key.extend_from_slice(handle);
+        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
+            && let Some(node) = self.get_mut(id)
+        {
+            node.is_used = true;
+            return id;
+        }
+        let id = self.insert();
+        // Making room asked for other keys.
+        address_key(server, &mut self.key);
+        self.key.extend_from_slice(handle);
+        self.set_key(id);
+        id
+    }
+
+    /// Gives a node the filehandle that the key holds.
+    fn set_key(&mut self, id: Id) {
+        let key: Arc<[u8]> = self.key.as_slice().into();
+        let before = self.get(id).and_then(|node| node.key.clone());
+        if let Some(before) = before {
+            self.by_handle.remove(&before);
+        }
+        self.by_handle.insert(key.clone(), id);
+        self.change(id, |node| node.key = Some(key));
+    }
+
+    /// The root of a server of NFSv4.
+    pub(super) fn root(&mut self, server: Address) -> Id {
+        let id = self.handle(server, &[]);
+        if self.get(id).is_some_and(|node| node.root_key.is_none()) {
+            self.change(id, |node| {
+                node.origin = Origin::Root((*b"/").into());
+                node.root_key = node.key.take();
+            });
+        }
+        id
+    }
+
+    /// What MOUNT gave for a path.
+    pub(super) fn mount(&mut self, server: Address, handle: &[u8], path: &[u8]) {
+        let id = self.handle(server, handle);
+        self.unseat(id);
+        self.change(id, |node| node.origin = Origin::Root(path.into()));
+    }
+
+    /// The file of this name in a directory.
+    pub(super) fn existing(&mut self, parent: Id, name: &[u8]) -> Option<Id> {
+        name_key(parent, name, &mut self.key);
+        let id = self.by_name.get(self.key.as_slice()).copied()?;
+        let node = self.get_mut(id)?;
+        node.is_used = true;
+        Some(id)
+    }
+
+    /// The same; one that is not known yet is from now on.
+    pub(super) fn child(&mut self, parent: Id, name: &[u8]) -> Id {
+        match name {
+            b"." => return parent,
+            b".." => return self.parent(parent).unwrap_or_else(|| self.insert()),
+            _ => {}
+        }
+        if let Some(id) = self.existing(parent, name) {
+            return id;
+        }
+        if let Some(parent) = self.get_mut(parent) {
+            parent.is_used = true;
+        }
+        let id = self.insert();
+        self.seat(id, Seat { parent, name: name.into() });
+        id
+    }
+
+    /// The directory of a file.
+    pub(super) fn parent(&self, id: Id) -> Option<Id> {
+        match &self.get(id)?.origin {
+            Origin::Seat(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
+            Origin::Unknown | Origin::Root(_) => None,
+        }
+    }
+
+    /// The server says that the filehandle of `id` is this. Gives the node that has it from now on.
+    pub(super) fn bind(&mut self, id: Id, server: Address, handle: &[u8]) -> Id {
+        address_key(server, &mut self.key);
+        self.key.extend_from_slice(handle);
+        let known =
+            self.by_handle.get(self.key.as_slice()).copied().filter(|known| self.get(*known).is_some());
+        let Some(node) = self.get(id) else { return known.unwrap_or_else(|| self.handle(server, handle)) };
+        let (has_handle, origin) = (node.key.is_some(), node.origin.clone());
+        match (known, origin) {
+            (Some(known), _) if known == id => id,
+            // The handle of the root is the root; what was found below it by its handle stays there.
+            (_, Origin::Root(path)) if !has_handle => match known {
+                Some(known) => {
+                    self.unseat(known);
+                    self.change(known, |node| node.origin = Origin::Root(path));
+                    known
+                }
+                None => {
+                    self.set_key(id);
+                    id
+                }
+            },
+            (Some(known), Origin::Seat(seat)) => {
+                self.seat(known, seat);
+                if !has_handle {
+                    self.remove_node(id);
+                }
+                known
+            }
+            (Some(known), Origin::Root(_) | Origin::Unknown) => known,
+            (None, Origin::Seat(seat)) if has_handle => {
+                // The name stands for another file than before.
+                let new = self.handle(server, handle);
+                self.seat(new, seat);
+                new
+            }
+            (None, _) if has_handle => self.handle(server, handle),
+            (None, _) => {
+                self.set_key(id);
+                id
+            }
+        }
+    }
+
+    /// Puts a node in a place, from where it was and whoever was there.
+    fn seat(&mut self, id: Id, seat: Seat) {
+        if matches!(self.get(id), Some(Node { origin: Origin::Root(_), .. })) || seat.parent == id {
+            return;
+        }
+        self.unseat(id);
+        name_key(seat.parent, &seat.name, &mut self.key);
+        self.by_name.insert(self.key.as_slice().into(), id);
+        self.change(id, |node| node.origin = Origin::Seat(seat));
+    }
+
+    /// Takes a node from its place; its name is still known.
+    fn unseat(&mut self, id: Id) {
+        let Some(Node { origin: Origin::Seat(seat), .. }) =
+            self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
+        else {
+            return;
+        };
+        name_key(seat.parent, &seat.name, &mut self.key);
+        if self.by_name.get(self.key.as_slice()) == Some(&id) {
+            self.by_name.remove(self.key.as_slice());
+        }
+    }
+
+    /// A file was given another name, maybe in another directory.
+    pub(super) fn rename(&mut self, from: Id, old: &[u8], to: Id, new: &[u8]) {
+        if let Some(id) = self.existing(from, old) {
+            self.seat(id, Seat { parent: to, name: new.into() });
+        }
+    }
+
+    /// A file was given a name beside the one that it has.
+    pub(super) fn link(&mut self, id: Id, parent: Id, name: &[u8]) {
+        let seat = Seat { parent, name: name.into() };
+        match self.get(id).map(|node| &node.origin) {
+            Some(Origin::Unknown) => self.seat(id, seat),
+            Some(_) => self.change(id, |node| node.other = Some(seat)),
+            None => {}
+        }
+    }
+
+    /// A name was removed. A file that is still in use is shown under it, unless it has another.
+    pub(super) fn remove(&mut self, parent: Id, name: &[u8]) {
+        let Some(id) = self.existing(parent, name) else { return };
+        let other = self.get(id).and_then(|node| node.other.clone());
+        match other {
+            Some(other) => {
+                self.change(id, |node| node.other = None);
+                self.seat(id, other);
+            }
+            None => self.unseat(id),
+        }
+    }
+
+    /// The filehandle of a node.
+    pub(super) fn handle_of(&self, id: Id) -> Option<&[u8]> {
+        self.get(id)?.key.as_ref()?.get(ADDRESS..)
+    }
+
+    /// The way up from a file. Each step comes with the node that it is about.
+    pub(super) fn way_up(&self, id: Id) -> impl Iterator<Item = (Id, Step<'_>)> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let id = next.take()?;
+            let step = match self.get(id).map(|node| &node.origin) {
+                Some(Origin::Seat(seat)) => {
+                    next = Some(seat.parent);
+                    Step::Name(&seat.name)
+                }
+                Some(Origin::Root(path)) => Step::Root(path),
+                Some(Origin::Unknown) | None => Step::Unknown,
+            };
+            Some((id, step))
+        })
+        .take(DEPTH)
+    }
+
+    /// Bytes that are kept.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Holds the tables and the count of bytes to the nodes.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let live = || self.nodes.iter().filter(|node| node.is_live);
+        assert_eq!(self.bytes, live().map(Node::weight).sum::<usize>());
+        assert_eq!(self.nodes.len(), live().count() + self.free.len());
+        let keys = |node: &Node| node.key.iter().chain(&node.root_key).count();
+        assert_eq!(self.by_handle.len(), live().map(keys).sum::<usize>());
+        for (key, id) in &self.by_handle {
+            let node = self.get(*id).unwrap();
+            assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
+        }
+        for (key, id) in &self.by_name {
+            let Some(Node { origin: Origin::Seat(seat), .. }) = self.get(*id) else { panic!("{id:?}") };
+            let mut expected = Vec::new();
+            name_key(seat.parent, &seat.name, &mut expected);
+            assert_eq!(**key, *expected);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What is learnt from real captures, and the rules of what is remembered.
+
+use std::net::IpAddr;
+
+use super::*;
+use crate::testing;
+
+const SERVER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 1)));
+const OTHER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 7)));
+
+/// A store with room for some thousand files.
+fn store() -> Store {
+    Store::new(1 << 20)
+}
+
+fn text(store: &Store, id: Id) -> String {
+    let mut text = Vec::new();
+    path(Filehandles::Names, store, id, &mut text);
+    String::from_utf8(text).unwrap()
+}
+
+/// The path of a filehandle.
+fn named(store: &Store, handle: &[u8]) -> String {
+    store.find(SERVER, handle).map(|id| text(store, id)).unwrap_or_default()
+}
+
+/// A server whose directory `/d` has the handle `D` and holds the file `f`, whose handle is `F`.
+fn known() -> (Store, Id) {
+    let mut store = store();
+    let root = store.root(SERVER);
+    let directory = store.child(root, b"d");
+    let directory = store.bind(directory, SERVER, b"D");
+    let file = store.child(directory, b"f");
+    store.bind(file, SERVER, b"F");
+    (store, directory)
+}
+
+#[test]
+fn a_path_is_that_of_the_directory_and_the_name() {
+    let (store, _) = known();
+    assert_eq!([named(&store, b"D"), named(&store, b"F")], ["/d", "/d/f"]);
+}
+
+#[test]
+fn a_directory_that_is_renamed_takes_what_is_below_it_along() {
+    let (mut store, _) = known();
+    let root = store.root(SERVER);
+    store.rename(root, b"d", root, b"e");
+    assert_eq!(named(&store, b"F"), "/e/f");
+    assert_eq!(store.existing(root, b"d"), None);
+}
+
+#[test]
+fn what_a_rename_replaces_keeps_its_name_and_its_handle() {
+    let (mut store, directory) = known();
+    let new = store.child(directory, b"f.new");
+    store.bind(new, SERVER, b"N");
+    store.rename(directory, b"f.new", directory, b"f");
+    assert_eq!([named(&store, b"N"), named(&store, b"F")], ["/d/f", "/d/f"]);
+    assert_eq!(store.existing(directory, b"f"), Some(store.find(SERVER, b"N").unwrap()));
+}
+
+#[test]
+fn a_file_goes_by_its_other_name_when_its_first_is_removed() {
+    let (mut store, directory) = known();
+    let file = store.find(SERVER, b"F").unwrap();
+    store.link(file, directory, b"g");
+    assert_eq!(named(&store, b"F"), "/d/f");
+    store.remove(directory, b"f");
+    assert_eq!(named(&store, b"F"), "/d/g");
+    // An open file that has no name any more.
+    store.remove(directory, b"g");
+    assert_eq!(named(&store, b"F"), "/d/g");
+    assert_eq!(store.existing(directory, b"g"), None);
+}
+
+#[test]
+fn a_name_that_has_another_handle_is_another_file() {
+    let (mut store, directory) = known();
+    let id = store.child(directory, b"f");
+    let new = store.bind(id, SERVER, b"F2");
+    assert_ne!(id, new);
+    assert_eq!(named(&store, b"F2"), "/d/f");
+}
+
+#[test]
+fn a_directory_without_a_name_is_told_when_its_name_comes() {
+    let mut store = store();
+    let directory = store.handle(SERVER, b"D");
+    let file = store.child(directory, b"f");
+    assert_eq!(text(&store, file), "…/f");
+    assert_eq!(text(&store, directory), format!("0x{:08x}", hash(b"D")));
+    let root = store.root(SERVER);
+    let id = store.child(root, b"d");
+    assert_eq!(store.bind(id, SERVER, b"D"), directory);
+    assert_eq!(text(&store, file), "/d/f");
+}
+
+#[test]
+fn the_root_is_the_root_under_its_handle_too() {
+    let mut store = store();
+    let file = store.handle(SERVER, b"R");
+    let below = store.child(file, b"f");
+    let root = store.root(SERVER);
+    assert_eq!(store.bind(root, SERVER, b"R"), file);
+    assert_eq!([text(&store, file), text(&store, below)], ["/", "/f"]);
+}
+
+#[test]
+fn servers_have_handles_of_their_own() {
+    let (mut store, _) = known();
+    let id = store.handle(OTHER, b"F");
+    assert_eq!(text(&store, id), format!("0x{:08x}", hash(b"F")));
+}
+
+#[test]
+fn a_directory_below_itself_ends_a_path() {
+    let (mut store, directory) = known();
+    let root = store.root(SERVER);
+    let below = store.child(directory, b"e");
+    store.rename(root, b"d", below, b"d");
+    assert!(!named(&store, b"F").is_empty());
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_forgotten_is_counted() {
+    let mut store = Store::new(64 << 10);
+    let root = store.root(SERVER);
+    for number in 0..10_000_u32 {
+        let id = store.child(root, format!("file {number}").as_bytes());
+        store.bind(id, SERVER, &number.to_be_bytes());
+        assert!(store.bytes() <= 66 << 10, "{}", store.bytes());
+    }
+    assert!(store.forgotten > 9_000, "{}", store.forgotten);
+    assert_eq!(named(&store, &9_999_u32.to_be_bytes()), "/file 9999");
+    assert_eq!(named(&store, &0_u32.to_be_bytes()), "");
+}
+
+#[test]
+fn the_hash_is_the_one_that_wireshark_has() {
+    // tshark -r rxe-v3.pcap -T fields -e nfs.fh.hash, frames 61 and 63.
+    assert_eq!(hash(&[1, 0, 1, 0, 0, 0, 0, 0]), 0x62d4_0c52);
+}
+
+/// What each Transaction of a capture is about: operation, path, new path.
+fn about(capture: &str) -> Vec<(String, String, String)> {
+    let mut names = Names::default();
+    let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+    let mut all = Vec::new();
+    for transaction in testing::transactions(capture) {
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            names.learn(&transaction, reading, &facts);
+            let About { path, new_path } = names.about();
+            all.push((facts.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
+        });
+    }
+    all
+}
+
+#[test]
+fn every_call_about_a_file_has_a_path_where_the_mount_is_in_the_capture() {
+    for name in ["rxe-v3.pcap", "rxe-v40.pcap.gz", "rxe-v41.pcap.gz", "rxe-v42.pcap", "tcp-v42.pcap.gz"] {
+        for (procedure, path, _) in about(name) {
+            assert!(path.is_empty() || path.starts_with('/'), "{name}: {procedure} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_from_the_middle_tells_what_it_knows() {
+    let paths: Vec<String> = about("rxe-v42-mid.pcap.gz").into_iter().map(|(_, path, _)| path).collect();
+    assert!(paths.iter().any(|path| path.starts_with("0x")));
+    assert!(paths.iter().any(|path| path.starts_with("…/")));
+}
+
+#[test]
+fn rename_and_link_tell_both_names() {
+    let moved: Vec<_> = about("rxe-v3.pcap").into_iter().filter(|(.., new)| !new.is_empty()).collect();
+    let expected = [
+        ("LINK", "/export/data/w/s100", "/export/data/w/hard"),
+        ("RENAME", "/export/data/w/hard", "/export/data/w/sub/hard2"),
+    ];
+    assert_eq!(moved, expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+}
+
+proptest::proptest! {
+    /// Whatever happens to names, what is counted is what is kept, and every path ends.
+    #[test]
+    fn any_history_leaves_the_store_whole(
+        steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
+    ) {
+        let mut store = Store::new(6 << 10);
+        for (what, a, b, c, d) in steps {
+            let (first, second) = (store.handle(SERVER, &[a]), store.handle(SERVER, &[b]));
+            match what {
+                0 => { let id = store.child(first, &[c]); store.bind(id, SERVER, &[d]); }
+                1 => store.rename(first, &[c], second, &[d]),
+                2 => store.link(first, second, &[c]),
+                3 => store.remove(first, &[c]),
+                4 => { let root = store.root(SERVER); store.bind(root, SERVER, &[a]); }
+                5 => store.mount(SERVER, &[a], &[c]),
+                _ => { store.child(first, &[c]); }
+            }
+            for handle in 0..6 {
+                named(&store, &[handle]);
+            }
+            store.check();
+        }
+    }
+}
