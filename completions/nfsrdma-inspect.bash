@@ -53,7 +53,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= q/quiet w/write= P/print t/time= summary= color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
+    string join \n r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= q/quiet w/write= P/print t/time= summary= filehandles= n/no-names color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -67,6 +67,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tr
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s x -l bytes -d 'Follow each line with its bytes, in hexadecimal and as text'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s n -l no-names -d 'No names of files, which are learnt from what the Calls and Replies before said'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
