@@ -210,6 +210,12 @@ impl Flow {
         };
         let (at, sender) = self.streams.find(ports);
         self.meanings.clear();
+        if self.streams.get_mut(at).is_some_and(|stream| stream.is_former(sender, segment, sight.time)) {
+            return match segment.payload.length {
+                0 => Meaning::Control,
+                _ => self.account.undecoded(Undecoded::LateCopy),
+            };
+        }
         let sender = self.flags(at, sender, ports, sight, segment);
         let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
@@ -243,20 +249,23 @@ impl Flow {
         if !flags.syn() || flags.rst() {
             return sender;
         }
+        let is_late = matches!(stream.protocol, Protocol::Middle { looked_at: 1.. });
+        let is_ending = stream.is_ending;
         let (own, _) = stream.halves(sender);
         let is_other = own.is_other(segment.sequence);
+        let is_again = own.is_copy(segment.sequence, sight.time);
+        let is_over = is_ending && own.has_begun() && !is_again;
         let mut sender = sender;
-        let is_late = matches!(stream.protocol, Protocol::Middle { looked_at: 1.. });
-        if is_other || is_late || (stream.is_ending && stream.halves(sender).0.has_begun()) {
+        if is_other || is_late || is_over {
             self.end_stream(at, sight.time);
-            self.streams.renew(at, ports);
+            self.streams.renew(at, ports, sight.time);
             sender = Side::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = sight.last();
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
         let (own, _) = stream.halves(sender);
-        own.begin(segment.sequence);
+        own.begin(segment.sequence, sight.time);
         if let Protocol::Middle { looked_at: 0 } = stream.protocol {
             stream.protocol = Protocol::Opening;
         }
@@ -336,7 +345,7 @@ impl Flow {
         let before = stream.stray.replace(segment.sequence);
         if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < FOLLOWS) {
             self.end_stream(at, sight.time);
-            self.streams.renew(at, ports);
+            self.streams.renew(at, ports, sight.time);
             return self.bytes(at, sender, sight, segment, data);
         }
         let meaning = self.account.undecoded(Undecoded::Stray);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::flow::Sight;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::net::TcpSequence;
+use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::Data;
 
 use super::{Piece, Position, Reader};
@@ -27,6 +27,10 @@ const UNACKNOWLEDGED: u64 = 30_000_000_000;
 pub(in crate::flow) fn is_over(deadline: Timestamp, now: Timestamp) -> bool {
     deadline <= now || deadline.apart(now) > 2 * UNACKNOWLEDGED
 }
+
+/// How long after a segment, in nanoseconds of the capture's clock, another copy of it may come: the Maximum Segment Lifetime
+/// of RFC 9293 section 3.4.2, within which no sequence number is used again.
+const LIFETIME: u64 = 120_000_000_000;
 
 /// Farther from what is expected than this, a segment is none of this stream: the largest windows are smaller.
 const NEAR: u64 = 1 << 28;
@@ -67,6 +71,56 @@ impl Held {
     }
 }
 
+/// So many bytes of a direction that is over are known again: half of those whose order the numbers tell.
+const LONGEST_FORMER: u64 = 1 << 30;
+
+/// So far ahead of what is expected next, a segment may belong to a direction rather than to the one before it.
+const SOON: u64 = 1 << 20;
+
+/// Where the segments of one direction were.
+#[derive(Clone, Copy, Debug)]
+struct Former {
+    syn: Option<TcpSequence>,
+    from: TcpSequence,
+    last: TcpSequence,
+}
+
+/// The stream that was between the same ports before: copies of its segments may come when another has begun.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::flow) struct Formers {
+    /// Of both directions.
+    halves: [Option<Former>; 2],
+    /// When the other began.
+    over: Timestamp,
+}
+
+impl Formers {
+    pub(in crate::flow) fn new(halves: [&Half; 2], over: Timestamp) -> Self {
+        Self { halves: halves.map(Half::former), over }
+    }
+
+    /// Whether a segment in a direction, which is `now` that of `half`, is a copy of one of the former stream.
+    pub(in crate::flow) fn has(
+        &self,
+        at: usize,
+        half: &Half,
+        segment: &TcpSegment<'_>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(former) = self.halves.get(at).copied().flatten() else { return false };
+        if self.over.apart(now) >= LIFETIME {
+            return false;
+        }
+        if segment.flags.syn() {
+            return former.syn == Some(segment.sequence) && half.first != Some(segment.sequence.add(1));
+        }
+        let end = segment.sequence.add(segment.payload.length as u32);
+        former.from.distance(segment.sequence) >= 0
+            && end.distance(former.last) >= 0
+            && !half.has_reached(segment.sequence)
+    }
+}
+
 /// One direction of a stream.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct Half {
@@ -76,6 +130,8 @@ pub(in crate::flow) struct Half {
     from: Position,
     /// The number of the first byte, by the SYN before it.
     first: Option<TcpSequence>,
+    /// When that was seen first.
+    begun: Timestamp,
     /// Up to where the receiver has acknowledged.
     acknowledged: Position,
     /// Since when it has acknowledged more than was captured.
@@ -114,6 +170,11 @@ impl Half {
         }
     }
 
+    /// Whether a SYN with this number is a copy of the one that was seen.
+    pub(in crate::flow) fn is_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
+        self.first == Some(syn.add(1)) && self.begun.apart(now) < LIFETIME
+    }
+
     /// Whether its SYN was seen.
     pub(in crate::flow) fn has_begun(&self) -> bool {
         self.first.is_some()
@@ -125,8 +186,10 @@ impl Half {
     }
 
     /// A SYN: the next number is that of the first byte.
-    pub(in crate::flow) fn begin(&mut self, syn: TcpSequence) {
-        self.first.get_or_insert(syn.add(1));
+    pub(in crate::flow) fn begin(&mut self, syn: TcpSequence, now: Timestamp) {
+        if self.first.is_none() {
+            (self.first, self.begun) = (Some(syn.add(1)), now);
+        }
         self.start(self.place(syn.add(1)));
     }
 
@@ -151,6 +214,23 @@ impl Half {
     /// How many segments repeated bytes otherwise than they came first, since this was asked last.
     pub(in crate::flow) fn take_contradictions(&mut self) -> u64 {
         std::mem::take(&mut self.contradictions)
+    }
+
+    /// Whether a number lies where the bytes of this direction are, from its SYN to what may come soon.
+    fn has_reached(&self, sequence: TcpSequence) -> bool {
+        let at = self.place(sequence);
+        self.next.is_some_and(|next| at + 1 >= self.from && at < next + SOON)
+    }
+
+    /// Where its segments were, from the SYN to what follows the FIN.
+    fn former(&self) -> Option<Former> {
+        let last = self.next?.max(self.end.unwrap_or(0)) + 1;
+        let from = self.from.saturating_sub(1).max(last.saturating_sub(LONGEST_FORMER));
+        Some(Former {
+            syn: self.first.map(|first| first.add(u32::MAX)),
+            from: TcpSequence(from as u32),
+            last: TcpSequence(last as u32),
+        })
     }
 
     /// Whether these bytes are the next, and none wait.
@@ -188,7 +268,7 @@ impl Half {
 
     /// Forgets what was kept, and where it was.
     pub(in crate::flow) fn forget(&mut self) {
-        *self = Self { first: self.first, ..Self::default() };
+        *self = Self { first: self.first, begun: self.begun, ..Self::default() };
     }
 
     /// Where the receiver of this direction is, by what it acknowledges; 0 where that tells nothing.

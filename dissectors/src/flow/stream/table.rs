@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use crate::flow::connection::{ConnectionKey, Ports};
 use crate::flow::records::Records;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::net::TcpSequence;
+use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::Side;
 
-use super::half::{self, Half};
+use super::half::{self, Formers, Half};
 use super::protocol::{self, Protocol, Verdict};
 
 /// A stream: both directions of one connection of TCP.
@@ -28,6 +28,8 @@ pub(in crate::flow) struct Stream {
     pub(in crate::flow) last_frame: FrameNumber,
     /// Whether a FIN or a RST was seen.
     pub(in crate::flow) is_ending: bool,
+    /// What was between the same ports before.
+    former: Option<Formers>,
     /// A segment that was far from all others, by its sequence number.
     pub(in crate::flow) stray: Option<TcpSequence>,
     /// What it holds, as it was counted last, in bytes.
@@ -47,6 +49,7 @@ impl Stream {
             connection: None,
             last_frame: FrameNumber::default(),
             is_ending: false,
+            former: None,
             stray: None,
             held: 0,
             deadline: None,
@@ -58,6 +61,15 @@ impl Stream {
         match sender {
             Side::A => (&mut self.a, &mut self.b),
             Side::B => (&mut self.b, &mut self.a),
+        }
+    }
+
+    /// Whether a segment is a copy of one of the stream that was between the same ports before.
+    pub(in crate::flow) fn is_former(&self, sender: Side, segment: &TcpSegment<'_>, now: Timestamp) -> bool {
+        let Some(former) = &self.former else { return false };
+        match sender {
+            Side::A => former.has(0, &self.a, segment, now),
+            Side::B => former.has(1, &self.b, segment, now),
         }
     }
 
@@ -191,12 +203,14 @@ impl Streams {
     }
 
     /// A stream between the same ports begins anew in its place.
-    pub(in crate::flow) fn renew(&mut self, at: usize, ports: Ports) {
+    pub(in crate::flow) fn renew(&mut self, at: usize, ports: Ports, now: Timestamp) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
             }
-            *stream = Stream::new(ports);
+            let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
+            let former = Formers::new(halves, now);
+            *stream = Stream { former: Some(former), ..Stream::new(ports) };
         }
     }
 

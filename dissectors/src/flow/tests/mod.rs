@@ -1,5 +1,6 @@
 //! The flow held to one rule a test: frames in, and the Transactions that must come out, each as one line.
 
+mod beginnings;
 mod bounds;
 mod chunks;
 mod connections;

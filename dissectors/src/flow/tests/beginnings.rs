@@ -1,0 +1,79 @@
+//! Where a stream of TCP begins and ends: what is a copy, what another stream, and what is counted when nothing tells.
+
+use super::tcp::{ACK, FIN, SYN, Stream, record};
+use super::*;
+
+fn call(xid: u32) -> Vec<u8> {
+    record(&getattr_call(xid).body)
+}
+
+fn reply(xid: u32) -> Vec<u8> {
+    record(&getattr_reply(xid).body)
+}
+
+/// A connection from its SYN to its FINs, with one Call.
+fn short(mut s: Stream, xid: u32) -> Frames {
+    let mut frames = s.open();
+    frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]);
+    frames.extend([s.flags(Client, FIN | ACK), s.flags(Server, FIN | ACK), s.flags(Client, ACK)]);
+    frames
+}
+
+/// Runs frames at these times, in milliseconds.
+fn run_at<'a>(frames: impl IntoIterator<Item = (i64, &'a Vec<u8>)>) -> Outcome {
+    let mut flow = Flow::new(Limits::default());
+    let mut meanings = Vec::new();
+    for (number, (time, bytes)) in (1..).zip(frames) {
+        meanings.push(feed(&mut flow, number, time * 1_000_000, bytes, usize::MAX));
+    }
+    flow.finish();
+    let transactions = std::iter::from_fn(|| flow.next_transaction()).collect();
+    Outcome { flow, transactions, meanings }
+}
+
+const WHOLE: &str = "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5";
+
+#[test]
+fn rfc9293_section_3_4_2_a_syn_with_the_same_number_within_the_msl_is_a_copy() {
+    let once = short(Stream::new(700), 7);
+    for late in [5, 1000] {
+        let again = once.iter().map(|frame| (late, frame));
+        let outcome = run_at(once.iter().map(|frame| (0, frame)).chain(again));
+        assert_eq!(outcome.lines(), ["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,12 x2 reply 5,13 x2"], "{late}");
+        assert_eq!(outcome.undecoded(), [], "{late}");
+    }
+    // The Transaction has been given out.
+    let again = once.iter().map(|frame| (100_000, frame));
+    let outcome = run_at(once.iter().map(|frame| (0, frame)).chain(again));
+    assert_eq!(outcome.lines(), [WHOLE]);
+    assert_eq!(outcome.undecoded(), [(Undecoded::LateCopy, 2)]);
+}
+
+#[test]
+fn rfc9293_section_3_4_2_a_syn_with_the_same_number_after_the_msl_begins_another_stream() {
+    let once = short(Stream::new(700), 7);
+    let again = once.iter().map(|frame| (121_000, frame));
+    let outcome = run_at(once.iter().map(|frame| (0, frame)).chain(again));
+    assert_eq!(outcome.transactions.len(), 2);
+}
+
+/// Whether the numbers of the next stream are near those of the former (RFC 6528) or anywhere.
+#[test]
+fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() {
+    for next in [1_500_000, 30_000_000, 0x9000_0000] {
+        let first = short(Stream::new(700), 7);
+        let second = short(Stream::new(700).from(next, next.wrapping_add(77_777)), 8);
+        let mut frames = first.clone();
+        frames.extend_from_slice(&second[..4]);
+        frames.extend(first);
+        frames.extend_from_slice(&second[4..]);
+        let outcome = expect(
+            &frames,
+            &[
+                "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
+                "#2 c2 > 8 GETATTR NFS3ERR_STALE call 12 reply 21",
+            ],
+        );
+        assert_eq!(outcome.undecoded(), [(Undecoded::LateCopy, 2)], "{next}");
+    }
+}
