@@ -116,6 +116,8 @@ pub(super) struct Connection {
     /// Packets that wait for what tells their place.
     pub(super) early: Early,
     pub(super) last_frame: FrameNumber,
+    /// Whether a FIN or a RST was seen in its stream.
+    pub(super) is_ending: bool,
     /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
     /// What its two sides told each other, where that was seen.
@@ -330,6 +332,7 @@ impl Connections {
             exchange: Exchange::default(),
             early: Early::default(),
             last_frame: FrameNumber::default(),
+            is_ending: false,
             communication: None,
             terms: None,
         };
@@ -451,16 +454,17 @@ impl Connections {
         }
     }
 
-    /// The eighth of the connections that have been silent longest.
+    /// The eighth of the connections that have been silent longest; first those that have ended.
     pub(super) fn most_silent(&self) -> Vec<usize> {
-        let mut silent: Vec<_> = self.slots.iter().map(|(at, other)| (other.last_frame, at)).collect();
+        let mut silent: Vec<_> =
+            self.slots.iter().map(|(at, other)| (!other.is_ending, other.last_frame, at)).collect();
         let count = (silent.len() / 8).max(1).min(silent.len());
         if count < silent.len() {
             silent.select_nth_unstable(count - 1);
             silent.truncate(count);
         }
         silent.sort_unstable();
-        silent.into_iter().map(|(_, at)| at).collect()
+        silent.into_iter().map(|(_, _, at)| at).collect()
     }
 }
 

@@ -447,10 +447,20 @@ impl Flow {
     fn forget_connections(&mut self, newest: Option<usize>, sight: Sight<'_>) {
         for at in self.connections.most_silent() {
             if Some(at) != newest {
+                if !self.is_over(at) {
+                    self.account.gave_up(GivenUp::Connection);
+                }
                 self.close_connection(at, sight);
-                self.account.gave_up(GivenUp::Connection);
             }
         }
+    }
+
+    /// Whether a connection has ended with nothing open, so that nothing is given up with it.
+    fn is_over(&self, at: usize) -> bool {
+        self.connections.get(at).is_some_and(|connection| {
+            let mut keys = connection.exchange.keys();
+            connection.is_ending && !keys.any(|key| self.ledger.get(key).is_some_and(Entry::is_open))
+        })
     }
 
     /// A connection is gone: what is open on it will not be answered.

@@ -68,6 +68,11 @@ impl Carried<'_> {
         Some(read(self.protocol, &mut seat))
     }
 
+    /// Whether the connection that the stream carried is still there.
+    fn has_connection(&self) -> bool {
+        self.connection.is_some_and(|key| self.connections.has(key))
+    }
+
     fn connect(&mut self) -> ConnectionKey {
         let key = self.connections.connect(self.ports, transport(self.protocol));
         if let Some(connection) = self.connections.get_mut(key.at) {
@@ -129,7 +134,8 @@ impl Carried<'_> {
     fn give_up(&mut self) {
         for side in [Side::A, Side::B] {
             self.sender = side;
-            if let Protocol::Records(_) | Protocol::Mpa(_) = self.protocol {
+            // Where nothing waits and the connection was forgotten, there is nothing to tell, and no connection to make for it.
+            if self.has_connection() || self.protocol.held_bytes() > 0 {
                 self.seated(|protocol, seat| match protocol {
                     Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
                     _ => {
@@ -175,6 +181,9 @@ impl Reader for Carried<'_> {
     fn again(&mut self, piece: Piece<'_>) {
         let sender = self.sender;
         match self.protocol {
+            Protocol::Records(_) | Protocol::Mpa(_) if !self.has_connection() => {
+                self.undecoded(Undecoded::LateCopy, piece.sight);
+            }
             Protocol::Records(_) => {
                 self.seated(|protocol, seat| {
                     records(protocol, sender).map(|records| records.again(&piece, seat))
@@ -356,7 +365,14 @@ impl Flow {
     fn after(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return };
-        stream.is_ending |= flags.fin() || flags.rst();
+        if flags.fin() || flags.rst() {
+            stream.is_ending = true;
+            if let Some(key) = stream.connection.filter(|key| self.connections.has(*key))
+                && let Some(connection) = self.connections.get_mut(key.at)
+            {
+                connection.is_ending = true;
+            }
+        }
         if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
             return;
         }

@@ -28,6 +28,17 @@ pub(in crate::flow) enum Protocol {
     Other,
 }
 
+impl Protocol {
+    /// What is held of messages that are not whole yet, in bytes.
+    pub(in crate::flow) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Records(records) => records.iter().map(Records::held_bytes).sum(),
+            Self::Mpa(iwarp) => iwarp.held_bytes(),
+            Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
+        }
+    }
+}
+
 /// What bytes say about the stream that they are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::flow) enum Verdict {

@@ -130,12 +130,7 @@ impl Stream {
 
     /// What it holds, in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
-        let unfinished = match &self.protocol {
-            Protocol::Records(records) => records.iter().map(|records| records.held_bytes()).sum(),
-            Protocol::Mpa(iwarp) => iwarp.held_bytes(),
-            _ => 0,
-        };
-        self.a.held_bytes() + self.b.held_bytes() + unfinished
+        self.a.held_bytes() + self.b.held_bytes() + self.protocol.held_bytes()
     }
 
     /// Whether nothing is lost by forgetting it.

@@ -1,6 +1,6 @@
 //! Where a stream of TCP begins and ends: what is a copy, what another stream, and what is counted when nothing tells.
 
-use super::tcp::{ACK, FIN, SYN, Stream, record};
+use super::tcp::{ACK, FIN, RST, SYN, Stream, record};
 use super::*;
 
 fn call(xid: u32) -> Vec<u8> {
@@ -76,4 +76,57 @@ fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() 
         );
         assert_eq!(outcome.undecoded(), [(Undecoded::LateCopy, 2)], "{next}");
     }
+}
+
+#[test]
+fn a_connection_that_has_ended_is_forgotten_without_being_given_up() {
+    let mut flow = Flow::new(Limits { connections: 8, streams: 8, ..Limits::default() });
+    let mut number = 0;
+    for port in 1000..1200 {
+        for frame in short(Stream::new(port), 7) {
+            number += 1;
+            feed(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
+        }
+        assert!(flow.connections.size().0 <= 9);
+    }
+    flow.finish();
+    assert_eq!(std::iter::from_fn(|| flow.next_transaction()).count(), 200);
+    assert_eq!(flow.given_up().collect::<Vec<_>>(), []);
+}
+
+#[test]
+fn a_connection_that_ends_with_an_open_call_is_given_up() {
+    let mut flow = Flow::new(Limits { connections: 8, ..Limits::default() });
+    let mut number = 0;
+    for port in 1000..1009 {
+        let mut s = Stream::new(port);
+        let frames = [s.open(), vec![s.send(Client, &call(port.into())), s.flags(Client, RST)]].concat();
+        for frame in frames {
+            number += 1;
+            feed(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
+        }
+    }
+    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(GivenUp::Connection, 1)]);
+}
+
+#[test]
+fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
+    let mut flow = Flow::new(Limits { connections: 8, ..Limits::default() });
+    let mut number = 0;
+    let mut take = |flow: &mut Flow, frames: &[Vec<u8>]| {
+        for frame in frames {
+            number += 1;
+            feed(flow, number, number as i64 * 1000, frame, usize::MAX);
+        }
+    };
+    for port in 1000..1100 {
+        take(&mut flow, &short(Stream::new(port), 7));
+    }
+    let before = flow.connections.size().0;
+    // Their ports are used again, and the copies of their segments come late.
+    for port in 1000..1050 {
+        take(&mut flow, &short(Stream::new(port), 7));
+        take(&mut flow, &Stream::new(port).from(77_000_000, 99_000_000).open());
+    }
+    assert_eq!(flow.connections.size().0, before);
 }
