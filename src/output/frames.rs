@@ -560,6 +560,8 @@ fn why(reason: Undecoded) -> &'static str {
         Undecoded::NotRpc => "no RPC message",
         Undecoded::Contradiction => "other bytes than were sent first",
         Undecoded::Stray => "far from all other bytes of its stream",
+        Undecoded::UnknownStream => "stream on a port of NFS that is not known",
+        Undecoded::CutStream => "too little of the stream was captured to tell what it is",
         Undecoded::Tls => "TLS",
         Undecoded::Management => "unknown management datagram",
         Undecoded::Framing => "bytes without FPDU",

@@ -151,3 +151,25 @@ fn a_capture_may_begin_anywhere() {
         }
     }
 }
+
+/// Whichever frames of the beginning were not captured, the stream is found again by what follows: as many Transactions as there
+/// are, but for the few that the lost frames and the search for a beginning cost.
+#[test]
+fn no_loss_in_the_beginning_costs_the_whole_connection() {
+    for name in ["tcp-v3", "tcp-v42", "siw-v3", "siw-v42-crc"] {
+        let all = beginning(name, 250);
+        let (whole, _) = read(all.iter().enumerate());
+        for lost in (0..1 << 9).filter(|lost: &u32| lost.count_ones() <= 3) {
+            let is_there = |at: usize| at >= 9 || lost >> at & 1 == 0;
+            let (found, undecoded) = read(all.iter().enumerate().filter(|(at, _)| is_there(*at)));
+            let at = format!("{name} without {lost:09b}");
+            assert!(found.keys().all(|name| whole.contains_key(name)), "{at}: invented");
+            assert!(
+                found.len() + 10 >= whole.len(),
+                "{at}: {} of {}, {undecoded:?}",
+                found.len(),
+                whole.len()
+            );
+        }
+    }
+}

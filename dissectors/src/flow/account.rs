@@ -51,6 +51,10 @@ counted! {
         Contradiction = "contradicting_copy",
         /// A segment whose number is far from all others of its stream.
         Stray = "stray_segment",
+        /// On a port of NFS: a segment of a stream that was not found to be RPC, MPA or TLS.
+        UnknownStream = "unknown_stream",
+        /// The same, where a snap length left less of the segment than tells.
+        CutStream = "cut_stream",
         /// RPC-over-TLS, which hides its content.
         Tls = "tls",
         /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.

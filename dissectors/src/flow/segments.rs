@@ -217,6 +217,7 @@ impl Flow {
             a: (datagram.source, segment.source_port),
             b: (datagram.destination, segment.destination_port),
         };
+        let both = [segment.source_port, segment.destination_port];
         let (at, sender) = self.streams.find(ports);
         self.meanings.clear();
         if self.streams.get_mut(at).is_some_and(|stream| stream.is_former(sender, segment, sight.time)) {
@@ -239,6 +240,11 @@ impl Flow {
             // Captured too early: what it means is told when its turn comes.
             (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => Meaning::Part,
             (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => Meaning::Control,
+            // More than a keep-alive, where NFS is expected.
+            (None, Some(protocol)) if data.length > 1 && protocol::is_of_nfs(both) => match protocol {
+                Protocol::Opening => Meaning::Part,
+                _ => self.account.undecoded(protocol::unknown(data)),
+            },
             (None, _) => self.account.passed(Passed::Tcp),
         }
     }
@@ -287,6 +293,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
         let mut is_kept = false;
+        let is_opening = matches!(stream.protocol, Protocol::Opening);
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
                 if !stream.halves(sender).0.is_near(first) {
@@ -330,10 +337,19 @@ impl Flow {
         };
         match verdict {
             Verdict::Undecided => {}
+            // What was captured first of a direction need not be what that began with.
+            Verdict::Other if !stream.halves(sender).0.has_begun() && is_opening => {
+                if !is_kept {
+                    stream.halves(sender).0.keep(first, data, sight);
+                }
+                self.settle(at);
+                for side in [sender, sender.peer()] {
+                    self.read(at, side, |half, carried| half.release(carried));
+                }
+            }
             Verdict::Other => {
-                stream.protocol = Protocol::Other;
-                stream.a.forget();
-                stream.b.forget();
+                let forgotten = stream.forget(Protocol::Other);
+                self.count_forgotten(at, &forgotten);
             }
             Verdict::Records | Verdict::Mpa | Verdict::Tls => {
                 stream.carry(verdict);
@@ -390,11 +406,28 @@ impl Flow {
         self.streams.note_deadline(at);
     }
 
+    /// What a stream carries is not told by what it began with.
+    fn settle(&mut self, at: usize) {
+        if let Some(stream) = self.streams.get_mut(at) {
+            let forgotten = stream.settle();
+            self.count_forgotten(at, &forgotten);
+        }
+    }
+
+    /// Frames were kept until it was known what their stream carries, and that is not known.
+    fn count_forgotten(&mut self, at: usize, forgotten: &[(FrameNumber, Undecoded)]) {
+        let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
+        for (frame, reason) in forgotten {
+            let meaning = self.account.undecoded(*reason);
+            if Some(*frame) == present {
+                self.meanings.push(meaning);
+            }
+        }
+    }
+
     /// Everything that waits in a stream is given out, with the holes that are before it.
     fn give_up_holes(&mut self, at: usize, now: Timestamp) {
-        if let Some(stream) = self.streams.get_mut(at) {
-            stream.settle();
-        }
+        self.settle(at);
         // What waits for the other direction comes behind the holes in that.
         while let Some(side) = self.streams.get_mut(at).and_then(Stream::side_with_hole) {
             self.read(at, side, |half, carried| half.give_up(now, carried));
@@ -495,9 +528,7 @@ impl Flow {
 
     #[cold]
     fn give_up_hole(&mut self, at: usize, now: Timestamp) {
-        if let Some(stream) = self.streams.get_mut(at) {
-            stream.settle();
-        }
+        self.settle(at);
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
             && half::is_over(deadline, now)
         {

@@ -261,6 +261,11 @@ impl Half {
         self.held.iter().map(|held| held.piece().data)
     }
 
+    /// The same with the frames that carried them.
+    pub(in crate::flow) fn kept_frames(&self) -> impl Iterator<Item = (FrameNumber, Data<'_>)> {
+        self.held.iter().flat_map(|held| held.frames.iter().map(|frame| (*frame, held.piece().data)))
+    }
+
     /// Gives out what was kept.
     pub(in crate::flow) fn release(&mut self, reader: &mut impl Reader) {
         self.drain(reader);

@@ -3,6 +3,7 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
+use crate::flow::account::Undecoded;
 use crate::flow::iwarp::{self, Iwarp};
 use crate::flow::records::{Records, begins_mpa};
 use crate::flow::setup::NFS_RDMA_PORT;
@@ -65,6 +66,16 @@ pub(in crate::flow) const ENOUGH: usize = 28;
 
 /// The port of NFS. RFC 7530 section 3.1.
 const NFS: Port = Port(2049);
+
+/// Whether one of the ports is one of NFS, so that what goes over it concerns this program, whatever it is.
+pub(in crate::flow) fn is_of_nfs(ports: [Port; 2]) -> bool {
+    ports.iter().any(|port| [NFS, NFS_RDMA_PORT].contains(port))
+}
+
+/// Why a segment gave no meaning that nothing was found in.
+pub(in crate::flow) fn unknown(data: Data<'_>) -> Undecoded {
+    if data.bytes.len() < data.length as usize { Undecoded::CutStream } else { Undecoded::UnknownStream }
+}
 
 /// What the first bytes of a direction say.
 pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> Verdict {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use crate::address::Port;
+use crate::flow::account::Undecoded;
 use crate::flow::connection::{ConnectionKey, Ports};
 use crate::flow::records::Records;
 use crate::frame::{FrameNumber, Timestamp};
@@ -99,22 +101,40 @@ impl Stream {
     }
 
     /// If it is not known yet what the stream carries, then because its first bytes were not captured: any of those that
-    /// were kept may tell.
-    pub(in crate::flow) fn settle(&mut self) {
+    /// were kept may tell. Where none does, gives why, of each frame that is forgotten with them.
+    #[must_use]
+    pub(in crate::flow) fn settle(&mut self) -> Vec<(FrameNumber, Undecoded)> {
         if !matches!(self.protocol, Protocol::Opening) {
-            return;
+            return Vec::new();
         }
-        let ports = [self.ports.a.1, self.ports.b.1];
+        let ports = self.port_numbers();
         let verdicts = self.a.kept().chain(self.b.kept()).map(|data| protocol::segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != Verdict::Undecided);
         match verdict {
-            Some(verdict) => self.carry(verdict),
-            None => {
-                self.protocol = Protocol::Middle { looked_at: 1 };
-                self.a.forget();
-                self.b.forget();
+            Some(verdict) => {
+                self.carry(verdict);
+                Vec::new()
             }
+            None => self.forget(Protocol::Middle { looked_at: 1 }),
         }
+    }
+
+    /// Nothing was found in what was kept: gives why, of each of its frames, if the stream is of NFS.
+    #[must_use]
+    pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, Undecoded)> {
+        self.protocol = protocol;
+        let is_of_nfs = protocol::is_of_nfs(self.port_numbers());
+        let kept = { self.a.kept_frames().chain(self.b.kept_frames()) }.filter(|_| is_of_nfs);
+        let mut frames: Vec<_> = kept.map(|(frame, data)| (frame, protocol::unknown(data))).collect();
+        frames.sort_unstable_by_key(|(frame, _)| *frame);
+        frames.dedup_by_key(|(frame, _)| *frame);
+        self.a.forget();
+        self.b.forget();
+        frames
+    }
+
+    fn port_numbers(&self) -> [Port; 2] {
+        [self.ports.a.1, self.ports.b.1]
     }
 
     /// When the first of its directions is to be given up waiting, and who sends that. What waits for the other direction

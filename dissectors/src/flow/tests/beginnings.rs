@@ -130,3 +130,29 @@ fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
     }
     assert_eq!(flow.connections.size().0, before);
 }
+
+/// The SYN and the first Call were not captured, and what comes first of a direction is the middle of a record.
+#[test]
+fn what_comes_first_of_a_direction_whose_syn_was_not_captured_decides_nothing() {
+    let mut s = Stream::new(700);
+    let _syn = s.flags(Client, SYN);
+    let mut frames = vec![s.flags(Server, SYN | ACK)];
+    let large = s.send_in(Client, &record(&write_call_inline(6, &data(4000)).body), 1000);
+    frames.extend_from_slice(&large[1..]);
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 7"]);
+    assert!(outcome.flow.account().passed_counts().eq([(Passed::Tcp, 1)]));
+    assert_eq!(outcome.undecoded(), [(Undecoded::UnknownStream, 4)]);
+}
+
+#[test]
+fn bytes_on_a_port_of_nfs_that_are_not_known_are_counted() {
+    for port in [2049, 20049] {
+        let mut s = Stream { ports: [700, port], ..Stream::new(0) };
+        let mut frames = s.open();
+        frames.extend([s.send(Client, b"GET / HTTP/1.1\r\n\r\n"), s.send(Server, &[7; 1400])]);
+        let outcome = expect(&frames, &[]);
+        assert_eq!(outcome.undecoded(), [(Undecoded::UnknownStream, 2)], "{port}");
+        assert!(outcome.flow.account().passed_counts().eq([(Passed::Tcp, 3)]), "{port}");
+    }
+}
