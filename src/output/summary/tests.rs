@@ -164,3 +164,30 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     assert!(text.starts_with(expected), "{text}");
     assert!(text.ends_with("  1  malformed\n"), "{text}");
 }
+
+#[test]
+fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
+    let mut frame = [0; 54];
+    frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    frame[16..18].copy_from_slice(&140_u16.to_be_bytes());
+    (frame[23], frame[46]) = (6, 0x50);
+    frame[36..38].copy_from_slice(&2049_u16.to_be_bytes());
+    let mut statistics = Statistics::default();
+    let mut flow = Flow::new(Limits::default());
+    let frame = Frame {
+        number: FrameNumber(1),
+        time: Timestamp(0),
+        link: LinkType::ETHERNET,
+        bytes: &frame,
+        length: 154,
+    };
+    statistics.frame(&frame);
+    flow.frame(&frame);
+    let mut text = Vec::new();
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }.text(&mut text, 200).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let expected =
+        "1 frame, 154 B. It is cut too short to tell whether RPC is in it: 1 cut NFS-port segment.\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.ends_with("  1  cut stream\n"), "{text}");
+}

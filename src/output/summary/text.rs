@@ -54,7 +54,11 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " in {}", Duration(duration));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let _ = write!(text, ". No RPC in it: {}.", carried(summary));
+        let finding = match undecoded(summary, Undecoded::CutStream) {
+            0 => "No RPC in it",
+            _ => "It is cut too short to tell whether RPC is in it",
+        };
+        let _ = write!(text, ". {finding}: {}.", carried(summary));
     } else {
         transactions(statistics, &mut text);
     }
@@ -79,18 +83,28 @@ fn totals(summary: &Summary<'_>) -> String {
 fn carried(summary: &Summary<'_>) -> String {
     let passed: Vec<_> = summary.flow.account().passed_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
-    let malformed = summary.flow.account().undecoded_counts();
-    let malformed = malformed.filter(|(why, _)| *why == Undecoded::Malformed).map(|(_, count)| count).sum();
-    let rdma = summary.statistics.frames().saturating_sub(others).saturating_sub(malformed);
+    let without_meaning = [
+        ("unknown NFS-port segments", undecoded(summary, Undecoded::UnknownStream)),
+        ("cut NFS-port segments", undecoded(summary, Undecoded::CutStream)),
+        ("malformed frames", undecoded(summary, Undecoded::Malformed)),
+    ];
+    let rdma = without_meaning.iter().fold(others, |sum, (_, count)| sum + count);
+    let rdma = summary.statistics.frames().saturating_sub(rdma);
     let counts = [("RDMA packets", rdma)].into_iter();
     let counts = counts.chain(passed.iter().map(|(what, count)| (what.key(), *count)));
-    let counts = counts.chain([("malformed frames", malformed)]).filter(|(_, count)| *count > 0);
+    let counts = counts.chain(without_meaning).filter(|(_, count)| *count > 0);
     let parts: Vec<_> = counts
         .map(|(what, count)| {
             format!("{} {}", Count(count), of(count, what.strip_suffix('s').unwrap_or(what)))
         })
         .collect();
     parts.join(", ")
+}
+
+/// How many frames gave no meaning for this reason.
+fn undecoded(summary: &Summary<'_>, reason: Undecoded) -> u64 {
+    let counts = summary.flow.account().undecoded_counts();
+    counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
 }
 
 /// How many Transactions there are, and what is missing of them.

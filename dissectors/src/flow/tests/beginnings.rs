@@ -156,3 +156,24 @@ fn bytes_on_a_port_of_nfs_that_are_not_known_are_counted() {
         assert!(outcome.flow.account().passed_counts().eq([(Passed::Tcp, 3)]), "{port}");
     }
 }
+
+#[test]
+fn what_a_snap_length_cut_from_a_stream_on_a_port_of_nfs_is_counted() {
+    for snap in [54, 58, 66] {
+        for is_opened in [true, false] {
+            let mut s = Stream::new(700);
+            let mut frames = s.open();
+            if !is_opened {
+                frames.clear();
+            }
+            for xid in 0..100 {
+                frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]);
+            }
+            let outcome = run_cut(&frames, 0, snap);
+            let undecoded: u64 = outcome.undecoded().iter().map(|(_, count)| count).sum();
+            let known = outcome.transactions.len() as u64 * 2;
+            assert_eq!((undecoded, known), (200, 0), "{snap}: {:?}", outcome.undecoded());
+            assert_eq!(outcome.undecoded()[0].0, Undecoded::CutStream, "{snap}");
+        }
+    }
+}
