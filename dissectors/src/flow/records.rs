@@ -15,6 +15,7 @@ use super::account::{Account, GivenUp, Undecoded};
 use super::exchange;
 use super::ledger::{Key, Ledger, SegmentAt};
 use super::reliable::gap;
+use super::stream::protocol::begins_mpa;
 use super::stream::seat::Seat;
 use super::stream::{Piece, Position};
 use super::transaction::{MessageRecord, Which};
@@ -366,9 +367,4 @@ impl Unfinished {
     fn is_rpc(&self) -> bool {
         self.record.bytes.get(4..8).is_none_or(|mtype| matches!(mtype, [0, 0, 0, 0 | 1]))
     }
-}
-
-/// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
-pub(super) fn begins_mpa(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"MPA ID Req Frame") || bytes.starts_with(b"MPA ID Rep Frame")
 }

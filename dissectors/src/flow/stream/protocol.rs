@@ -5,8 +5,9 @@ use crate::rpc::{self, tls};
 
 use crate::flow::account::Undecoded;
 use crate::flow::iwarp::{self, Iwarp};
-use crate::flow::records::{Records, begins_mpa};
+use crate::flow::records::Records;
 use crate::flow::setup::NFS_RDMA_PORT;
+use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY, Role};
 use crate::rdma::Data;
 
 /// What a stream carries.
@@ -77,13 +78,18 @@ pub(in crate::flow) fn unknown(data: Data<'_>) -> Undecoded {
     if data.bytes.len() < data.length as usize { Undecoded::CutStream } else { Undecoded::UnknownStream }
 }
 
+/// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
+pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
+    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| Role::of(key).is_some())
+}
+
 /// What the first bytes of a direction say.
 pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> Verdict {
     let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
         return Verdict::Mpa;
     }
-    if bytes.len() < 16 && (begins(b"MPA ID Req Frame") || begins(b"MPA ID Rep Frame")) {
+    if bytes.len() < REQUEST_KEY.len() && (begins(&REQUEST_KEY) || begins(&REPLY_KEY)) {
         return Verdict::Undecided;
     }
     if rpc::recognize_record(bytes).is_some() {
