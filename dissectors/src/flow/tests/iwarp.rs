@@ -79,8 +79,8 @@ fn calls_replies_and_their_chunks_come_over_iwarp() {
 
 #[test]
 fn without_its_beginning_a_stream_has_the_same_transactions() {
-    for wants_crc in [false, true] {
-        let (mut connection, _) = Connection::open(false, wants_crc);
+    for (wants_markers, wants_crc) in [(false, false), (false, true), (true, true)] {
+        let (mut connection, _) = Connection::open(wants_markers, wants_crc);
         let frames = connection.work();
         expect_all(
             &frames,
@@ -148,6 +148,27 @@ fn the_terms_of_both_sides_are_known() {
     assert_eq!(terms.service, Service::Port(crate::address::Port(20049)));
     assert_eq!(terms.client.unwrap().receive_threshold(), 4096);
     assert_eq!(terms.server.unwrap().receive_threshold(), 4096);
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_stream_with_markers_seen_from_any_place_makes_up_no_transaction(
+        begin in 0usize..4000,
+        length in 1usize..1500,
+        wants_crc: bool,
+    ) {
+        let (mut connection, _) = Connection::open(true, wants_crc);
+        let frames = connection.work();
+        let whole = run(&frames);
+        let mut stream = Stream::new(700);
+        stream.ports[1] = 20049;
+        let rest = connection.server.bytes.get(begin..).unwrap_or_default();
+        let segments: Frames = rest.chunks(length).map(|bytes| stream.send(Server, bytes)).collect();
+        let transactions = run(&segments).transactions;
+        // Its Calls were not seen.
+        proptest::prop_assert!(transactions.len() <= whole.transactions.len());
+        proptest::prop_assert!(transactions.iter().all(|transaction| transaction.call.is_none()));
+    }
 }
 
 /// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2; RFC 8881 section 18.36.3 (CREATE_SESSION4_FLAG_CONN_RDMA).
