@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::field::Unobserved;
 use crate::flow::Sight;
 use crate::flow::account::Undecoded;
+use crate::flow::gaps::gap;
 use crate::flow::stream::Position;
 use crate::frame::{FrameNumber, Part, Timestamp};
 use crate::iwarp::ddp::MessageNumber;
@@ -114,16 +115,6 @@ impl Assembly {
                 self.frames.push(*frame);
             }
         }
-    }
-}
-
-fn gap(gaps: &mut Vec<Range<u64>>, range: Range<u64>) {
-    if range.is_empty() {
-        return;
-    }
-    match gaps.last_mut() {
-        Some(last) if last.end == range.start => last.end = range.end,
-        _ => gaps.push(range),
     }
 }
 
