@@ -112,6 +112,9 @@ struct Waiting {
     range: Range<Position>,
 }
 
+/// Pieces of one FPDU whose memory is used again.
+const KEPT: usize = 64;
+
 /// Payload of one FPDU that waits. Its memory is used again for the next.
 #[derive(Debug, Default)]
 struct Hold {
@@ -123,10 +126,19 @@ struct Hold {
 }
 
 impl Hold {
+    /// Bytes of memory: the payload, and what is known of each piece of it.
+    fn cost(&self) -> usize {
+        let Self { bytes, frames, payloads, .. } = self;
+        bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.frames.clear();
         self.payloads.clear();
+        // Few FPDUs come in many pieces.
+        self.frames.shrink_to(KEPT);
+        self.payloads.shrink_to(KEPT);
         self.over = None;
     }
 
@@ -233,8 +245,9 @@ impl Framing {
         self.hold.clear();
     }
 
+    /// How many bytes the payload costs that waits.
     pub(super) fn held_bytes(&self) -> usize {
-        self.hold.bytes.len()
+        self.hold.cost()
     }
 
     /// Drops what waits; the FPDU that it belongs to is skipped.

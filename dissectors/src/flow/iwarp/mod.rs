@@ -216,7 +216,7 @@ impl Iwarp {
         std::mem::take(&mut self.shared.counts)
     }
 
-    /// How many bytes of unfinished messages and FPDUs are held.
+    /// How many bytes unfinished messages and FPDUs cost, with what is known of their pieces and gaps.
     pub(super) fn held_bytes(&self) -> usize {
         [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
     }

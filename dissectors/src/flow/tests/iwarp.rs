@@ -234,3 +234,31 @@ fn another_protocol_on_another_port_is_none() {
     let outcome = expect_all(&frames, &[]);
     assert_eq!(outcome.flow.mpa(), MpaCounts::default());
 }
+
+#[test]
+fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
+    let (mut connection, mut frames) = Connection::open(false, true);
+    connection.server.segment = 1400;
+    connection.server.write(0xaf3, 0x1000, &data(1400));
+    let bytes = connection.server.take();
+    frames.extend(connection.stream.send_in(Server, &bytes, 1));
+    frames.extend(connection.work());
+    let outcome = run_within(Limits { stream_bytes: 16 << 10, ..Limits::default() }, &frames, |_| usize::MAX);
+    assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(GivenUp::MessageParts, 1)]);
+    assert_eq!(outcome.transactions.len(), 2);
+}
+
+#[test]
+fn memory_ends_with_its_last_address() {
+    let (mut connection, mut frames) = Connection::open(false, false);
+    let target = memory(0xaf3, u64::MAX - 100, 4096);
+    frames.push(connection.sends(Client, &read_call(7, 4096).write(&[target])));
+    connection.server.write(0xaf3, u64::MAX - 100, &data(2000));
+    connection.server.write(0xaf3, u64::MAX, &data(2000));
+    connection.server.read((0x55, u64::MAX - 10), 1500, (0xaf3, u64::MAX - 10));
+    frames.push(connection.flush(Server));
+    connection.client.respond((0x55, u64::MAX - 10), &data(1500));
+    frames.push(connection.flush(Client));
+    frames.push(connection.sends(Server, &read_reply(7, 2000).write(&[target.of(2000)])));
+    assert_eq!(run(&frames).transactions.len(), 1);
+}
