@@ -209,7 +209,10 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     for line in &lines {
         let operations = line.0["operations"].as_array().unwrap();
         for (position, operation) in operations.iter().enumerate() {
-            expected.push((line.0["index"].clone(), json!(position), operation.clone()));
+            // Paths are what the views learn from other Transactions; a table tells what each one says.
+            let mut operation = operation.clone();
+            operation.as_object_mut().unwrap().retain(|key, _| !matches!(key.as_str(), "path" | "new_path"));
+            expected.push((line.0["index"].clone(), json!(position), operation));
         }
         if operations.is_empty() {
             let both = json!({ "arguments": line.0["arguments"], "results": line.0["results"] });

@@ -62,32 +62,44 @@ fn step(transaction: &Transaction) -> Option<(u64, Step)> {
     })
 }
 
+/// Holds two captures of one workload to the same procedures, statuses and file data.
+#[track_caller]
+fn same_work(one: &[Step], other: &[Step]) {
+    for (at, (one, other)) in one.iter().zip(other).enumerate() {
+        assert_eq!((&one.0, &one.1), (&other.0, &other.1), "step {at}");
+        assert!(one.2 == other.2, "step {at}: the data of {}", one.0);
+    }
+    assert_eq!(one.len(), other.len());
+}
+
 #[test]
 fn nfsv3_over_roce_and_tcp_is_the_same_work() {
     let (roce, tcp) = (workload("rxe-v3"), workload("tcp-v3"));
-    for (at, (roce, tcp)) in roce.iter().zip(&tcp).enumerate() {
-        assert_eq!((&roce.0, &roce.1), (&tcp.0, &tcp.1), "step {at}");
-        assert!(roce.2 == tcp.2, "step {at}: the data of {}", roce.0);
-    }
-    assert_eq!(roce.len(), tcp.len());
+    same_work(&roce, &tcp);
     let moved: usize = tcp.iter().map(|step| step.2.len()).sum();
     assert!(moved > 800_000, "{moved} bytes of file data");
 }
 
 #[test]
-fn nfsv42_over_roce_and_tcp_is_the_same_work() {
-    // Over TCP the Linux client reads with READ_PLUS.
-    let of = |name| {
-        let mut steps = workload(name);
-        for step in &mut steps {
-            step.0 = step.0.replace("READ_PLUS", "READ");
-        }
-        steps
-    };
-    let (roce, tcp) = (of("rxe-v42"), of("tcp-v42"));
-    for (at, (roce, tcp)) in roce.iter().zip(&tcp).enumerate() {
-        assert_eq!((&roce.0, &roce.1), (&tcp.0, &tcp.1), "step {at}");
-        assert!(roce.2 == tcp.2, "step {at}: the data of {}", roce.0);
+fn nfsv3_over_roce_and_iwarp_is_the_same_work() {
+    same_work(&workload("rxe-v3"), &workload("siw-v3"));
+}
+
+/// A workload in which READ_PLUS is READ: over TCP the Linux client reads with READ_PLUS.
+fn workload_of_reads(name: &str) -> Vec<Step> {
+    let mut steps = workload(name);
+    for step in &mut steps {
+        step.0 = step.0.replace("READ_PLUS", "READ");
     }
-    assert_eq!(roce.len(), tcp.len());
+    steps
+}
+
+#[test]
+fn nfsv42_over_roce_and_tcp_is_the_same_work() {
+    same_work(&workload_of_reads("rxe-v42"), &workload_of_reads("tcp-v42"));
+}
+
+#[test]
+fn nfsv42_over_roce_and_iwarp_with_crcs_is_the_same_work() {
+    same_work(&workload_of_reads("rxe-v42"), &workload_of_reads("siw-v42-crc"));
 }

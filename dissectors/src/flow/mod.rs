@@ -23,6 +23,7 @@ mod early;
 mod envelope;
 mod exchange;
 pub mod fragments;
+mod gaps;
 mod iwarp;
 mod ledger;
 mod meaning;

@@ -13,8 +13,8 @@ use crate::rpc::{self, MsgType, tls};
 
 use super::account::{Account, GivenUp, Undecoded};
 use super::exchange;
+use super::gaps::gap;
 use super::ledger::{Key, Ledger, SegmentAt};
-use super::reliable::gap;
 use super::stream::protocol::begins_mpa;
 use super::stream::seat::Seat;
 use super::stream::{Piece, Position};

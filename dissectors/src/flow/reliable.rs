@@ -14,6 +14,7 @@ use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
 use super::early::AGE;
+use super::gaps::gap;
 
 /// Why a packet of a reliable connection gave no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -503,15 +504,6 @@ impl Requests {
     /// How many frames had parts that were dropped since this was asked last.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
-    }
-}
-
-/// Notes that bytes are missing.
-pub(super) fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
-    match gaps.last_mut() {
-        _ if bytes.is_empty() => {}
-        Some(last) if last.end == bytes.start => last.end = bytes.end,
-        _ => gaps.push(bytes),
     }
 }
 

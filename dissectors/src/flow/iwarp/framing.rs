@@ -16,7 +16,7 @@ use crate::iwarp::mpa::{
 use crate::rdma::{Data, Handle};
 
 use super::markers::Markers;
-use super::search::{self, Trust};
+use super::search::{self, Trust, Work};
 use super::{CrcUse, MISSES, Shared};
 
 /// Payload of a segment, or a part of it.
@@ -112,6 +112,9 @@ struct Waiting {
     range: Range<Position>,
 }
 
+/// Pieces of one FPDU whose memory is used again.
+const KEPT: usize = 64;
+
 /// Payload of one FPDU that waits. Its memory is used again for the next.
 #[derive(Debug, Default)]
 struct Hold {
@@ -123,10 +126,19 @@ struct Hold {
 }
 
 impl Hold {
+    /// Bytes of memory: the payload, and what is known of each piece of it.
+    fn cost(&self) -> usize {
+        let Self { bytes, frames, payloads, .. } = self;
+        bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.frames.clear();
         self.payloads.clear();
+        // Few FPDUs come in many pieces.
+        self.frames.shrink_to(KEPT);
+        self.payloads.shrink_to(KEPT);
         self.over = None;
     }
 
@@ -214,6 +226,8 @@ pub(super) struct Framing {
     /// Whether markers that were found out by structure turned out to be some.
     has_shown_markers: bool,
     hold: Hold,
+    /// What finding FPDUs in the piece at hand may still cost.
+    work: Work,
 }
 
 impl Framing {
@@ -231,8 +245,9 @@ impl Framing {
         self.hold.clear();
     }
 
+    /// How many bytes the payload costs that waits.
     pub(super) fn held_bytes(&self) -> usize {
-        self.hold.bytes.len()
+        self.hold.cost()
     }
 
     /// Drops what waits; the FPDU that it belongs to is skipped.
@@ -247,6 +262,7 @@ impl Framing {
     #[inline]
     pub(super) fn piece(&mut self, piece: Piece<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
         let mut run = Run::of(piece);
+        self.work = Work::of(run.bytes.len());
         self.doubt(&run, shared, out);
         while run.length > 0 {
             match self.state {
@@ -279,7 +295,7 @@ impl Framing {
         if let Some(Markers::At(_)) = self.markers {
             return;
         }
-        let found = search::at_start(&run.searched(), |stag| out.knows_memory(stag));
+        let found = search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
         if let Some(found) = found
             && (found.trust, found.markers) == (Trust::Certain, Markers::Off)
         {
@@ -572,7 +588,8 @@ impl Framing {
 
     /// Looks for the beginning of an FPDU.
     fn find(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let found = search::find(&run.searched(), self.markers, self.began, |stag| out.knows_memory(stag));
+        let found =
+            search::find(&run.searched(&self.work), self.markers, self.began, |stag| out.knows_memory(stag));
         let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
         if !skipped.bytes.is_empty() {
             shared.counts.skipped_bytes += skipped.bytes.len() as u64;
@@ -590,7 +607,7 @@ impl Framing {
 
     /// How far an FPDU is to be believed that begins here, while nothing shows whether there are markers.
     fn weigh(&mut self, run: &Run<'_>, out: &impl Fpdus) -> Trust {
-        let found = search::at_start(&run.searched(), |stag| out.knows_memory(stag));
+        let found = search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
         let markers = found.map_or(Markers::Off, |found| found.markers);
         self.markers = Some(markers);
         if markers != Markers::Off {
@@ -722,8 +739,11 @@ impl<'a> Run<'a> {
         self.bytes.len() < self.length as usize
     }
 
-    fn searched(&self) -> search::Bytes<'a> {
-        search::Bytes { bytes: self.bytes, length: self.length as usize, at: self.at }
+    fn searched<'b>(&self, work: &'b Work) -> search::Bytes<'b>
+    where
+        'a: 'b,
+    {
+        search::Bytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
     }
 
     /// Takes the first `count` bytes out.

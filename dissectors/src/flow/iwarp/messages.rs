@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::field::Unobserved;
 use crate::flow::Sight;
 use crate::flow::account::Undecoded;
+use crate::flow::gaps::gap;
 use crate::flow::stream::Position;
 use crate::frame::{FrameNumber, Part, Timestamp};
 use crate::iwarp::ddp::MessageNumber;
@@ -25,6 +26,8 @@ const READS: usize = 256;
 const SENT: usize = 128;
 /// Bytes of one message that are put together; no inline threshold is larger.
 const LONGEST: usize = 1 << 20;
+/// Bytes of memory that are used again for the next message: an inline threshold, mostly.
+const KEPT: usize = 16 << 10;
 /// Frames of one unfinished message that are listed.
 const FRAMES: usize = 4096;
 
@@ -42,7 +45,8 @@ impl Read {
     /// Where bytes that go to this place come from.
     fn source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
         let into = offset.checked_sub(self.sink_offset)?;
-        let fits = stag == self.sink_stag && into + u64::from(length) <= u64::from(self.length);
+        let end = into.checked_add(u64::from(length))?;
+        let fits = stag == self.sink_stag && end <= u64::from(self.length);
         fits.then(|| self.source_offset.wrapping_add(into))
     }
 }
@@ -87,6 +91,16 @@ impl Assembly {
         (self.time, self.end_time, self.is_open) = (time, time, true);
     }
 
+    /// Gives back memory that few messages need.
+    fn shrink(&mut self) {
+        self.bytes.clear();
+        self.gaps.clear();
+        self.frames.clear();
+        self.bytes.shrink_to(KEPT);
+        self.gaps.shrink_to(KEPT / size_of::<Range<u64>>());
+        self.frames.shrink_to(KEPT / size_of::<FrameNumber>());
+    }
+
     /// Takes the bytes that come next, or behind a gap.
     fn add(&mut self, offset: u64, payload: &Payload<'_>) {
         let Payload { data, sight, range, .. } = payload;
@@ -117,16 +131,6 @@ impl Assembly {
     }
 }
 
-fn gap(gaps: &mut Vec<Range<u64>>, range: Range<u64>) {
-    if range.is_empty() {
-        return;
-    }
-    match gaps.last_mut() {
-        Some(last) if last.end == range.start => last.end = range.end,
-        _ => gaps.push(range),
-    }
-}
-
 /// The longest header of a message that is no payload: of a Read Request.
 const HEADER: usize = ReadRequest::LENGTH;
 
@@ -150,8 +154,10 @@ impl Messages {
         self.reads.iter().any(|read| read.sink_stag == stag)
     }
 
+    /// How many bytes the message costs that is put together.
     pub(super) fn held_bytes(&self) -> usize {
-        if self.send.is_open { self.send.bytes.len() } else { 0 }
+        let Assembly { bytes, gaps, frames, is_open, .. } = &self.send;
+        if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
     }
 
     pub(super) fn drop_parts(&mut self) {
@@ -255,6 +261,7 @@ impl Messages {
         self.send.add(u64::from(offset) + u64::from(payload.offset), payload);
         if payload.is_end() && payload.segment.last {
             self.deliver(sight, taker);
+            self.send.shrink();
         } else {
             taker.event(sight, Event::Part);
         }
@@ -299,6 +306,7 @@ impl Messages {
         let frame = self.send.frames.last().copied();
         let sight = Sight { frames: frame.as_slice(), time: self.send.end_time };
         self.deliver(sight, taker);
+        self.send.shrink();
     }
 
     /// Puts together the header of a message that has nothing else.

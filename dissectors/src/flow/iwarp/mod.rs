@@ -31,7 +31,7 @@ pub use shown::observe_segment;
 
 use framing::{Framing, Payload};
 use messages::Messages;
-use search::Trust;
+use search::{Trust, Work};
 
 /// What the bytes of a stream turned out to be.
 #[derive(Debug)]
@@ -54,7 +54,8 @@ pub(super) enum Event<'a> {
 /// them holds a message of RPC-over-RDMA.
 pub(super) fn begins_fpdu(data: Data<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
-    let bytes = search::Bytes { bytes: data.bytes, length, at: Position::default() };
+    let work = Work::of(data.bytes.len());
+    let bytes = search::Bytes { bytes: data.bytes, length, at: Position::default(), work: &work };
     let found = search::at_start(&bytes, |_| false);
     if !found.is_some_and(|found| found.trust == Trust::Certain) {
         return false;
@@ -215,7 +216,7 @@ impl Iwarp {
         std::mem::take(&mut self.shared.counts)
     }
 
-    /// How many bytes of unfinished messages and FPDUs are held.
+    /// How many bytes unfinished messages and FPDUs cost, with what is known of their pieces and gaps.
     pub(super) fn held_bytes(&self) -> usize {
         [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
     }

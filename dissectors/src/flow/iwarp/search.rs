@@ -2,7 +2,10 @@
 //!
 //! Markers point at it (RFC 5044 section 6). Without them structure tells: the headers of an FPDU say much that random bytes
 //! do not, its length leads to the next one or to the end of the segment, at which senders begin and end FPDUs wherever
-//! they can (RFC 5044 section 5.1), and its CRC is right, if there is one.
+//! they can (RFC 5044 section 5.1), and its CRC is right, if there is one. CRCs are computed over so many bytes as [`Work`]
+//! allows; beyond it, structure has to tell alone.
+
+use std::cell::Cell;
 
 use crate::field::Unobserved;
 use crate::flow::stream::Position;
@@ -40,6 +43,29 @@ enum Evidence {
     Crc,
 }
 
+/// Over how many bytes CRCs may still be computed while one segment is searched: bytes that look like headers everywhere must
+/// not cost the length of the segment at each of them.
+#[derive(Debug, Default)]
+pub(super) struct Work(Cell<usize>);
+
+/// CRCs are computed over so many times the bytes of a segment: some FPDUs are looked at more than once, and few bytes that
+/// begin none look like headers.
+const EFFORT: usize = 16;
+
+impl Work {
+    /// What is allowed for a segment of this length.
+    pub(super) fn of(length: usize) -> Self {
+        Self(Cell::new(length.saturating_mul(EFFORT)))
+    }
+
+    /// Whether a CRC over so many bytes may be computed.
+    fn allows(&self, bytes: usize) -> bool {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
 /// Bytes in one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
@@ -49,6 +75,8 @@ pub(super) struct Bytes<'a> {
     pub(super) length: usize,
     /// Where they begin.
     pub(super) at: Position,
+    /// What finding FPDUs in them may cost.
+    pub(super) work: &'a Work,
 }
 
 /// An FPDU that was found.
@@ -121,11 +149,13 @@ impl Bytes<'_> {
         Some(is_pointed_at)
     }
 
-    /// Whether the CRC of an FPDU that lies between these offsets is right.
+    /// Whether the CRC of an FPDU that lies between these offsets is known to be right.
     fn has_right_crc(&self, offset: usize, end: usize) -> bool {
         let field = end.checked_sub(Crc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
-            (Some(covered), Some(field)) => Crc::of(covered).field() == field,
+            (Some(covered), Some(field)) => {
+                self.work.allows(covered.len()) && Crc::of(covered).field() == field
+            }
             _ => false,
         })
     }
@@ -278,5 +308,48 @@ fn by_marker(bytes: &Bytes<'_>, markers: Markers, known: &impl Fn(Handle) -> boo
             return Some(offset);
         }
         next += MARKER_INTERVAL;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::wire::{START, Sender, payload};
+    use super::*;
+    use crate::iwarp::rdmap::Opcode;
+
+    fn left(work: &Work) -> usize {
+        work.0.get()
+    }
+
+    #[test]
+    fn headers_everywhere_cost_no_more_than_some_times_their_bytes() {
+        // An RDMA Write of half the segment begins at every fourth byte.
+        let mut bytes = [&[0xff; 4][..], &[0x80, 0x00, 0xc1, 0x40].repeat(8190)].concat();
+        bytes.extend([0; 32758]);
+        let work = Work::of(bytes.len());
+        let searched = Bytes { bytes: &bytes, length: bytes.len(), at: START, work: &work };
+        assert_eq!(find(&searched, Some(Markers::Off), None, |_| false), None);
+        assert_eq!(left(&work), 0);
+    }
+
+    #[test]
+    fn an_fpdu_behind_bytes_of_another_is_found_long_before_its_work_is_done() {
+        for (has_markers, has_crc) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut sender = Sender::plain(has_crc);
+            sender.markers = has_markers.then_some(0);
+            sender.write(1, 0, &payload(3000, 1));
+            sender.send(Opcode::SEND, &payload(100, 2));
+            let rest = &sender.bytes[20..];
+            let all = rest.len() * EFFORT;
+            let work = Work::of(rest.len());
+            let found = find(
+                &Bytes { bytes: rest, length: rest.len(), at: START + 20, work: &work },
+                None,
+                None,
+                |_| false,
+            );
+            assert!(found.is_some_and(|found| found.offset > 0 && found.offset < 1300), "{found:?}");
+            assert!(all - left(&work) <= all / 4, "{} of {all}", all - left(&work));
+        }
     }
 }

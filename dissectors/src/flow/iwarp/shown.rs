@@ -6,7 +6,7 @@ use crate::frame::Part;
 use crate::iwarp::Segment;
 use crate::iwarp::mpa::{Marker, Startup};
 
-use super::search::{self, Bytes};
+use super::search::{self, Bytes, Work};
 
 /// Somewhere in a stream.
 const SOMEWHERE: Position = 1 << 32;
@@ -16,7 +16,8 @@ const SOMEWHERE: Position = 1 << 32;
 pub fn observe_segment<'a, O: Observer<'a>>(payload: Part<'a>, observer: &mut O) {
     let startup = Startup::decode(payload, observer);
     let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
-    let bytes = Bytes { bytes: rest.bytes, length: rest.length, at: SOMEWHERE };
+    let work = Work::of(rest.bytes.len());
+    let bytes = Bytes { bytes: rest.bytes, length: rest.length, at: SOMEWHERE, work: &work };
     let Some(found) = search::find(&bytes, None, None, |_| false) else { return };
     let markers = found.markers;
     let mut at = SOMEWHERE + found.offset as u64;

@@ -79,8 +79,8 @@ fn calls_replies_and_their_chunks_come_over_iwarp() {
 
 #[test]
 fn without_its_beginning_a_stream_has_the_same_transactions() {
-    for wants_crc in [false, true] {
-        let (mut connection, _) = Connection::open(false, wants_crc);
+    for (wants_markers, wants_crc) in [(false, false), (false, true), (true, true)] {
+        let (mut connection, _) = Connection::open(wants_markers, wants_crc);
         let frames = connection.work();
         expect_all(
             &frames,
@@ -150,6 +150,27 @@ fn the_terms_of_both_sides_are_known() {
     assert_eq!(terms.server.unwrap().receive_threshold(), 4096);
 }
 
+proptest::proptest! {
+    #[test]
+    fn a_stream_with_markers_seen_from_any_place_makes_up_no_transaction(
+        begin in 0usize..4000,
+        length in 1usize..1500,
+        wants_crc: bool,
+    ) {
+        let (mut connection, _) = Connection::open(true, wants_crc);
+        let frames = connection.work();
+        let whole = run(&frames);
+        let mut stream = Stream::new(700);
+        stream.ports[1] = 20049;
+        let rest = connection.server.bytes.get(begin..).unwrap_or_default();
+        let segments: Frames = rest.chunks(length).map(|bytes| stream.send(Server, bytes)).collect();
+        let transactions = run(&segments).transactions;
+        // Its Calls were not seen.
+        proptest::prop_assert!(transactions.len() <= whole.transactions.len());
+        proptest::prop_assert!(transactions.iter().all(|transaction| transaction.call.is_none()));
+    }
+}
+
 /// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2; RFC 8881 section 18.36.3 (CREATE_SESSION4_FLAG_CONN_RDMA).
 #[test]
 fn a_connection_that_carries_records_may_step_up_to_rdma() {
@@ -212,4 +233,32 @@ fn another_protocol_on_another_port_is_none() {
     let frames: Vec<_> = (0..20).map(|seed| stream.send(Server, &payload(1400, seed))).collect();
     let outcome = expect_all(&frames, &[]);
     assert_eq!(outcome.flow.mpa(), MpaCounts::default());
+}
+
+#[test]
+fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
+    let (mut connection, mut frames) = Connection::open(false, true);
+    connection.server.segment = 1400;
+    connection.server.write(0xaf3, 0x1000, &data(1400));
+    let bytes = connection.server.take();
+    frames.extend(connection.stream.send_in(Server, &bytes, 1));
+    frames.extend(connection.work());
+    let outcome = run_within(Limits { stream_bytes: 16 << 10, ..Limits::default() }, &frames, |_| usize::MAX);
+    assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(GivenUp::MessageParts, 1)]);
+    assert_eq!(outcome.transactions.len(), 2);
+}
+
+#[test]
+fn memory_ends_with_its_last_address() {
+    let (mut connection, mut frames) = Connection::open(false, false);
+    let target = memory(0xaf3, u64::MAX - 100, 4096);
+    frames.push(connection.sends(Client, &read_call(7, 4096).write(&[target])));
+    connection.server.write(0xaf3, u64::MAX - 100, &data(2000));
+    connection.server.write(0xaf3, u64::MAX, &data(2000));
+    connection.server.read((0x55, u64::MAX - 10), 1500, (0xaf3, u64::MAX - 10));
+    frames.push(connection.flush(Server));
+    connection.client.respond((0x55, u64::MAX - 10), &data(1500));
+    frames.push(connection.flush(Client));
+    frames.push(connection.sends(Server, &read_reply(7, 2000).write(&[target.of(2000)])));
+    assert_eq!(run(&frames).transactions.len(), 1);
 }

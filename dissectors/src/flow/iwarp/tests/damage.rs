@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::super::begins_fpdu;
 use super::framing::conversation;
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::Opcode;
-use crate::rdma::Side;
+use crate::rdma::{Data, Side};
 
 /// A stream of `count` Sends and Writes, and where each FPDU begins.
 fn stream(has_markers: bool, has_crc: bool, count: u8) -> (Sender, Vec<usize>, Vec<Seen>) {
@@ -330,5 +331,60 @@ proptest! {
         for seen in operations(&bench) {
             prop_assert!(is_part_of(&seen, &whole), "{seen:?}");
         }
+    }
+}
+
+#[test]
+fn a_segment_that_begins_with_an_fpdu_is_told_wherever_the_first_marker_stands() {
+    for has_crc in [false, true] {
+        let (server, begins, _) = stream(true, has_crc, 20);
+        // A marker before the first FPDU may as well be the CRC of one before, where none are in use.
+        for from in begins.into_iter().skip(1) {
+            let bytes = &server.bytes[from..];
+            assert!(begins_fpdu(Data { bytes, length: bytes.len() as u32 }, true), "{has_crc} {from}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_in_the_middle_of_a_stream_never_panic(
+        mut bytes: Vec<u8>,
+        pointers in prop::collection::vec((0usize..200, 0u8..60), 0..8),
+        more in 0u32..2000,
+        is_expected: bool,
+    ) {
+        // The control bytes of an RDMA Write, and words that may be markers in it.
+        if let Some(begin) = bytes.get_mut(..4) {
+            begin.copy_from_slice(&[0x01, 0x00, 0xc1, 0x40]);
+        }
+        for (at, behind) in pointers {
+            if let Some(word) = bytes.get_mut(at..at + 4) {
+                word.copy_from_slice(&[0, 0, 0, behind * 4]);
+            }
+        }
+        let length = bytes.len() as u32 + more;
+        let is_one = begins_fpdu(Data { bytes: &bytes, length }, is_expected);
+        // On another port, a message of RPC-over-RDMA is needed.
+        prop_assert!(!is_one || is_expected);
+    }
+
+    #[test]
+    fn the_place_from_which_a_stream_with_markers_is_seen_changes_no_event(
+        from in 0usize..4000,
+        length in 1usize..1500,
+        has_crc: bool,
+    ) {
+        let (server, ..) = stream(true, has_crc, 20);
+        let rest = &server.bytes[from..];
+        let seen = |begin: u64| {
+            let mut bench = Bench::default();
+            for (number, piece) in (0..).zip(rest.chunks(length)) {
+                let _ = begins_fpdu(Data { bytes: piece, length: piece.len() as u32 }, true);
+                bench.feed(Side::B, begin + number * length as u64, piece);
+            }
+            bench.log.seen
+        };
+        prop_assert_eq!(seen(0), seen(START + from as u64));
     }
 }

@@ -224,3 +224,18 @@ fn rfc8797_private_data_of_both_sides_is_known() {
         assert_eq!(startup.enhanced.unwrap().ird.0, 16);
     }
 }
+
+#[test]
+fn what_an_fpdu_of_single_bytes_costs_is_held() {
+    let mut server = Sender::starting(false, (false, true), (false, true));
+    server.segment = 1400;
+    server.write(1, 0, &payload(1400, 0));
+    let mut bench = Bench::default();
+    let (before, end) = server.bytes.split_at(server.bytes.len() - 1);
+    bench.pieces(Side::B, before, &[1]);
+    // Each piece has its place in the bytes, its frame, its time and its place in the stream.
+    assert!(bench.iwarp.held_bytes() > 1400 * 50, "{}", bench.iwarp.held_bytes());
+    bench.feed(Side::B, START + before.len() as u64, end);
+    assert_eq!(bench.iwarp.held_bytes(), 0);
+    assert_eq!(bench.log.seen.len(), 1401);
+}

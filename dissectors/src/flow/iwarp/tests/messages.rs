@@ -124,3 +124,42 @@ fn a_message_knows_the_frames_that_carried_its_bytes() {
     bench.feed(Side::B, START, &server.bytes);
     assert_eq!(bench.log.seen[1..], [write(3, 0, payload(10, 1)), send(payload(20, 1), &[5])]);
 }
+
+/// A segment of a Send, without CRC.
+fn part(sender: &mut Sender, offset: u32, payload: &[u8]) {
+    let headers = [0x01, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    sender.fpdu(&[&headers[..], &offset.to_be_bytes(), payload].concat());
+}
+
+#[test]
+fn what_the_gaps_of_a_message_cost_is_held_and_bounded() {
+    let mut client = Sender::plain(false);
+    part(&mut client, 0, &[7]);
+    let mut bench = Bench::default();
+    let mut held = Vec::new();
+    for index in 1..=6000 {
+        part(&mut client, index * 3, &[7]);
+        if index % 1000 == 0 {
+            let at = START + client.bytes.len() as u64;
+            let bytes = client.take();
+            bench.feed(Side::A, at - bytes.len() as u64, &bytes);
+            held.push(bench.iwarp.held_bytes());
+        }
+    }
+    // A range of missing bytes is two numbers.
+    assert!(held[0] > 1000 * 16, "{held:?}");
+    // One frame more.
+    assert!(held[5] - held[4] <= 8, "{held:?}");
+}
+
+#[test]
+fn a_response_beyond_all_memory_answers_no_read() {
+    let mut server = Sender::plain(false);
+    server.read((5, 0), 50, (0x971, 0x2000));
+    let mut client = Sender::plain(false);
+    client.respond((5, u64::MAX - 3), &payload(50, 2));
+    let mut bench = Bench::default();
+    bench.feed(Side::B, START, &server.bytes);
+    bench.feed(Side::A, START, &client.bytes);
+    assert_eq!(bench.log.seen[1..], [Seen::Undecoded("read_response_without_request")]);
+}

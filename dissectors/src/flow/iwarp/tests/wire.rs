@@ -103,7 +103,8 @@ impl Sender {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
             let ddp = DdpControl { tagged: true, last: at + 1 == count, reserved: 0, version: 1 };
             let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
-            let tagged = Tagged { stag: Handle(stag), offset: offset + (at * self.segment) as u64 };
+            let tagged =
+                Tagged { stag: Handle(stag), offset: offset.wrapping_add((at * self.segment) as u64) };
             self.fpdu(&[&ddp.encode()[..], &rdmap.encode(), &tagged.encode(), part].concat());
         }
     }

@@ -1,0 +1,44 @@
+//! The bytes that are missing of a message, range by range, in the order of the message.
+
+use std::ops::Range;
+
+/// Ranges of one message that are told apart. A message has more only if somebody made it for that.
+const MOST: usize = 4096;
+
+/// Notes that bytes are missing, which lie behind those that were noted before. Beyond [`MOST`] ranges the last one goes on to
+/// the end: what was captured of it cannot be read anyway, because bytes are kept up to the first gap only.
+pub(super) fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
+    if bytes.is_empty() {
+        return;
+    }
+    let is_full = gaps.len() >= MOST;
+    match gaps.last_mut() {
+        Some(last) if last.end == bytes.start || is_full => last.end = bytes.end,
+        _ => gaps.push(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let mut gaps = Vec::new();
+        for range in [0..0, 3..5, 5..6, 9..9, 8..10] {
+            gap(&mut gaps, range);
+        }
+        assert_eq!(gaps, [3..6, 8..10]);
+    }
+
+    #[test]
+    fn beyond_a_number_of_ranges_the_last_one_goes_on() {
+        let mut gaps = Vec::new();
+        for at in 0..MOST as u64 + 10 {
+            gap(&mut gaps, at * 2..at * 2 + 1);
+        }
+        assert_eq!(gaps.len(), MOST);
+        let last = (MOST as u64 - 1) * 2;
+        assert_eq!(gaps.last(), Some(&(last..last + 21)));
+    }
+}
