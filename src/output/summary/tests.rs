@@ -184,7 +184,9 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     statistics.frame(&frame);
     flow.frame(&frame);
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None }.text(&mut text, 200).unwrap();
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }
+        .text(&mut text, 200)
+        .unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected =
         "1 frame, 154 B. It is cut too short to tell whether RPC is in it: 1 cut NFS-port segment.\n";
