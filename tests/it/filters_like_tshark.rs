@@ -115,7 +115,6 @@ const FILTERS: [Row; 92] = [
     ("nfs.offset4 > 0", NFS4),
     ("nfs.cb.operation == 4", CALLBACKS),
     ("nfs", CALLBACKS),
-    ("nfs.nfsstat4 == 0", &["rxe-v42-loss"]),
 ];
 
 /// What is known of the frames of a capture, to explain what differs.
