@@ -18,7 +18,7 @@ const NFS3: &[&str] = &["rxe-v3"];
 const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
 
-const FILTERS: [Row; 92] = [
+const FILTERS: [Row; 91] = [
     // Protocols and fields that are there or not.
     ("tcp", NFS3),
     ("infiniband", NFS3),

@@ -106,3 +106,27 @@ fn a_segment_of_tcp_that_was_cut_lacks_only_what_the_cut_took() {
 fn a_segment_of_iwarp_that_was_cut_lacks_only_what_the_cut_took() {
     each_in_turn(IWARP);
 }
+
+fn each_length(exhibit: &Exhibit) {
+    let range = exhibit.quiet(exhibit.frames.len() / 2, 24);
+    for at in range.clone() {
+        for length in 0..exhibit.frames[at].bytes.len() {
+            cut(exhibit, &range, at, length);
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_rocev2_may_be_cut_at_each_length() {
+    each_length(&ALL[ROCE[0]]);
+}
+
+#[test]
+fn a_segment_of_tcp_may_be_cut_at_each_length() {
+    each_length(&ALL[TCP[0]]);
+}
+
+#[test]
+fn a_segment_of_iwarp_may_be_cut_at_each_length() {
+    each_length(&ALL[IWARP[0]]);
+}
