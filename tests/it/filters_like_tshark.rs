@@ -125,8 +125,6 @@ struct Known {
     their_replies: BTreeSet<u64>,
     /// COMPOUNDs with OPEN or GET_DIR_DELEGATION, which tshark may not read to their ends.
     opens: BTreeSet<u64>,
-    /// Frames that tshark says are malformed.
-    malformed: BTreeSet<u64>,
     /// Frames in which tshark sees another protocol than RPC.
     no_rpc: BTreeSet<u64>,
     /// Callbacks, and their Calls of NULL.
@@ -136,7 +134,7 @@ struct Known {
 /// A difference: why, and whether it explains that a frame is selected by this program alone, or by tshark alone.
 type Difference = (&'static str, fn(&str, u64, bool, &Known) -> bool);
 
-const DIFFERENCES: [Difference; 6] = [
+const DIFFERENCES: [Difference; 5] = [
     (
         "a Call with Read chunks is shown at the last RDMA Read response, not at its SEND",
         |filter, frame, _, known| is_of_message(filter) && known.read_calls.contains(&frame),
@@ -148,9 +146,6 @@ const DIFFERENCES: [Difference; 6] = [
         "a COMPOUND ends at GET_DIR_DELEGATION, and at an OPEN with OPEN_DELEGATE_NONE_EXT or CLAIM_DELEG_CUR_FH",
         |filter, frame, is_ours, known| is_ours && filter.contains("nfs.") && known.opens.contains(&frame),
     ),
-    ("a message whose chunks tshark does not put together is malformed", |filter, frame, is_ours, known| {
-        is_ours && is_of_message(filter) && known.malformed.contains(&frame)
-    }),
     ("RPC on a port that another protocol has is shown as that protocol", |filter, frame, is_ours, known| {
         is_ours && is_of_message(filter) && known.no_rpc.contains(&frame)
     }),
@@ -213,7 +208,6 @@ fn known(capture: &str) -> Option<Known> {
         read_calls: all(&reads, &["call"]).into_iter().chain(moved).collect(),
         their_replies: all(&reads, &["reply"]),
         opens: all(&is_open, &["call", "reply"]),
-        malformed: having(&|line| !column(line, 1).is_empty()),
         no_rpc: having(&|line| column(line, 2).contains(":tcp:") && !column(line, 2).contains("rpc")),
         callbacks: all(&is_callback, &["call", "reply"]),
     })

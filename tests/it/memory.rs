@@ -243,5 +243,7 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
     assert_eq!(transactions, 100_000);
     assert!(first.bytes_max < 64 * MIB, "{first:?}");
     assert!(rest.bytes_max < 8 * MIB, "{rest:?}");
-    assert_eq!(flow.account().undecoded_counts().count(), 0);
+    // Of the streams on the port of NFS that say nothing of RPC.
+    let mut undecoded = flow.account().undecoded_counts();
+    assert!(undecoded.all(|(reason, _)| reason.key() == "unknown_stream"));
 }
