@@ -118,12 +118,7 @@ impl View<'_> {
 
     fn v3(&self, to: &mut impl Write, v3: &V3) -> io::Result<()> {
         let io = |max: u32, pref: u32, mult: u32| {
-            format!(
-                "{} at most, {} preferred, multiples of {}",
-                count(max),
-                count(pref),
-                count(mult)
-            )
+            format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
         };
         self.line(to, "READ", &io(v3.rtmax, v3.rtpref, v3.rtmult))?;
         self.line(to, "WRITE", &io(v3.wtmax, v3.wtpref, v3.wtmult))?;

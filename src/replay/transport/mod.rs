@@ -43,6 +43,7 @@ mod call;
 mod error;
 mod event;
 pub mod framing;
+pub mod loopback;
 pub mod tcp;
 mod terms;
 
