@@ -436,7 +436,7 @@ impl Transport for Loopback {
         let wish = &target.wish;
         let sent =
             wish.private_data.then(|| PrivateData { remote_invalidation: false, ..wish.private_data() });
-        let received = self.settings.private_data.clone();
+        let received = self.settings.private_data;
         let received_length = if received.is_some() { PrivateData::LENGTH } else { 0 };
         let rdma = RdmaTerms {
             device: "loopback".into(),

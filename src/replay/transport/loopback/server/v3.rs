@@ -242,10 +242,13 @@ const ENTRY_PLUS: usize = ENTRY + 4 + 84 + 4 + 4 + 16;
 /// What stands around the entries: status, attributes, verifier, end.
 const AROUND: usize = 4 + 88 + 8 + 8;
 
+/// Cookie, name and object.
+type Entry<'a> = (u64, &'a [u8], Id);
+
 /// How many entries fit.
-fn fitting(names: &[(u64, &[u8], Id)], each: usize, room: u32) -> usize {
+fn fitting(names: &[Entry<'_>], each: usize, room: u32) -> usize {
     let mut left = (room as usize).saturating_sub(AROUND);
-    let fits = |entry: &&(u64, &[u8], Id)| {
+    let fits = |entry: &&Entry<'_>| {
         let length = each + entry.1.len().next_multiple_of(4);
         let fits = length <= left;
         left = left.saturating_sub(length);
@@ -258,7 +261,7 @@ fn fitting(names: &[(u64, &[u8], Id)], each: usize, room: u32) -> usize {
 const ENTRIES: usize = 4096;
 
 /// Entries after a cookie, and "." and ".." before the first.
-fn entries(tree: &Tree, directory: Id, cookie: u64) -> Result<Vec<(u64, &[u8], Id)>, Fail> {
+fn entries(tree: &Tree, directory: Id, cookie: u64) -> Result<Vec<Entry<'_>>, Fail> {
     let names = tree.directory(directory)?;
     let parent = tree.node(directory)?.parent;
     let dots = [(1, &b"."[..], directory), (2, b"..", parent)];
