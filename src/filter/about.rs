@@ -49,12 +49,7 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
 }
 
 /// Tells the fields of a message from its RPC header on.
-pub(super) fn rpc_message(
-    to: &mut Gatherer,
-    transaction: &Transaction,
-    reading: &Reading<'_>,
-    which: Which,
-) {
+pub(super) fn rpc_message(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
     let wants = to.wants;
     if wants.bare_protocols {
         to.program = CallWords::of(reading).protocol();

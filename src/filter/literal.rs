@@ -79,14 +79,8 @@ fn prefixed(text: &str, most: u8) -> Option<(&str, u8)> {
 }
 
 /// Units of time, in nanoseconds.
-const UNITS: [(&str, i128); 6] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", SECOND),
-    ("m", 60 * SECOND),
-    ("h", 3_600 * SECOND),
-];
+const UNITS: [(&str, i128); 6] =
+    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND)];
 
 /// A length of time, as nanoseconds: a number of seconds, or of the unit behind it: `0.001`, `1ms`, `1.5h`.
 pub(super) fn duration(text: &str) -> Option<i128> {

@@ -116,15 +116,22 @@ fn document(version: &str, outcome: &Outcome) -> String {
     );
     for (at, rule) in RULES.iter().enumerate() {
         let mut of_rule: Vec<_> = outcome.explained.iter().filter(|((of, _), _)| *of == at).collect();
-        let _ = write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
+        let _ =
+            write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
         if of_rule.len() > SHOWN {
             // Whole messages: what is in them says no more than that they are not there.
             let times: u64 = of_rule.iter().map(|(_, example)| example.times).sum();
-            let _ = writeln!(text, "{times} values of {} fields, the most frequent of which are:\n", of_rule.len());
+            let _ = writeln!(
+                text,
+                "{times} values of {} fields, of which the most frequent are:\n",
+                of_rule.len()
+            );
             of_rule.sort_by_key(|((_, field), example)| (std::cmp::Reverse(example.times), *field));
             of_rule.truncate(SHOWN);
         }
-        text.push_str("| field | times | capture | frame | this program | tshark |\n|---|---|---|---|---|---|\n");
+        text.push_str(
+            "| field | times | capture | frame | this program | tshark |\n|---|---|---|---|---|---|\n",
+        );
         for ((_, field), example) in of_rule {
             let Example { times, capture, frames, ours, theirs } = example;
             let _ = writeln!(text, "| `{field}` | {times} | {capture} | {frames} | {ours} | {theirs} |");

@@ -101,8 +101,7 @@ fn run(capture: &str, heard: &mut Heard, mut read: impl FnMut(&Transaction, &Rea
         let (datagram, _) = flow.observed_frame(&frame, heard);
         match &datagram.carried {
             Carried::Infiniband(packet) => {
-                let message =
-                    Mad::of(packet, heard).and_then(|mad| cm::Message::decode(&mad, heard));
+                let message = Mad::of(packet, heard).and_then(|mad| cm::Message::decode(&mad, heard));
                 if let Some(private) = message.as_ref().and_then(cm::Message::private) {
                     PrivateData::find(private.bytes, private.at, heard);
                 }
@@ -229,10 +228,14 @@ fn every_field_that_is_told_is_in_the_registry_with_its_type() {
             if field.name.is_empty() {
                 continue;
             }
-            let kinds = known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
+            let kinds =
+                known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
             assert!(kinds.contains(&field.kind), "{capture}: {} is told as {:?}", field.name, field.kind);
             let may_be = may_be_told(field.kind);
-            assert!(told.iter().all(|what| may_be.contains(what)), "{capture}: {field:?} is told as {told:?}");
+            assert!(
+                told.iter().all(|what| may_be.contains(what)),
+                "{capture}: {field:?} is told as {told:?}"
+            );
         }
     }
 }

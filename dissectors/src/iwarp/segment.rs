@@ -8,7 +8,8 @@ use super::crc::Crc;
 use super::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
-    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, Opcode, RdmapControl, ReadRequest, Terminate,
+    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, Opcode, RdmapControl,
+    ReadRequest, Terminate,
 };
 
 /// Where the bytes of a segment go.

@@ -197,7 +197,9 @@ pub(super) const RULES: [Rule; 33] = [
         right: BOTH,
         section: "RFC 5044 section 4.4",
         explains: |d, _| {
-            d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"]) && d.is_only_theirs() && d.pair.theirs > d.pair.ours
+            d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"])
+                && d.is_only_theirs()
+                && d.pair.theirs > d.pair.ours
         },
     },
     Rule {
@@ -259,9 +261,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark takes the port of a client (873, rsync) for that of another protocol.",
         right: US,
         section: "RFC 5531 section 11",
-        explains: |d, known| {
-            d.is_only_ours() && d.is_unseen(known) && !d.about.protocols.contains("rpc")
-        },
+        explains: |d, known| d.is_only_ours() && d.is_unseen(known) && !d.about.protocols.contains("rpc"),
     },
     Rule {
         title: "Messages in chunks of which something is missing",
@@ -271,9 +271,7 @@ pub(super) const RULES: [Rule; 33] = [
         section: "RFC 8166 sections 3.4.4 and 3.5.3",
         explains: |d, known| {
             let has_header = d.our_row.contains_key("rpc.xid");
-            d.is_only_ours()
-                && (d.is_unseen(known) || !has_header)
-                && d.about.protocols.contains("rpcordma")
+            d.is_only_ours() && (d.is_unseen(known) || !has_header) && d.about.protocols.contains("rpcordma")
         },
     },
     Rule {
@@ -320,7 +318,9 @@ pub(super) const RULES: [Rule; 33] = [
         why: "It is counted and not kept here, so it is not shown.",
         right: "tshark",
         section: "RFC 8166 section 3.4.4",
-        explains: |d, _| d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma"),
+        explains: |d, _| {
+            d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma")
+        },
     },
     Rule {
         title: "The version of a program",
@@ -348,7 +348,8 @@ pub(super) const RULES: [Rule; 33] = [
         right: US,
         section: "RFC 8881 section 20: NFS_CB is a program of NFS",
         explains: |d, _| {
-            let is_callback = first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
+            let is_callback =
+                first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
             is_callback && d.is_only_ours() && d.is_one_of(&["nfs", "nfs.ops.count"])
         },
     },
@@ -465,9 +466,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows `set_it` of mode, uid, gid and size, too; here they are there or not, and only the times have it.",
         right: BOTH,
         section: "RFC 1813 section 2.6: sattr3",
-        explains: |d, _| {
-            d.field == "nfs.set_it" && d.theirs().len() == 6 && d.theirs().ends_with(d.ours())
-        },
+        explains: |d, _| d.field == "nfs.set_it" && d.theirs().len() == 6 && d.theirs().ends_with(d.ours()),
     },
     Rule {
         title: "Times that a client sets",

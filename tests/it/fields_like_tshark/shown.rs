@@ -242,7 +242,8 @@ impl Shown {
             let ours = alone.get_mut(&key).and_then(VecDeque::pop_front);
             pairs.push(Pair { theirs: number, ours: ours.unwrap_or(number), is_message });
         }
-        let left = alone.into_values().flatten();
-        pairs.extend(left.map(|number| Pair { theirs: number, ours: number, is_message }));
+        let mut left: Vec<u64> = alone.into_values().flatten().collect();
+        left.sort_unstable();
+        pairs.extend(left.into_iter().map(|number| Pair { theirs: number, ours: number, is_message }));
     }
 }

@@ -12,7 +12,8 @@ use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::masked::{Masked, items};
 use super::status::Nfsstat4;
 use super::types::{
-    ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4, Specdata4,
+    ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4,
+    Specdata4,
 };
 
 /// fattr4: attributes and their values. RFC 8881 section 3.3.7.
