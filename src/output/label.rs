@@ -87,6 +87,11 @@ impl Listener {
 }
 
 impl<'a> Observer<'a> for Listener {
+    #[inline]
+    fn wants_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
+        self.inside.is_some() && self.entry.is_none()
+    }
+
     fn enter(&mut self, field: &'static Field, _: usize) {
         // A path is several operations; of any other the first is the one that is meant.
         let again = self.seen == 0 || self.operation == "LOOKUP";
