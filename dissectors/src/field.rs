@@ -120,6 +120,12 @@ pub trait Observer<'a> {
         true
     }
 
+    /// Whether it wants to hear of the items that a bitmap announced: the field of their bytes, and which bits are set.
+    #[inline(always)]
+    fn wants_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {
+        true
+    }
+
     /// A structure begins at byte `at`.
     fn enter(&mut self, field: &'static Field, at: usize);
 

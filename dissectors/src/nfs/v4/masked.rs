@@ -266,7 +266,8 @@ impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
         let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut Unobserved);
-        if O::WATCHES {
+        let has = |number| mask.contains(number);
+        if O::WATCHES && (values.is_err() || observer.wants_items(T::VALUES, has)) {
             // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
             let at = inner.position();
             let length = inner.word()?;
