@@ -195,7 +195,7 @@ fn record(
     opened: crate::source::live::Opened,
     recording: &mut Recording,
 ) -> Result<Outcome> {
-    let (mut source, mut session) = args.live.start(opened)?;
+    let (mut source, mut session) = args.live.start(opened, args.quiet)?;
     let mut progress = Progress::new();
     let most = args.count.map_or(u64::MAX, NonZeroU64::get);
     // With several files this is when one ends, and not the capture.

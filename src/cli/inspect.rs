@@ -341,7 +341,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         }
         let opened = args.live.open(interface)?;
         let written = args.live.give_up(false, write)?;
-        let (mut source, mut session) = args.live.start(opened)?;
+        let (mut source, mut session) = args.live.start(opened, false)?;
         let errors = show(args, (filter, fields), &mut source, written, &mut session)?;
         return Ok(told(&errors));
     }

@@ -18,7 +18,7 @@ pub(super) fn run() -> Result<Exit> {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
         let addresses =
             if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
-        let down = if device.is_up { "" } else { "is down; " };
+        let down = if device.is_up || device.sees == Sees::Nothing { "" } else { "is down; " };
         text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.sees));
     }
     if let Some(missing) = rights::missing() {

@@ -138,8 +138,8 @@ impl LiveArgs {
         }
     }
 
-    /// Begins to capture.
-    pub(super) fn start(&self, opened: Opened) -> Result<(Source, Session)> {
+    /// Begins to capture, and says so, unless it is to be quiet.
+    pub(super) fn start(&self, opened: Opened, is_quiet: bool) -> Result<(Source, Session)> {
         let is_interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // The second one ends the program at once.
@@ -150,7 +150,11 @@ impl LiveArgs {
             )?;
             signal_hook::flag::register(signal, Arc::clone(&is_interrupted))?;
         }
+        let name = opened.interface().name.clone();
         let source = opened.start()?;
+        if !is_quiet {
+            complain(format_args!("capturing on {name}; Ctrl-C ends it"));
+        }
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = Session {
             live,
