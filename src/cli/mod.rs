@@ -101,16 +101,21 @@ pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   2  usage, or input that could not be read; what was understood before is printed
 ";
 
+#[cfg(feature = "live")]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [OPTIONS] -i IFACE";
+#[cfg(not(feature = "live"))]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
+
 /// Shows the NFS operations of a capture of NFS over RDMA, each with its chunks.
 ///
 /// RDMA moves the data of NFS outside the RPC message, in chunks of memory that the client advertised. This program
 /// puts together what belongs together: the Call, the RDMA Reads and Writes that filled or fetched its chunks, and the
-/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd.
+/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd, or captures by itself.
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
     version,
-    override_usage = "nfsrdma-inspect [OPTIONS] FILE...",
+    override_usage = USAGE,
     // -V is the tree, as in tshark.
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
