@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::wire::{RECEIVER, Wire};
 use crate::captures;
 use crate::program;
+use crate::schema;
 
 /// A Transaction without what is another one each time: times, and numbers of frames, of which it keeps how many there are.
 fn timeless(mut value: Value) -> Value {
@@ -40,6 +41,7 @@ fn transactions(lines: &[String]) -> Vec<Value> {
 pub(super) fn capture(lines: &[String]) -> Value {
     let summary: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
     assert_eq!(summary["kind"], "summary");
+    schema::assert_keeps(&schema::validator("summary.schema.json"), &summary, "live");
     summary["capture"].clone()
 }
 
