@@ -17,6 +17,7 @@ pub mod list;
 pub mod pcapng;
 #[cfg(feature = "live")]
 pub mod recording;
+pub mod probe;
 mod settings;
 pub mod style;
 pub mod summary;
