@@ -34,10 +34,11 @@ _nfsrdma__inspect() {
             nfsrdma__inspect,help)
                 cmd="nfsrdma__inspect__subcmd__help"
                 ;;
-            nfsrdma__inspect__subcmd__help,capture)
-                cmd="nfsrdma__inspect__subcmd__help__subcmd__capture"
             nfsrdma__inspect,probe)
                 cmd="nfsrdma__inspect__subcmd__probe"
+                ;;
+            nfsrdma__inspect__subcmd__help,capture)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__capture"
                 ;;
             nfsrdma__inspect__subcmd__help,check)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__check"
@@ -64,8 +65,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields export help"
-            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields probe export help"
+            opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields probe export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -577,8 +577,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
-            opts="capture check compare fields export help"
-            opts="check compare fields probe export help"
+            opts="capture check compare fields probe export help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
