@@ -31,6 +31,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect,help)
                 cmd="nfsrdma__inspect__subcmd__help"
                 ;;
+            nfsrdma__inspect,tui)
+                cmd="nfsrdma__inspect__subcmd__tui"
+                ;;
             nfsrdma__inspect__subcmd__help,check)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__check"
                 ;;
@@ -46,6 +49,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help,help)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__help"
                 ;;
+            nfsrdma__inspect__subcmd__help,tui)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__tui"
+                ;;
             *)
                 ;;
         esac
@@ -53,7 +59,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -389,7 +395,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
-            opts="check compare fields export help"
+            opts="check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -465,6 +471,70 @@ _nfsrdma__inspect() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__tui)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__tui)
+            opts="-Y -t -h --display-filter --time --filehandles --theme --ascii --no-mouse --slow --memory --frame-memory --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --display-filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Y)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -W "r d a ad e" -- "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -W "r d a ad e" -- "${cur}"))
+                    return 0
+                    ;;
+                --filehandles)
+                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
+                    return 0
+                    ;;
+                --theme)
+                    COMPREPLY=($(compgen -W "auto dark light none" -- "${cur}"))
+                    return 0
+                    ;;
+                --slow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame-memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -7,6 +7,8 @@ pub mod export;
 pub mod filter;
 pub mod output;
 pub mod source;
+#[cfg(feature = "tui")]
+pub mod tui;
 
 #[cfg(test)]
 mod testing;

@@ -13,6 +13,8 @@ mod inspect;
 mod progress;
 mod style;
 mod traces;
+#[cfg(feature = "tui")]
+mod tui;
 mod write;
 
 use std::ffi::OsString;
@@ -29,6 +31,8 @@ use compare::CompareArgs;
 use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
+#[cfg(feature = "tui")]
+use tui::TuiArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
 
@@ -44,6 +48,7 @@ pub const EXAMPLES: &str =
                                                   what a display filter selects, in Wireshark's language
   nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
+  nfsrdma-inspect tui capture.pcap                the terminal interface
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
@@ -124,6 +129,8 @@ enum Command {
     Fields(FieldsArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
+    #[cfg(feature = "tui")]
+    Tui(TuiArgs),
 }
 
 /// How the program ends.
@@ -165,6 +172,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Fields(args)) => fields::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),
+        #[cfg(feature = "tui")]
+        Some(Command::Tui(args)) => tui::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

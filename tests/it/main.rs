@@ -51,6 +51,8 @@ mod tcp_loss;
 mod transport_line;
 mod transports;
 mod truncation;
+#[cfg(feature = "tui")]
+mod tui;
 mod tunnels;
 mod wireshark;
 mod witness;
