@@ -110,11 +110,11 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     terminal.key("u");
     terminal.wait("of 237");
     terminal.key("g").line("0xb38df27d");
-    terminal.wait("Transaction 50: READ");
+    terminal.wait("Transaction 49: READ");
     terminal.key("F").key("f");
     terminal.wait("nfs.fhandle == ");
     terminal.key("g").line("0xb38df27d");
-    terminal.wait("Transaction 50: READ");
+    terminal.wait("Transaction 49: READ");
     terminal.key("w");
     terminal.wait("Write chunk 0");
     let file = saved("file");
@@ -144,7 +144,7 @@ fn a_pipe_is_shown_as_its_frames_come() {
     let screen = terminal.wait("EXCHANGE_ID");
     assert!(!screen.contains("of 237"), "{screen}");
     terminal.key("g").line("0xb38df27d");
-    terminal.wait("Transaction 50: READ");
+    terminal.wait("Transaction 49: READ");
     terminal.key("t").key("G");
     std::fs::write(&go, "").unwrap();
     terminal.wait("237 of 237");

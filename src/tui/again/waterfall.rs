@@ -1,6 +1,6 @@
 //! What happened when in a Transaction: its Call, each RDMA Read and Write for each of its chunks, its Reply.
 
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::flow::{Deed, Step};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -79,6 +79,7 @@ impl Waterfall {
             let Some(packet) = packets.get(&step.frame) else { continue };
             place(&mut bars, &step, packet);
         }
+        count_bytes(&mut bars, transaction);
         for which in [Which::Call, Which::Reply] {
             bars.extend(transaction.message(which).and_then(|message| of_message(which, message)));
         }
@@ -91,6 +92,22 @@ impl Waterfall {
         let first = self.bars.iter().map(|bar| bar.from).min()?;
         let last = self.bars.iter().map(|bar| bar.to).max()?;
         Some((first, last))
+    }
+}
+
+/// Where the frames do not tell what they moved, as in a stream of TCP, the only bar of a chunk moved all of it.
+fn count_bytes(bars: &mut [Bar], transaction: &Transaction) {
+    let moved = |kind| match kind {
+        BarKind::Read(chunk) => transaction.read_chunks.get(chunk),
+        BarKind::Write(chunk) => transaction.write_chunks.get(chunk),
+        BarKind::ReplyWrite => transaction.reply_chunk.as_ref(),
+        BarKind::Message(_) | BarKind::Done => None,
+    };
+    let kinds: Vec<BarKind> = bars.iter().map(|bar| bar.kind).collect();
+    for bar in bars.iter_mut().filter(|bar| bar.bytes == 0 && !bar.is_open) {
+        if kinds.iter().filter(|kind| **kind == bar.kind).count() == 1 {
+            bar.bytes = moved(bar.kind).map_or(0, Chunk::moved);
+        }
     }
 }
 

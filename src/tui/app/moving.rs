@@ -139,7 +139,9 @@ impl App {
             }
             Ok(target) => {
                 self.view = View::Transactions;
+                self.list.has_tail = false;
                 self.hunt = Some(Hunt::from_start(target, self.list.len(self.rows())));
+                self.go_on_hunting();
             }
             Err(text) => self.complain(text),
         }
@@ -151,6 +153,8 @@ impl App {
         let count = self.list.len(self.rows());
         self.hunt = Some(Hunt::new(target, is_forward, self.list.at, count));
         self.list.has_tail = false;
+        // What is near is found before the next key.
+        self.go_on_hunting();
     }
 
     /// Looks at some more rows; whether the search ended.
@@ -165,6 +169,11 @@ impl App {
                 .is_some_and(|entry| self.is_target(&hunt.target, &entry));
             if is_it {
                 self.list.at = hunt.next;
+                // What was far away is shown with what is around it.
+                let height = usize::from(self.areas.list.height);
+                if !(self.list.top..self.list.top + height).contains(&hunt.next) {
+                    self.list.top = hunt.next.saturating_sub(height / 2);
+                }
                 self.part = Part::List;
                 if hunt.has_wrapped {
                     let from = if hunt.is_forward { "first" } else { "last" };

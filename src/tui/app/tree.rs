@@ -178,6 +178,8 @@ impl Tree {
         });
         if let Some(at) = found {
             self.at = at;
+            // With some lines before it, which say where it is.
+            self.top = at.saturating_sub(4);
             self.bytes_top = None;
         }
         found.is_some()
