@@ -346,10 +346,7 @@ impl TreeView {
         if !rest.is_empty() {
             let mut text = String::new();
             value::opaque(rest, &self.screen.glyphs, &mut text);
-            let is_protected = self.tree.has("rpc.authgss.data.length");
-            // What follows protected data is what protects it.
-            let label = if is_protected && result.is_ok() { "checksum" } else { "undecoded" };
-            let mut line = fact(&styles, depth, label, text).at(end..end + rest.len());
+            let mut line = fact(&styles, depth, "undecoded", text).at(end..end + rest.len());
             line.origin = rpc;
             self.lines.push(line);
         }
