@@ -63,6 +63,11 @@ impl Mailbox {
         mail
     }
 
+    /// How many rows lie there.
+    pub(super) fn rows(&self) -> usize {
+        self.lock().mail.pages.iter().map(Page::len).sum()
+    }
+
     /// Puts something in, after waiting for room if `waits`; `false` if nobody wants more.
     pub(super) fn put(&self, waits: bool, put: impl FnOnce(&mut Mail)) -> bool {
         let mut state = self.lock();

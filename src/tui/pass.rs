@@ -83,6 +83,11 @@ impl Pass {
         pass
     }
 
+    /// How many rows wait to be taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.mailbox.rows()
+    }
+
     /// What was found since this was asked last.
     pub(super) fn take(&self) -> Mail {
         self.mailbox.take()
@@ -281,9 +286,12 @@ impl Reading {
         });
         let page = std::mem::take(&mut self.page);
         self.mailbox.put(!self.is_urgent, |mail| {
-            if !page.is_empty() {
-                mail.pages.push(page);
-            }
+            // What comes one by one becomes a page again.
+            let left = match mail.pages.last_mut() {
+                Some(last) if last.len() < PAGE => last.append(page),
+                _ => Some(page),
+            };
+            mail.pages.extend(left.filter(|page| !page.is_empty()));
             if tables.is_some() {
                 mail.tables = tables;
             }

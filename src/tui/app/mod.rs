@@ -40,6 +40,9 @@ pub(super) use tree::Tree;
 /// How long a question may stay without an answer before it is asked again.
 const AGAIN: Duration = Duration::from_millis(300);
 
+/// Bytes of a row with its text, about.
+const ROW: usize = 160;
+
 /// The views, by which rooms are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
@@ -328,6 +331,15 @@ impl App {
     pub fn tick(&mut self) -> bool {
         let mut is_new = false;
         let near = self.list.number(self.list.at).unwrap_or(0);
+        // What comes once does not wait: a pause lasts as long as there is room for what comes meanwhile.
+        if self.is_paused && self.capture.is_once() {
+            let waiting = self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
+            if waiting > self.options.memory / ROW {
+                self.is_paused = false;
+                self.complain("going on: the pause took all memory (--memory)");
+                is_new = true;
+            }
+        }
         if !self.is_paused {
             let (places, news) = self.all.take(if self.chosen.is_some() { usize::MAX / 2 } else { near });
             is_new |= news;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::reading::{Facts, Operation};
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Which};
-use nfsrdma_dissectors::flow::{Flow, Transaction};
+use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use crate::analysis::files::{FileTally, Files};
@@ -56,6 +56,8 @@ pub struct ConnectionRow {
     pub incomplete: u64,
     /// Bytes of messages and chunks.
     pub bytes: u64,
+    /// What its set-up said, and whether its end was seen, where that was noticed.
+    pub state: Option<ConnectionState>,
     /// Its credits over time.
     pub credits: Option<CreditSeries>,
 }
@@ -136,6 +138,7 @@ pub struct Tally {
     files: Files,
     load: Series<Load>,
     credits: BTreeMap<u64, CreditSeries>,
+    states: BTreeMap<u64, ConnectionState>,
     is_new: bool,
 }
 
@@ -148,6 +151,7 @@ impl Default for Tally {
             files: Files::default(),
             load: load::load(),
             credits: BTreeMap::new(),
+            states: BTreeMap::new(),
             is_new: true,
         }
     }
@@ -201,7 +205,13 @@ impl Tally {
     /// Makes the tables.
     pub fn tables(&mut self, flow: &Flow) -> Tables {
         self.is_new = false;
-        let Self { statistics, histograms, all, files, load, credits, .. } = self;
+        let Self { statistics, histograms, all, files, load, credits, states, .. } = self;
+        // Those that the flow has forgotten stay as they were.
+        for state in flow.connections() {
+            if states.len() < CONNECTIONS || states.contains_key(&state.number) {
+                states.insert(state.number, state);
+            }
+        }
         let mut listed = files.largest(FILES, |tally| tally.bytes);
         listed.extend(files.largest(FILES, |tally| tally.time));
         listed.sort_unstable_by_key(|(path, _)| *path);
@@ -246,6 +256,7 @@ impl Tally {
                     transactions: tally.transactions,
                     incomplete: tally.incomplete,
                     bytes: tally.bytes,
+                    state: states.get(&tally.name.number).copied(),
                     credits: credits.get(&tally.name.number).cloned(),
                 })
                 .collect(),

@@ -5,7 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use nfsrdma_dissectors::flow::Service;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use crate::output::units::{Bytes, Duration};
 use crate::tui::app::App;
@@ -22,6 +24,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     number("TRANSACTIONS", 12, 0),
     number("BYTES", 7, 0),
     number("INCOMPLETE", 10, 84),
+    Column { name: "STATE", width: 8, from: 110, is_number: false },
     number("GRANTED", 7, 100),
     number("IN USE", 7, 100),
 ];
@@ -37,8 +40,9 @@ fn sorted(app: &App) -> Vec<usize> {
         }),
         3 => of(|row| row.transactions),
         5 => of(|row| row.incomplete),
-        6 => of(|row| u64::from(granted(row))),
-        7 => order(rows.len(), table, |at| rows.get(at).map(|row| (used(row) * 1e6) as u64)),
+        6 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(state))),
+        7 => of(|row| u64::from(granted(row))),
+        8 => order(rows.len(), table, |at| rows.get(at).map(|row| (used(row) * 1e6) as u64)),
         _ => of(|row| row.bytes),
     }
 }
@@ -55,6 +59,39 @@ pub(in crate::tui) fn chosen(app: &App) -> Option<u64> {
 /// Its two ends.
 pub(in crate::tui) fn chosen_ends(app: &App) -> Option<String> {
     row(app).map(|row| ends(app, &row.name))
+}
+
+/// Whether its set-up and its end were seen.
+fn state(row: &ConnectionRow) -> &'static str {
+    match row.state {
+        Some(state) if state.is_ending => "ended",
+        Some(state) if state.terms.is_some() => "set up",
+        _ => "open",
+    }
+}
+
+/// What its set-up said: what was connected to, and the private data of RFC 8797 with the inline thresholds.
+fn terms(row: &ConnectionRow) -> String {
+    let Some(terms) = row.state.and_then(|state| state.terms) else {
+        return "its set-up is not in the capture".to_owned();
+    };
+    let side = |name: &str, data: Option<PrivateData>| match data {
+        Some(data) => {
+            let (send, receive) = (data.send_threshold(), data.receive_threshold());
+            let invalidates = if data.remote_invalidation { ", remote invalidation" } else { "" };
+            format!("{name} sends {send} and receives {receive} bytes inline{invalidates}")
+        }
+        None => format!("{name} says nothing (1024 bytes inline)"),
+    };
+    let service = match terms.service {
+        Service::Port(port) => format!("port {}", port.0),
+        Service::Id(_, Some(ip)) => format!("port {}", ip.destination_port.0),
+        Service::Id(id, None) => match id.ip_port() {
+            Some((_, port)) => format!("port {}", port.0),
+            None => format!("service 0x{:016x}", id.0),
+        },
+    };
+    format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server))
 }
 
 /// The most credits that were granted.
@@ -88,7 +125,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         text += &format!("; the {} with the most bytes are listed", grouped(tables.connections.len() as u64));
     }
     put(buffer, head, 0, &Line::styled(text, app.theme.dim));
-    let chart = if area.height >= 14 { (area.height / 3).clamp(6, 14) } else { 0 };
+    let chart = if area.height >= 14 { (area.height / 3).clamp(7, 15) } else { 0 };
     let (area, below) = cut_bottom(area, chart);
     let order = sorted(app);
     table::draw(app, buffer, area, COLUMNS, &order, cells);
@@ -112,6 +149,7 @@ fn cells(app: &App, at: usize) -> Vec<Cell> {
         (grouped(row.transactions), plain),
         (Bytes(row.bytes).to_string(), plain),
         (incomplete, app.theme.notice),
+        (state(row).to_owned(), app.theme.dim),
         (granted, plain),
         (used, plain),
     ]
@@ -141,5 +179,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     ]);
     let (told, area) = cut_top(area, 1);
     put(buffer, told, 0, &text);
+    let (said, area) = cut_top(area, 1);
+    put(buffer, said, 0, &Line::styled(terms(row), app.theme.dim));
     charts::columns(app, buffer, area, &values, app.theme.call, |value| format!("{value:.1}"));
 }
