@@ -25,6 +25,12 @@ impl Encoder {
         Self::default()
     }
 
+    /// An empty message in the room of an earlier one, whose bytes are dropped.
+    pub fn within(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes, ..Self::default() }
+    }
+
     /// The message so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -42,6 +42,7 @@
 mod call;
 mod error;
 mod event;
+pub mod framing;
 mod terms;
 
 use std::sync::Arc;
