@@ -44,6 +44,9 @@ mod error;
 mod event;
 pub mod framing;
 mod terms;
+#[cfg(feature = "verbs")]
+#[allow(unsafe_code)]
+pub mod verbs;
 
 use std::sync::Arc;
 use std::time::Instant;
