@@ -55,3 +55,45 @@ impl Responder {
         Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: self.granted, rdma_body }.encode(encoder);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transport::framing::{Incoming, receive};
+
+    /// The beginning of a Reply.
+    fn reply(xid: u32) -> Vec<u8> {
+        [xid, 1, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn rfc8167_section_4_1_as_many_calls_as_were_granted() {
+        let mut responder = Responder::new(2);
+        assert_eq!((responder.take(Xid(1)), responder.take(Xid(2))), (Ok(()), Ok(())));
+        assert_eq!(responder.take(Xid(3)), Err(Discard::ReverseCall));
+        responder.answered(Xid(1));
+        assert_eq!(responder.take(Xid(3)), Ok(()));
+        assert_eq!(Responder::new(0).take(Xid(1)), Err(Discard::ReverseCall));
+    }
+
+    #[test]
+    fn an_answer_belongs_to_a_call_and_fits_into_a_send() {
+        let mut responder = Responder::new(1);
+        assert_eq!(responder.answers(Xid(7), &reply(7), 1024), Err(Refusal::NoCall));
+        responder.take(Xid(7)).unwrap();
+        assert_eq!(responder.answers(Xid(7), &reply(7), 40), Ok(()));
+        assert_eq!(responder.answers(Xid(7), &reply(7), 39), Err(Refusal::TooLong));
+        assert_eq!(responder.answers(Xid(7), &reply(8), 1024), Err(Refusal::Xid));
+    }
+
+    #[test]
+    fn rfc8167_section_5_2_an_answer_has_no_chunks_and_grants_credits() {
+        let mut encoder = Encoder::new();
+        Responder::new(5).encode(Xid(7), &mut encoder);
+        encoder.raw(&reply(7));
+        let bytes = encoder.finish().0;
+        let Ok(Incoming::Reply(header, message)) = receive(&bytes) else { panic!() };
+        assert_eq!((header.rdma_xid, header.rdma_credit, message.len()), (Xid(7), 5, 12));
+        assert_eq!(bytes.len(), SHORTEST_HEADER + 12);
+    }
+}

@@ -568,3 +568,43 @@ impl Transport for VerbsTransport {
 
 /// A connection that is closed, or never was.
 pub(super) const CLOSED: SubmitError = SubmitError::Refused(Refusal::Closed);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transport::{Blame, Wish};
+
+    fn target() -> Target {
+        let wish = Wish { timeout: Duration::from_millis(200), ..Wish::default() };
+        Target { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
+    }
+
+    /// 192.0.2.1 is nobody's (RFC 5737), so that this fails with libraries and devices as well as without.
+    #[test]
+    fn what_keeps_it_from_connecting_is_said_in_one_line() {
+        let mut transport = VerbsTransport::new();
+        let error = transport.connect(&target()).unwrap_err();
+        let line = error.to_string();
+        assert!(line.starts_with("nas (192.0.2.1:20049): ") && !line.contains('\n'), "{line}");
+        assert_eq!(error.blame(), Blame::Unreachable);
+    }
+
+    #[test]
+    fn a_connection_that_there_never_was_is_closed() {
+        let mut transport = VerbsTransport::new();
+        let call = Call::small(Xid(0), Tag(0), &[0; 4], 0);
+        assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
+        assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
+        assert!(transport.poll(None).unwrap().is_none());
+        assert_eq!((transport.terms(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
+    }
+
+    #[test]
+    fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+        assert_eq!(is_reply_of(&words(&[7, 1, 0]), Xid(7)), Ok(()));
+        assert_eq!(is_reply_of(&words(&[8, 1, 0]), Xid(7)), Err(Discard::Xid));
+        assert_eq!(is_reply_of(&words(&[7, 0, 2]), Xid(7)), Err(Discard::Header));
+        assert_eq!(is_reply_of(&words(&[7]), Xid(7)), Err(Discard::Short));
+    }
+}
