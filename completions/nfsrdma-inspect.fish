@@ -74,6 +74,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l he
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check" -d 'Check captures against their baselines, for CI'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
@@ -103,12 +104,23 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" 
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l timeout -d 'Seconds that each step may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l credits -d 'Credits to ask for, over RDMA' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
+json\t'JSON Lines: an object a line'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Also in a pipe or a file'
+never\t'Nowhere'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l max-connections -d 'Connections that are remembered; then those that were silent longest are forgotten' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "compare" -d 'Compare two captures, and show what differs'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "fields" -d 'List the fields that display filters can name'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "probe" -d 'Ask a server what it offers'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -15,6 +15,7 @@ pub mod kept_frames;
 mod label;
 pub mod list;
 pub mod pcapng;
+pub mod probe;
 mod settings;
 pub mod style;
 pub mod summary;

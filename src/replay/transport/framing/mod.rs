@@ -4,15 +4,17 @@
 //! Nothing here knows memory or devices: a transport asks for a [`Plan`], provides a [`Region`] for each chunk of it, and
 //! has the header written. [`Offered`] is what it keeps until the Reply; [`receive`] reads what comes.
 
+mod answer;
 mod flight;
 mod incoming;
 mod offered;
 mod plan;
 
+pub use answer::answer_header;
 pub use flight::Flight;
 pub use incoming::{Incoming, receive};
 pub use offered::{Offered, Region, Regions, Returned};
-pub use plan::Plan;
+pub use plan::{Plan, check};
 
 /// Bytes of a header without chunks: four fixed words, and three that say that no list is there. RFC 8166 section 4.5.
 pub const SHORTEST_HEADER: usize = 28;

@@ -120,8 +120,11 @@ fn bit(bits: u16, index: usize) -> bool {
     index < Call::MAX_PAYLOADS && bits >> index & 1 != 0
 }
 
-/// Holds a Call to what its documentation asks for.
-fn check(call: &Call<'_>) -> Result<(), Refusal> {
+/// Holds a Call to what its documentation asks for, whatever carries it.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn check(call: &Call<'_>) -> Result<(), Refusal> {
     if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
         return Err(Refusal::Xid);
     }
