@@ -49,8 +49,11 @@ impl Plan {
         if !draft.long && draft.header(call) + draft.message(call) > room {
             draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
-        if draft.header(call) + draft.message(call) > room {
+        if !draft.long && draft.header(call) + draft.message(call) > room {
+            // The payloads travel with the message: RFC 8166 section 3.5.3 allows Read chunks beside that of a Long Call,
+            // but Linux (7.2, and before) never fetches them, and answers that the message is cut.
             draft.long = true;
+            draft.reads = 0;
         }
         if draft.header(call) > room {
             return Err(Refusal::TooLong);

@@ -482,7 +482,9 @@ fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr) -> Result<(), Transpo
     for try_at in 0..RESERVED_PORT_TRIES {
         let port = 1023 - (first + try_at) % 300;
         match id.bind(SocketAddr::new(any, port)) {
-            Err(TransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {}
+            // In use by another connection, or by one that ended a moment ago.
+            Err(TransportErrorKind::System(_, error))
+                if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
             Err(TransportErrorKind::NotAllowed(_)) => return Ok(()),
             other => return other,
         }
