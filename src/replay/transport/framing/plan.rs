@@ -314,6 +314,19 @@ mod tests {
     }
 
     #[test]
+    fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
+        let (message, bytes) = ([0; 2000], [1; 600]);
+        let payloads = [data(2000, &bytes)];
+        let call = call(&message, &payloads, Expected { message: 100, payloads: &[] });
+        let plan = Plan::of(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 0, 1));
+        let captured = Captured { call: &[2000], reads: &[&[600]], ..Captured::default() };
+        let plan = Plan::of(&Call { shape: Shape::Captured(captured), ..call }, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 1, 2));
+        assert!(!plan.submitted.changed);
+    }
+
+    #[test]
     fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
         let fits = Expected { message: 996, payloads: &[] };
         assert_eq!(Plan::of(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
