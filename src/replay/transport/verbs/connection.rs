@@ -64,6 +64,11 @@ impl Connection {
         if self.ending.is_some() { None } else { self.queue.as_mut() }
     }
 
+    /// Whether this side closed it.
+    pub(super) fn is_closing(&self) -> bool {
+        self.ending == Some(Ending::Because(Disconnect::Asked))
+    }
+
     /// Notes why it ends; what is known first stands, but for mere flushing.
     pub(super) fn end(&mut self, why: Ending) {
         if matches!(self.ending, None | Some(Ending::Flushed)) {

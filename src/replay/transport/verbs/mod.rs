@@ -16,6 +16,7 @@
 //! [`VerbsTransport`] puts them together, and has no `unsafe` of its own.
 
 mod completions;
+mod connect;
 mod connection;
 mod context;
 mod device;

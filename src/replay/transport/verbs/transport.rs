@@ -2,37 +2,29 @@
 #![deny(unsafe_code)]
 
 use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
-use nfsrdma_dissectors::rpcrdma::{Header, PrivateData, Proc, RdmaError};
+use nfsrdma_dissectors::rpcrdma::{Header, Proc, RdmaError};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::framing::{Flight, Incoming, Returned, receive};
+use super::super::framing::{Incoming, Returned, receive};
 use super::super::{
-    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Form, Kind, Payloads, RdmaTerms,
-    Refusal, Reply, ReverseCall, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport,
-    TransportError, TransportErrorKind,
+    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Form, Payloads, Refusal, Reply,
+    ReverseCall, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
+    TransportErrorKind,
 };
 use super::completions::{Completion, Failure};
 use super::connection::{Connection, Ending, InFlight};
 use super::events::CmEventKind;
-use super::identifier::{Addressed, CmId, Idle};
-use super::memory::{Buffer, Right};
-use super::queue_pair::{Depth, Finished, QueuePair, Received};
-use super::reverse::Responder;
+use super::memory::Buffer;
+use super::queue_pair::{Finished, Received};
 use super::shared::Shared;
 use super::wait;
 
-/// Room in a send queue beyond the credits of both directions: Sends that are done, and not yet known to be.
-const MORE_SENDS: u32 = 16;
-/// How many ports below 1,024 are tried.
-const RESERVED_PORT_TRIES: u16 = 32;
 /// How often the completion queues are looked at before this side sleeps.
 const LOOKS: usize = 64;
 /// How long what the connection manager tells may wait while Replies come.
@@ -43,7 +35,7 @@ const CM_INTERVAL: Duration = Duration::from_millis(1);
 pub struct VerbsTransport {
     pub(super) devices: Vec<Shared>,
     pub(super) connections: Vec<Connection>,
-    by_queue: FxHashMap<u32, usize>,
+    pub(super) by_queue: FxHashMap<u32, usize>,
     pub(super) stores: Vec<Arc<[u8]>>,
     /// Room for the next header.
     pub(super) scratch: Vec<u8>,
@@ -64,7 +56,7 @@ pub struct VerbsTransport {
 #[derive(Debug, Default)]
 struct Lent {
     message: Option<(usize, Received)>,
-    call: InFlight,
+    call: Option<InFlight>,
     returned: Returned,
     writes: Vec<Option<Buffer>>,
     reply: Option<Buffer>,
@@ -93,76 +85,6 @@ impl VerbsTransport {
         Self::default()
     }
 
-    /// The device that leads to a server, opened where it is not yet.
-    fn device(&mut self, id: &CmId<Addressed>) -> Result<usize, TransportErrorKind> {
-        if let Some(known) = self.devices.iter().position(|shared| id.is_on(&shared.context)) {
-            return Ok(known);
-        }
-        let mut shared = Shared::new(id.context()?)?;
-        self.stores.iter().try_for_each(|store| shared.share(store))?;
-        self.devices.push(shared);
-        Ok(self.devices.len() - 1)
-    }
-
-    fn try_connect(&mut self, target: &Target) -> Result<ConnectionId, TransportErrorKind> {
-        let wish = &target.wish;
-        let deadline = Instant::now() + wish.timeout;
-        let id = CmId::new()?;
-        if wish.reserved_port {
-            take_reserved_port(&id, target.address)?;
-        }
-        let id = id.resolve_address(target.address, deadline)?;
-        let device = self.device(&id)?;
-        let id = id.resolve_route(deadline)?;
-        let Some(shared) = self.devices.get_mut(device) else { return Err(TransportErrorKind::NoDevice) };
-
-        let most = shared.context.limits.queue_depth;
-        let reverse = wish.reverse_credits.min(most / 4);
-        let credits = wish.credits.clamp(1, most.saturating_sub(reverse + MORE_SENDS).max(1));
-        let depth = Depth { sends: credits + reverse + MORE_SENDS, receives: credits + reverse };
-        let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
-        // A Reply for every Call, and every Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
-        let wanted = PrivateData { remote_invalidation: false, ..wish.private_data() };
-        let sent = wish.private_data.then_some(wanted);
-        let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
-        let mut spare = Vec::new();
-        for _ in 0..depth.receives {
-            spare.push(shared.take(Right::Message, size).map_err(super::pool::NoBuffer::into_kind)?);
-        }
-        queue.receive(&mut spare)?;
-
-        let bytes = sent.as_ref().map(PrivateData::encode);
-        let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let (queue, answer) = queue.connect(private_data, deadline)?;
-        let received = PrivateData::find(&answer, 0, &mut Unobserved);
-        let rdma = RdmaTerms {
-            device: shared.context.name.clone(),
-            received_length: answer.len(),
-            responder_resources: shared.context.limits.responder_resources,
-            ..RdmaTerms::agreed(sent, received)
-        };
-        let terms = Terms {
-            kind: Kind::Rdma(shared.context.fabric),
-            local: queue.local_address(),
-            peer: target.address,
-            rdma: Some(rdma),
-        };
-        let at = self.connections.len();
-        self.by_queue.insert(queue.number(), at);
-        self.connections.push(Connection {
-            device,
-            queue: Some(queue),
-            flight: Flight::default(),
-            credits: Credits::new(credits),
-            responder: Responder::new(reverse),
-            terms,
-            counts: Counts::default(),
-            spare,
-            ending: None,
-        });
-        Ok(ConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
-    }
-
     pub(super) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.connections.get(id.0 as usize)
     }
@@ -173,8 +95,7 @@ impl VerbsTransport {
         let Some((at, received)) = self.lent.message.take() else { return };
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
-        let call = std::mem::take(&mut self.lent.call);
-        self.spare.push(call);
+        self.spare.extend(self.lent.call.take());
         let results = self.lent.writes.drain(..).flatten().chain(self.lent.reply.take());
         results.for_each(|buffer| shared.give_back(buffer));
         if connection.queue.is_some() {
@@ -199,6 +120,10 @@ impl VerbsTransport {
     fn step(&mut self) -> Result<Option<Step>, TransportError> {
         loop {
             if let Some((at, received)) = self.held.take() {
+                if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
+                    connection.spare.push(received.into_buffer());
+                    continue;
+                }
                 return Ok(Some(self.received(at, received, true)));
             }
             if let Some(completion) = self.devices.iter_mut().find_map(|shared| shared.ready.pop_front()) {
@@ -239,6 +164,11 @@ impl VerbsTransport {
         let shared = self.devices.get_mut(connection.device)?;
         self.done.drain(..).for_each(|buffer| shared.give_back(buffer));
         match finished {
+            // Nothing more is told of a connection that this side closed.
+            Ok(Finished::Received(received)) if connection.is_closing() => {
+                connection.spare.push(received.into_buffer());
+                None
+            }
             Ok(Finished::Received(received)) => {
                 connection.counts.bytes_received += received.message().len() as u64;
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
@@ -351,7 +281,7 @@ impl VerbsTransport {
         back.for_each(|buffer| shared.give_back(buffer));
         let writes = call.writes.drain(..);
         self.lent.writes.extend(writes.map(|chunk| chunk.and_then(|chunk| chunk.take_back(fence).ok())));
-        self.lent.call = call;
+        self.lent.call = Some(call);
         connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
         Ok(tag)
     }
@@ -469,27 +399,6 @@ impl VerbsTransport {
             }
         })
     }
-}
-
-/// Takes a port below 1,024, if the program may and one is free; otherwise any does.
-fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr) -> Result<(), TransportErrorKind> {
-    let any = match server {
-        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    };
-    // Not the same first for every process, and none that is known for something else.
-    let first = u16::try_from(std::process::id() % 300).unwrap_or(0);
-    for try_at in 0..RESERVED_PORT_TRIES {
-        let port = 1023 - (first + try_at) % 300;
-        match id.bind(SocketAddr::new(any, port)) {
-            // In use by another connection, or by one that ended a moment ago.
-            Err(TransportErrorKind::System(_, error))
-                if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
-            Err(TransportErrorKind::NotAllowed(_)) => return Ok(()),
-            other => return other,
-        }
-    }
-    Ok(())
 }
 
 /// Whether the message in a Reply chunk is the Reply that its header says. RFC 8166 section 4.5.2.
