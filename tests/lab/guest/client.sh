@@ -34,7 +34,7 @@ on_server() {
     say "on the server: $1"
     echo "$1" > /shared/command.new
     mv /shared/command.new "/shared/command.$commands"
-    await "command.$commands.code" 120
+    await "command.$commands.code"
     cat "/shared/command.$commands.said"
     return "$(cat "/shared/command.$commands.code")"
 }
