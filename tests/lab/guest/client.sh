@@ -39,6 +39,9 @@ on_server() {
     return "$(cat "/shared/command.$commands.code")"
 }
 
+# do_workload: the basic workload. With GRACE_ENDS=CALL+SECONDS the server's grace period ends so long after it comes to that call.
+do_workload() { python3 -S /lab/guest/workload.py /mnt/nfs "$VERS" "${GRACE_ENDS:-0+0}" > /shared/client.ops; }
+
 drop_caches() { echo 3 > /proc/sys/vm/drop_caches; }
 
 join_network 2

@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck disable=SC2034 # roles and scenarios read them
 {
     TRANSPORT=rxe VERS=4.2 ADDRESS=4 MTU=1500 SNAPLEN=0 PACKETS='' SIW=siw
-    MOUNT_OPTIONS='' LOSS='' AFTER_GRACE='' KERBEROS=''
+    MOUNT_OPTIONS='' LOSS='' GRACE_ENDS='' KERBEROS=''
 }
 # shellcheck disable=SC1091 # run writes it
 . /shared/settings

@@ -4,7 +4,8 @@ A line is what a capture can be held to: number, time (the clock that stamps the
 between them. File contents say where they belong, so that what is read can be checked. What goes another way than it
 must is marked UNEXPECTED, and the exit code is 1.
 
-Arguments: where the export is mounted, and the version of NFS.
+Arguments: where the export is mounted, the version of NFS, and when the server's grace period ends: CALL+SECONDS after the
+workload comes to the call of that number (0+0: it is over). In it the client has no delegations, and asks again for locks.
 """
 
 import errno
@@ -12,9 +13,11 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
 
 TOP, VERSION = sys.argv[1:3]
+GRACE_CALL, GRACE_SECONDS = sys.argv[3].split("+")
 FOLDER = TOP + "/data/w"
 SIZES = {"s100": 100, "s2k": 2000, "s8k": 8192, "s64k": 65536, "s256k": 262144}
 # <linux/fs.h>: the ioctl that makes a file share the blocks of another.
@@ -30,9 +33,26 @@ def record(call, argument, result):
     print(f"{number}\t{time.time():.6f}\t{call}\t{argument}\t{result}", flush=True)
 
 
+def end_grace():
+    with open("/shared/grace.end", "w", encoding="ascii"):
+        pass
+
+
+def end_grace_in_time():
+    """At once, and when it is over; or after a while, in which the workload goes on."""
+    if float(GRACE_SECONDS):
+        threading.Timer(float(GRACE_SECONDS), end_grace).start()
+        return
+    end_grace()
+    while not os.path.exists("/shared/grace.over"):
+        time.sleep(0.05)
+
+
 def step(call, argument, action, expected="ok"):
     """Does one call. `expected` is "ok", the name of an error, or "any" where versions of NFS differ."""
     global unexpected
+    if number + 1 == int(GRACE_CALL):
+        end_grace_in_time()
     try:
         value = action()
         result = "ok" if value is None else f"ok {value}"

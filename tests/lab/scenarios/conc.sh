@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # Four processes at once on four connections: many small files, and data past the caches.
+# settings: GRACE_ENDS=never
 MOUNT_OPTIONS=${MOUNT_OPTIONS:-nconnect=4,rsize=262144,wsize=262144}
 data=/mnt/nfs/data
 

@@ -1,6 +1,5 @@
 # shellcheck shell=bash
 # Delegations, recalled because somebody on the server writes, looks at and removes the files.
-# settings: AFTER_GRACE=1
 on_server '
     for number in 1 2 3; do
         yes "delegation $number" | head -c 5000 > /export/data/del$number

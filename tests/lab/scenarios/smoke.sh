@@ -2,7 +2,7 @@
 # The basic workload, and then the program in the guest reads the capture of it: it must say what the kernel counted.
 start_recording
 mount_export "$VERS"
-python3 -S /lab/guest/workload.py /mnt/nfs "$VERS" > /shared/client.ops
+do_workload
 # Here nothing is under way any more, so capture and counters hold the same.
 stop_recording
 keep_counters
