@@ -6,6 +6,7 @@ pub mod cli;
 pub mod export;
 pub mod filter;
 pub mod output;
+pub mod replay;
 pub mod source;
 
 #[cfg(test)]

@@ -134,6 +134,10 @@ impl<T: fmt::Display> fmt::Display for Styled<T> {
 
 /// How many columns text takes on a terminal.
 pub fn columns(text: &str) -> usize {
+    // Nearly all text is this, and a line has many pieces.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.len();
+    }
     unicode_width::UnicodeWidthStr::width(text)
 }
 

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, Observer, Value};
+use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Words of one message that are remembered: more than the entries of the largest READDIRPLUS of Linux.
 const WORDS: usize = 1 << 16;
@@ -80,6 +81,11 @@ impl Heard {
 }
 
 impl<'a> Observer<'a> for Heard {
+    #[inline]
+    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        values.name == "nfs.attr_vals" && has(Attributes::FILEHANDLE)
+    }
+
     fn enter(&mut self, field: &'static Field, _: usize) {
         if field.label == "entries" {
             self.push(Word::Entry);

@@ -38,6 +38,11 @@ impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
     }
 
     #[inline]
+    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        self.observer.wants_items(values, has)
+    }
+
+    #[inline]
     fn enter(&mut self, field: &'static Field, at: usize) {
         if O::WATCHES && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
             self.depth += 1;
@@ -56,6 +61,16 @@ impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
     #[inline]
     fn list(&mut self, field: &'static Field, at: usize) {
         self.observer.list(field, at);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        self.observer.time(field, nanoseconds);
+    }
+
+    #[inline]
+    fn notation(&mut self, bytes: Range<usize>) {
+        self.observer.notation(bytes);
     }
 
     #[inline]

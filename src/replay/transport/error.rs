@@ -1,0 +1,213 @@
+//! What goes wrong: what, where, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Why there is no connection, or why a transport is of no more use. `Display` gives one line without a final newline.
+#[derive(Debug)]
+pub struct TransportError {
+    /// Where: the server as its user named it, or the local device.
+    pub place: String,
+    /// The address that was tried, where there is one.
+    pub address: Option<SocketAddr>,
+    /// What.
+    pub kind: TransportErrorKind,
+}
+
+/// What cannot be reached, or what failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TransportErrorKind {
+    /// The name has no address.
+    Name(io::Error),
+    /// Nothing listens there.
+    Refused,
+    /// The server's host answers, but does not take this connection: its reason.
+    Rejected(String),
+    /// No way leads there.
+    NoRoute,
+    /// No answer within this time.
+    Timeout(Duration),
+    /// The connection was broken off while it was set up.
+    Reset,
+    /// A library that is loaded at run time is not there: its name, and the package that has it.
+    Library(&'static str, &'static str),
+    /// There is no RDMA device, or none of them leads to the server.
+    NoDevice,
+    /// The program may not: what.
+    NotAllowed(&'static str),
+    /// Memory cannot be registered: how many bytes, and why.
+    Memory(u64, io::Error),
+    /// Another error of the operating system: what was tried.
+    System(&'static str, io::Error),
+    /// The program was built without this transport: the feature it needs.
+    NotBuilt(&'static str),
+    /// A Call that could not be sent: this program made it, so the fault is its own.
+    Submit(SubmitError),
+}
+
+/// Who is to blame, which the exit code of the program tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The server or the transport cannot be reached: exit code 4.
+    Unreachable,
+    /// The program itself broke a rule of the protocol: exit code 6.
+    Own,
+}
+
+impl TransportError {
+    /// An error at a server.
+    pub fn at(name: &str, address: Option<SocketAddr>, kind: TransportErrorKind) -> Self {
+        Self { place: name.to_owned(), address, kind }
+    }
+
+    /// Who is to blame.
+    pub fn blame(&self) -> Blame {
+        match self.kind {
+            TransportErrorKind::Submit(SubmitError::Refused(_)) => Blame::Own,
+            _ => Blame::Unreachable,
+        }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.place.is_empty() {
+            f.write_str(&self.place)?;
+            if let Some(address) = self.address {
+                write!(f, " ({address})")?;
+            }
+            f.write_str(": ")?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl fmt::Display for TransportErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => write!(f, "no address for this name: {error}; check the name"),
+            Self::Refused => f.write_str("nothing listens there; check the port, and that the server runs"),
+            Self::Rejected(why) => {
+                write!(f, "the server rejects the connection: {why}; check the port, and the server's log")
+            }
+            Self::NoRoute => f.write_str("no route to this host; check the address and the network"),
+            Self::Timeout(time) => write!(
+                f,
+                "no answer within {} s; check address, port and firewalls",
+                time.as_secs_f64()
+            ),
+            Self::Reset => f.write_str("the connection was broken off; check the server's log"),
+            Self::Library(library, package) => {
+                write!(f, "{library} is not there, which RDMA needs; install the package {package}")
+            }
+            Self::NoDevice => f.write_str(
+                "no RDMA device leads there; see 'rdma link', and load the driver of one (rdma_rxe and siw need \
+                 no hardware)",
+            ),
+            Self::NotAllowed(what) => write!(f, "not allowed: {what}; run as root, or give the program the right"),
+            Self::Memory(bytes, error) => write!(
+                f,
+                "{bytes} bytes of memory cannot be registered: {error}; raise the limit of locked memory (ulimit -l)"
+            ),
+            Self::System(what, error) => write!(f, "{what}: {error}"),
+            Self::NotBuilt(feature) => {
+                write!(f, "this program was built without it; build it with the feature '{feature}'")
+            }
+            Self::Submit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {}
+
+/// Why a Call was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// Not now.
+    Busy(Busy),
+    /// Not ever, on this connection.
+    Refused(Refusal),
+}
+
+/// What there is too little of. A later event makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// No credit is left: a Reply gives one.
+    Credits,
+    /// No registered memory is left: a Reply gives some back.
+    Memory,
+    /// Too much waits to be sent already.
+    Queue,
+}
+
+/// Why a Call can never be sent on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The connection is closed, or there never was one of this number.
+    Closed,
+    /// A Call in flight has this XID.
+    XidInFlight,
+    /// The message does not begin with the XID of the Call.
+    Xid,
+    /// A payload's position is not where a payload can be: outside the message, out of order, not a multiple of four.
+    Position,
+    /// More payloads, or more DDP-eligible results, than a Call may have.
+    TooMany,
+    /// The message, or one of its chunks, is longer than the transport can carry, or an answer than its inline threshold.
+    TooLong,
+    /// The stored payload is not in shared memory.
+    Store,
+    /// There is no Call of the reverse direction to be answered with this XID.
+    NoCall,
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy(Busy::Credits) => "no credit is left; wait for a Reply",
+            Self::Busy(Busy::Memory) => "no registered memory is left; wait for a Reply",
+            Self::Busy(Busy::Queue) => "too much waits to be sent; wait for a Reply",
+            Self::Refused(Refusal::Closed) => "the connection is closed; connect again",
+            Self::Refused(Refusal::XidInFlight) => "a Call in flight has this XID; take another",
+            Self::Refused(Refusal::Xid) => "the message does not begin with the XID of the Call",
+            Self::Refused(Refusal::Position) => "the position of a payload is not in the message",
+            Self::Refused(Refusal::TooMany) => "more payloads than a Call may have",
+            Self::Refused(Refusal::TooLong) => "longer than the transport can carry",
+            Self::Refused(Refusal::Store) => "the payload is not in shared memory",
+            Self::Refused(Refusal::NoCall) => "no Call of the reverse direction waits for this answer",
+        })
+    }
+}
+
+impl std::error::Error for SubmitError {}
+
+impl From<SubmitError> for TransportError {
+    fn from(error: SubmitError) -> Self {
+        Self { place: String::new(), address: None, kind: TransportErrorKind::Submit(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_where_and_what_to_do_in_one_line() {
+        let address = "192.0.2.1:20049".parse().ok();
+        let error = TransportError::at("nas", address, TransportErrorKind::Timeout(Duration::from_secs(5)));
+        assert_eq!(
+            error.to_string(),
+            "nas (192.0.2.1:20049): no answer within 5 s; check address, port and firewalls"
+        );
+        assert_eq!(error.blame(), Blame::Unreachable);
+    }
+
+    #[test]
+    fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
+        assert_eq!(TransportError::from(SubmitError::Refused(Refusal::Xid)).blame(), Blame::Own);
+        assert_eq!(TransportError::from(SubmitError::Busy(Busy::Credits)).blame(), Blame::Unreachable);
+    }
+}

@@ -1,0 +1,236 @@
+//! What happens on a connection: Replies, errors, Calls of the reverse direction, and its end.
+
+use std::fmt;
+
+use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::{Header, RdmaError};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::{ConnectionId, Form, Tag};
+
+/// What happened next on a connection. What it borrows is given back at the next poll.
+#[derive(Debug)]
+// A box would allocate for each Reply.
+#[allow(clippy::large_enum_variant)]
+pub enum Event<'a> {
+    /// A Call has its Reply.
+    Reply(Reply<'a>),
+    /// The server could not read the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is over.
+    RdmaError {
+        /// Where.
+        connection: ConnectionId,
+        /// The XID of the Call.
+        xid: Xid,
+        /// What its sender knows it by.
+        tag: Tag,
+        /// What the server says.
+        error: RdmaError,
+    },
+    /// The server calls. It is to be answered with [`answer`](super::Transport::answer).
+    Call(ReverseCall<'a>),
+    /// The server grants another number of credits; comes before the Reply that said it.
+    Credits {
+        /// Where.
+        connection: ConnectionId,
+        /// What it grants now, as it stood in its message.
+        granted: u32,
+    },
+    /// A message was discarded because it makes no sense. A Call that it may have been for stays in flight.
+    Discarded {
+        /// Where.
+        connection: ConnectionId,
+        /// The XID, as far as there was one.
+        xid: Option<Xid>,
+        /// Why.
+        why: Discard,
+    },
+    /// The connection is gone, and with it the Calls in flight on it.
+    Disconnected {
+        /// Which.
+        connection: ConnectionId,
+        /// Why.
+        reason: Disconnect,
+        /// The Calls that will have no Reply, in the order in which they were submitted.
+        lost: &'a [Tag],
+    },
+}
+
+impl Event<'_> {
+    /// Where it happened.
+    pub fn connection(&self) -> ConnectionId {
+        match self {
+            Self::Reply(reply) => reply.connection,
+            Self::Call(call) => call.connection,
+            Self::RdmaError { connection, .. }
+            | Self::Credits { connection, .. }
+            | Self::Discarded { connection, .. }
+            | Self::Disconnected { connection, .. } => *connection,
+        }
+    }
+}
+
+/// The Reply of a Call.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    /// Where it came.
+    pub connection: ConnectionId,
+    /// The XID.
+    pub xid: Xid,
+    /// What the sender of the Call knows it by.
+    pub tag: Tag,
+    /// The RPC message, without what came by Write chunks; from the Send, the Reply chunk, or the record.
+    pub message: &'a [u8],
+    /// What came by Write chunks.
+    pub payloads: Payloads<'a>,
+    /// How the message travelled.
+    pub form: Form,
+    /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
+    pub header: Option<Header<'a>>,
+    /// The handle that the server invalidated with this Reply.
+    pub invalidated: Option<Handle>,
+}
+
+impl Reply<'_> {
+    /// The beginning of the message, for its decoder, which finds in it what came by Write chunks.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self.message).with_chunks(self.payloads.items())
+    }
+}
+
+/// What came by Write chunks, in their order; an unused or an empty chunk has length 0.
+#[derive(Debug, Default)]
+pub enum Payloads<'a> {
+    /// The Call offered no Write chunk.
+    #[default]
+    None,
+    /// It offered one.
+    One([ChunkItem<'a>; 1]),
+    /// It offered more.
+    Many(Vec<ChunkItem<'a>>),
+}
+
+impl<'a> Payloads<'a> {
+    /// As the decoder takes them.
+    pub fn items(&self) -> &[ChunkItem<'a>] {
+        match self {
+            Self::None => &[],
+            Self::One(item) => item,
+            Self::Many(items) => items,
+        }
+    }
+}
+
+/// The contents of Write chunks, in their order.
+impl<'a> FromIterator<&'a [u8]> for Payloads<'a> {
+    fn from_iter<T: IntoIterator<Item = &'a [u8]>>(contents: T) -> Self {
+        let mut items = contents.into_iter().map(|bytes| ChunkItem {
+            position: None,
+            length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            bytes: Some(bytes),
+        });
+        match (items.next(), items.next()) {
+            (None, _) => Self::None,
+            (Some(item), None) => Self::One([item]),
+            (Some(first), Some(second)) => Self::Many([first, second].into_iter().chain(items).collect()),
+        }
+    }
+}
+
+/// A Call of the reverse direction (RFC 8167; on TCP RFC 8881 section 2.10.3.1).
+#[derive(Debug)]
+pub struct ReverseCall<'a> {
+    /// Where it came.
+    pub connection: ConnectionId,
+    /// The XID; it may be that of a Call in flight the other way.
+    pub xid: Xid,
+    /// The RPC message.
+    pub message: &'a [u8],
+}
+
+/// Why a message was discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discard {
+    /// Shorter than the shortest header (RFC 8166 section 4.5), or than the shortest RPC message.
+    Short,
+    /// The RPC-over-RDMA header cannot be read, or has no place in a Reply.
+    Header,
+    /// No Call in flight has this XID.
+    UnknownXid,
+    /// The XID of the RPC message is not that of its RPC-over-RDMA header (RFC 8166 section 4.5.2).
+    Xid,
+    /// The returned chunks are not those that the Call offered: other handles or counts, or more than was offered.
+    Chunks,
+    /// A Reply chunk is said to hold the message, and none was offered.
+    NoReplyChunk,
+    /// A Call of the reverse direction where none is taken, with chunks, or beyond the credits that were granted.
+    ReverseCall,
+}
+
+impl fmt::Display for Discard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "too short for a message",
+            Self::Header => "its RPC-over-RDMA header cannot be read",
+            Self::UnknownXid => "no Call in flight has its XID",
+            Self::Xid => "header and RPC message have different XIDs",
+            Self::Chunks => "its chunks are not those that the Call offered",
+            Self::NoReplyChunk => "RDMA_NOMSG without a Reply chunk",
+            Self::ReverseCall => "a Call of the reverse direction that is not taken",
+        })
+    }
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disconnect {
+    /// This side closed it.
+    Asked,
+    /// The server closed it in order.
+    Closed,
+    /// The server, or something between, broke it off.
+    Reset,
+    /// The server did not acknowledge any more.
+    Unreachable,
+    /// The server had no receive buffer posted, more often than is borne (RNR retries exceeded).
+    NoReceiver,
+    /// The server, or its device, refused an operation of ours, or we one of its: a handle that is not valid, an access
+    /// beyond a chunk's end (RFC 8166 section 4.5.3).
+    RemoteAccess,
+    /// A Send was longer than the buffer that waited for it.
+    Length,
+    /// The device of this side is gone or reset.
+    Device,
+    /// The server sent what cannot be followed any further, such as a record without end.
+    Protocol,
+}
+
+impl fmt::Display for Disconnect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked => "closed by this side",
+            Self::Closed => "closed by the server",
+            Self::Reset => "reset by the server or by something between",
+            Self::Unreachable => "the server does not acknowledge any more",
+            Self::NoReceiver => "the server has no receive buffer posted (RNR)",
+            Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
+            Self::Length => "a Send was longer than the buffer that waited for it",
+            Self::Device => "the local device is gone",
+            Self::Protocol => "the server sent what cannot be followed any further",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_found_in_the_order_of_the_write_chunks() {
+        assert!(Payloads::from_iter([]).items().is_empty());
+        let one = Payloads::from_iter([&b"abc"[..]]);
+        assert_eq!(one.items(), [ChunkItem { position: None, length: 3, bytes: Some(b"abc") }]);
+        let many = Payloads::from_iter([&b"abc"[..], b"", b"de"]);
+        assert_eq!(many.items().iter().map(|item| item.length).collect::<Vec<_>>(), [3, 0, 2]);
+    }
+}
