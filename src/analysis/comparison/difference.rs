@@ -129,7 +129,8 @@ pub struct Difference {
     pub path: String,
     /// The filter name of the field. Empty where it is no field.
     pub field: &'static str,
-    /// How often this field differs in this Transaction: lists have it many times.
+    /// How often this field differs in this Transaction, because lists have it many times; of two names that do not belong
+    /// together, how often they stand together.
     pub times: u64,
     /// On side A.
     pub a: Half,

@@ -32,6 +32,11 @@ pub struct Path {
 }
 
 impl Path {
+    /// The names of what is above the field, with the dot behind them; empty where nothing is.
+    pub fn above(&self) -> &str {
+        self.text.rfind('.').and_then(|dot| self.text.get(..=dot)).unwrap_or_default()
+    }
+
     /// The RFC's name of the field alone.
     pub fn leaf(&self) -> &str {
         self.text.rsplit('.').next().unwrap_or_default()
@@ -85,6 +90,19 @@ impl Datum {
             (Self::Written(one), Self::Written(other)) => one == other,
             (Self::Written(text), value) | (value, Self::Written(text)) => **text == value.to_string(),
             _ => self == other,
+        }
+    }
+
+    /// Whether other fields may be there or not by its value: a number with a name, yes or no, a mask of attributes.
+    pub fn is_discriminant(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Bool(_) | Self::Flags(..))
+    }
+
+    /// Whether both are masks that are the same in these bits.
+    pub fn is_same_in(&self, other: &Self, bits: u64) -> bool {
+        match (self, other) {
+            (Self::Flags(one, _), Self::Flags(other, _)) => one & bits == other & bits,
+            _ => false,
         }
     }
 
