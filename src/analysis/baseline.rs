@@ -5,19 +5,20 @@
 //! comparing with a baseline is comparing two captures of which one was written down.
 
 mod canon;
+mod checking;
 #[cfg(test)]
 mod tests;
 pub mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::difference::Kind;
+use super::comparison::Client;
 use super::comparison::record::Record;
 use super::comparison::selection::Selection;
 use super::comparison::trace::Trace;
-use super::comparison::{Client, Comparison};
 
 pub use canon::Canon;
+pub use checking::Checking;
 
 /// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
 pub const TRANSACTIONS: usize = 200_000;
@@ -70,6 +71,16 @@ impl Counts {
         }
     }
 
+    /// A count of the capture as a whole; what is not counted was not there.
+    pub fn of(&self, key: &str) -> u64 {
+        self.whole.get(key).copied().unwrap_or(0)
+    }
+
+    /// What is counted of either capture as a whole.
+    fn keys<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
+        self.whole.keys().chain(other.whole.keys()).map(String::as_str).collect()
+    }
+
     /// The capture has ended.
     pub fn end(&mut self, trace: &Trace) {
         let mut set = |key: &str, count: u64| self.whole.insert(key.to_owned(), count);
@@ -96,28 +107,35 @@ pub struct Baseline {
     pub records: Vec<(Client, Record)>,
 }
 
+/// A capture has more than [`TRANSACTIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
 impl Baseline {
+    /// The baseline of what `next` gives, until it gives no more.
+    ///
+    /// # Errors
+    /// Where it gives more than a baseline has.
+    pub fn of(
+        selection: Selection,
+        mut next: impl FnMut() -> Option<(Client, Record)>,
+    ) -> Result<Self, TooMany> {
+        let mut baseline = Self { selection, ..Self::default() };
+        while let Some((client, record)) = next() {
+            if baseline.records.len() >= TRANSACTIONS {
+                return Err(TooMany);
+            }
+            baseline.counts.record(&record);
+            baseline.records.push((client, record));
+        }
+        baseline.in_order();
+        Ok(baseline)
+    }
+
     /// Brings the records of a capture into the order of their Calls, and into the form that baselines have.
-    pub fn in_order(&mut self) {
+    fn in_order(&mut self) {
         self.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
         let mut canon = Canon::default();
         self.records.iter_mut().for_each(|(_, record)| canon.record(record));
-    }
-}
-
-/// Compares the counts of the capture as a whole; `a` is the baseline's.
-pub fn compare_counts(comparison: &mut Comparison, a: &Counts, b: &Counts) {
-    let keys: std::collections::BTreeSet<&String> = a.whole.keys().chain(b.whole.keys()).collect();
-    for key in keys {
-        let of = |counts: &Counts| counts.whole.get(key).copied().unwrap_or(0);
-        let (one, other) = (of(a), of(b));
-        let kind = match key.split('.').next() {
-            Some("incomplete") => Kind::Incomplete,
-            Some("undecoded") => Kind::Undecoded,
-            _ => Kind::Account,
-        };
-        if one != other && !comparison.tolerates(key, one, other) {
-            comparison.whole(kind, key, one, other);
-        }
     }
 }

@@ -186,6 +186,61 @@ fn a_report_keeps_the_schemas_of_junit() {
     validates(&folder, "report.xml");
 }
 
+/// A baseline with two operations that are not as the capture has them: one many times, and one once.
+fn many_differences(folder: &Folder) -> u64 {
+    let text = folder.read("trace.pcap.baseline");
+    let mut data = 0;
+    let lines = text.lines().map(|line| {
+        if line.starts_with("  READ ") {
+            data += 1;
+            line.replace(" eof=true", " eof=false")
+        } else {
+            line.replace(" share_deny=OPEN4_SHARE_DENY_NONE", " share_deny=OPEN4_SHARE_DENY_READ")
+        }
+    });
+    let lines: Vec<_> = lines.collect();
+    folder.write("trace.pcap.baseline", (lines.join("\n") + "\n").as_bytes());
+    data
+}
+
+#[test]
+fn a_case_fails_for_what_is_counted_and_not_for_what_is_shown() {
+    let folder = blessed("cases");
+    let reads = many_differences(&folder);
+    let arguments = ["-c", "1", "--junit", "report.xml", "trace.pcap"];
+    let text = ends(&run(&folder.0, &arguments), 1);
+    assert!(reads > 0 && text.contains("\n  and "), "{text}");
+    let report = folder.read("report.xml");
+    assert!(report.contains("failures=\"2\""), "{report}");
+    for case in ["NFS 4.2 OPEN", "NFS 4.2 READ"] {
+        let start = report.find(&format!("name=\"{case}\"")).unwrap();
+        assert!(report[start..].lines().nth(1).unwrap().contains("<failure "), "{report}");
+    }
+}
+
+#[test]
+fn as_many_differences_are_given_as_are_asked_for() {
+    let folder = blessed("asked");
+    many_differences(&folder);
+    let lines = |arguments: &[&str]| {
+        let output = run(&folder.0, &[&["-T", "json", "trace.pcap"], arguments].concat());
+        let lines: Vec<Value> = str::from_utf8(&output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let check = lines.last().unwrap();
+        assert_eq!(check["kind"], "check");
+        (lines.len() as u64 - 1, check["differences"].as_u64().unwrap())
+    };
+    let (given, all) = lines(&[]);
+    assert!(given == all && all > 3, "{given} {all}");
+    assert_eq!(lines(&["-c", "2"]), (2, all));
+    let text = |count: &str| ends(&run(&folder.0, &["-c", count, "trace.pcap"]), 1);
+    assert_eq!(text("100000").lines().count() as u64, all + 2);
+    assert!(text("0").contains(&format!("  and {all} more; -c shows more")));
+}
+
 #[test]
 fn every_line_keeps_the_schema() {
     let folder = blessed("schema");

@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::transaction::Direction;
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::comparison::difference::Kind;
 use crate::analysis::comparison::record::{Datum, Entry, Message, Path, Section};
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::role::Role;
@@ -18,16 +19,15 @@ fn written(baseline: &Baseline) -> String {
 }
 
 fn of_capture(name: &str) -> Baseline {
-    let (mut recorder, mut baseline) = (Recorder::default(), Baseline::default());
-    for transaction in transactions(name) {
+    let mut recorder = Recorder::default();
+    let mut transactions = transactions(name).into_iter();
+    let next = || {
+        let transaction = transactions.next()?;
         let address = recorder.word(&transaction.connection.client.address.to_string());
         let client = Client { address, direction: transaction.direction };
-        let record = recorder.record(&transaction);
-        baseline.counts.record(&record);
-        baseline.records.push((client, record));
-    }
-    baseline.in_order();
-    baseline
+        Some((client, recorder.record(&transaction)))
+    };
+    Baseline::of(Selection::default(), next).unwrap()
 }
 
 fn read_again(baseline: &Baseline) -> Baseline {
