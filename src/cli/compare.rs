@@ -93,15 +93,18 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
         bail!("standard input is one capture, and cannot be both; name a file for A or for B");
     }
-    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
-    let mut recorder = Recorder::default();
-    let mut progress = Progress::new();
     let selection = Selection {
         ignore: args.ignore.clone(),
         only: args.only.clone(),
         strict: args.strict,
         ..Selection::default()
     };
+    if let Some(contradiction) = selection.contradiction() {
+        bail!("{contradiction}");
+    }
+    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
+    let mut recorder = Recorder::default();
+    let mut progress = Progress::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
     let mut first = First::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
     let mut to = BufWriter::new(progress.page());

@@ -215,6 +215,14 @@ fn what_cannot_be_compared_is_no_success() {
     let capture = capture.to_str().unwrap();
     // Nothing is told of a file that is no capture.
     assert!(fails(capture, "Cargo.toml").contains("Cargo.toml: not a capture file"));
+    let fails_with = |arguments: &[&str]| {
+        let output = run(arguments, &[Path::new(capture), Path::new(capture)]);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(fails_with(&["--only", "REDA"]).contains("there is no operation REDA; did you mean READ?"));
+    assert!(fails_with(&["--only", "nfs.nosuch"]).contains("there is no field nfs.nosuch"));
+    assert!(fails_with(&["--only", "data", "--ignore", "data"]).contains("name it once"));
     assert!(fails("-", "-").contains("standard input is one capture, and cannot be both"));
     let folder = std::env::temp_dir();
     let empty = folder.join(format!("nfsrdma-inspect-{}-empty.pcap", std::process::id()));

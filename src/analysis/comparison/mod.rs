@@ -4,7 +4,7 @@
 //! - [`role`]: the one table that says which fields must be equal, which are identities, and which may differ;
 //! - [`lane`]: records of one client and one direction, on both sides; [`alignment`]: which of them stand for each other;
 //! - [`pair`]: two records compared; [`renaming`]: the names that identities have on both sides;
-//! - [`difference`]: what comes out; [`selection`]: which differences count; [`tally`]: how many there are, and the first;
+//! - [`difference`]: what comes out; [`selection`]: which differences count, by a [`vocabulary`]; [`tally`]: how many there are, and the first;
 //! - [`drive`]: both captures from beginning to end.
 //!
 //! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
@@ -24,6 +24,7 @@ pub mod tally;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+mod vocabulary;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
