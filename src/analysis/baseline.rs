@@ -1,30 +1,40 @@
 //! Baselines: what a capture was, written down so that people can read it and a program can compare with it.
 //!
 //! A baseline is text: counts of the capture, of its operations, and each Transaction with every field that must be
-//! equal. [`text`] writes and reads it. It is made of the same records that two captures are compared by, so that
-//! comparing with a baseline is comparing two captures of which one was written down.
+//! equal. It is made of the same records that two captures are compared by, so that comparing with a baseline is
+//! comparing two captures of which one was written down.
+//!
+//! - [`canon`]: records as a baseline has them; [`fields`]: what its paths are; [`settings`]: what people want of it;
+//! - [`write`](mod@write) and [`read`](mod@read): its text, and [`value`]: one value of it;
+//! - [`checking`]: a capture held to it.
 
 mod canon;
 mod checking;
+mod fields;
+mod read;
+mod settings;
 #[cfg(test)]
 mod tests;
-pub mod text;
+mod value;
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::comparison::Client;
 use super::comparison::record::Record;
-use super::comparison::selection::Selection;
 use super::comparison::trace::Trace;
 
-pub use canon::Canon;
 pub use checking::Checking;
+pub use fields::Fields;
+pub use read::{Unreadable, read};
+pub use settings::Settings;
+pub use write::write;
 
 /// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
 pub const TRANSACTIONS: usize = 200_000;
 
 /// The version of the form of baselines.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What is counted of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,9 +110,11 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     /// Which differences count, as people wrote it into the baseline.
-    pub selection: Selection,
+    pub settings: Settings,
     /// The capture as a whole.
     pub counts: Counts,
+    /// The fields of its Transactions.
+    pub fields: Fields,
     /// Its Transactions, in the order of their Calls, and whose they are.
     pub records: Vec<(Client, Record)>,
 }
@@ -117,10 +129,10 @@ impl Baseline {
     /// # Errors
     /// Where it gives more than a baseline has.
     pub fn of(
-        selection: Selection,
+        settings: Settings,
         mut next: impl FnMut() -> Option<(Client, Record)>,
     ) -> Result<Self, TooMany> {
-        let mut baseline = Self { selection, ..Self::default() };
+        let mut baseline = Self { settings, ..Self::default() };
         while let Some((client, record)) = next() {
             if baseline.records.len() >= TRANSACTIONS {
                 return Err(TooMany);
@@ -128,14 +140,18 @@ impl Baseline {
             baseline.counts.record(&record);
             baseline.records.push((client, record));
         }
-        baseline.in_order();
+        baseline.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
+        for (_, record) in &mut baseline.records {
+            canon::canonical(record);
+            baseline.fields.record(record);
+        }
         Ok(baseline)
     }
 
-    /// Brings the records of a capture into the order of their Calls, and into the form that baselines have.
-    fn in_order(&mut self) {
-        self.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
-        let mut canon = Canon::default();
-        self.records.iter_mut().for_each(|(_, record)| canon.record(record));
+    /// Counts what follows from the Transactions.
+    fn count_again(&mut self) {
+        let incomplete = self.records.iter().filter(|(_, record)| !record.missing.is_empty()).count();
+        self.counts.whole.insert("transactions".to_owned(), self.records.len() as u64);
+        self.counts.whole.insert("incomplete".to_owned(), incomplete as u64);
     }
 }

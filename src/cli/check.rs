@@ -1,21 +1,20 @@
 //! `check`: recorded captures held to their baselines.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
-use crate::analysis::baseline::{self, Baseline, Checking, text};
+use crate::analysis::baseline::{self, Baseline, Checking, Settings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::selection::Selection;
 use crate::analysis::comparison::tally::Tally;
 use crate::output::ReportFormat;
 use crate::output::checks::{Check, Found, Outcome, Summary, View};
@@ -107,7 +106,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         // What cannot be written ends it; what cannot be read is an outcome.
         let outcome = match outcome {
             Err(error) if error.is::<io::Error>() => return Err(error),
-            Err(error) => Outcome::Unreadable(format!("{error:#}")),
+            Err(error) => Outcome::Unreadable(error.to_string()),
             Ok(outcome) => outcome,
         };
         checks.push(Check { file: name, outcome, time: start.elapsed() });
@@ -151,28 +150,50 @@ fn whole(reader: &Reader) -> Result<()> {
     }
 }
 
+/// Bytes of a baseline, at most.
+const BYTES: u64 = 1 << 30;
+
+/// The text of a baseline; `None` where there is none.
+fn text(path: &Path) -> Result<Option<String>> {
+    let bytes = match File::open(path) {
+        Ok(file) => {
+            let mut bytes = Vec::new();
+            file.take(BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error),
+    };
+    let bytes = bytes.map_err(|error| anyhow!("{}: cannot read: {error}; check the path", path.display()))?;
+    if bytes.len() as u64 > BYTES {
+        bail!("{}: more than {BYTES} bytes; this is no baseline", path.display());
+    }
+    // What is not UTF-8 is in no baseline, and is refused with its line.
+    Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+        String::from_utf8_lossy(error.as_bytes()).replace(char::REPLACEMENT_CHARACTER, "\u{0}")
+    })))
+}
+
 fn read_baseline(capture: &Path) -> Result<Baseline> {
     let path = beside(capture);
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            anyhow::anyhow!(
-                "{}: there is no baseline; write it with: check --bless {}",
-                path.display(),
-                capture.display()
-            )
-        }
-        _ => anyhow::anyhow!("{}: cannot open: {error}; check the path", path.display()),
-    })?;
-    text::read(&mut BufReader::new(file)).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+    let Some(text) = text(&path)? else {
+        bail!("{}: there is no baseline; write it with: check --bless {}", path.display(), capture.display());
+    };
+    baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn blessed(file: &Path, progress: &mut Progress) -> Result<Outcome> {
     let path = beside(file);
-    // What a person wrote into the baseline outlives it.
-    let selection = if path.exists() { read_baseline(file)?.selection } else { Selection::default() };
+    // What a person wrote into the baseline outlives it, whatever else stands there.
+    let old = text(&path)?;
+    let settings = match old.as_deref().map(Settings::of) {
+        Some(settings) => settings.map_err(|error| {
+            anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
+        })?,
+        None => Settings::default(),
+    };
     let mut reader = Reader::open(file)?;
     let mut recorder = Recorder::default();
-    let Ok(mut baseline) = Baseline::of(selection, || reader.next(&mut recorder, progress)) else {
+    let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
             "{}: more than {} Transactions; cut the capture: a baseline is for people to read",
             file.display(),
@@ -180,14 +201,17 @@ fn blessed(file: &Path, progress: &mut Progress) -> Result<Outcome> {
         );
     };
     whole(&reader)?;
+    if baseline.records.is_empty() {
+        bail!("{}: no Transactions; its baseline would hold nothing: does it hold NFS?", file.display());
+    }
     baseline.counts.end(&reader.trace);
     let mut bytes = Vec::new();
-    text::write(&mut bytes, &baseline)?;
-    if fs::read(&path).is_ok_and(|old| old == bytes) {
+    baseline::write(&mut bytes, &baseline)?;
+    if old.is_some_and(|old| old.as_bytes() == bytes) {
         return Ok(Outcome::Same(Summary::of(&baseline.counts)));
     }
     fs::write(&path, bytes)
-        .map_err(|error| anyhow::anyhow!("{}: cannot write: {error}; check the path", path.display()))?;
+        .map_err(|error| anyhow!("{}: cannot write: {error}; check the path", path.display()))?;
     Ok(Outcome::Blessed(Summary::of(&baseline.counts)))
 }
 

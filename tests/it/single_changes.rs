@@ -9,7 +9,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, Observer, Value};
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{Baseline, Checking, text};
+use nfsrdma_inspect::analysis::baseline::{self, Baseline, Checking, Settings};
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, Half, Kind};
 use nfsrdma_inspect::analysis::comparison::record::Record;
 use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
@@ -57,7 +57,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 struct Before {
     recorder: RefCell<Recorder>,
     records: Vec<(Client, Record)>,
-    baseline: Vec<u8>,
+    baseline: String,
 }
 
 impl Before {
@@ -90,7 +90,7 @@ fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
 }
 
 /// The baseline of a capture, as text.
-fn baseline(before: &[Kept]) -> Vec<u8> {
+fn baseline(before: &[Kept]) -> String {
     let (transactions, mut trace) = transactions((1..).zip(before));
     let mut recorder = Recorder::default();
     let mut transactions = transactions.iter();
@@ -100,15 +100,15 @@ fn baseline(before: &[Kept]) -> Vec<u8> {
         trace.transaction(transaction, &record);
         Some((client, record))
     };
-    let mut baseline = Baseline::of(Selection::default(), next).unwrap();
+    let mut baseline = Baseline::of(Settings::default(), next).unwrap();
     baseline.counts.end(&trace);
     let mut bytes = Vec::new();
-    text::write(&mut bytes, &baseline).unwrap();
-    bytes
+    baseline::write(&mut bytes, &baseline).unwrap();
+    String::from_utf8(bytes).unwrap()
 }
 
 fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
-    let baseline = text::read(&mut &*before.baseline).unwrap_or_else(|e| panic!("{e}"));
+    let baseline = baseline::read(&before.baseline).unwrap_or_else(|e| panic!("{e}"));
     let mut recorder = before.recorder.borrow_mut();
     let mut checking = Checking::new(baseline);
     let mut transactions = after.iter();

@@ -2,7 +2,8 @@
 
 use std::vec;
 
-use super::{Baseline, Canon, Counts};
+use super::canon::{canonical, keys};
+use super::{Baseline, Counts};
 use crate::analysis::comparison::difference::{Difference, Kind};
 use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::selection::Selection;
@@ -13,7 +14,7 @@ use crate::analysis::comparison::{Client, Comparison, Side};
 #[derive(Debug)]
 pub struct Checking {
     comparison: Comparison,
-    canon: Canon,
+    has_identities: bool,
     written: vec::IntoIter<(Client, Record)>,
     then: Counts,
     now: Counts,
@@ -22,10 +23,10 @@ pub struct Checking {
 impl Checking {
     /// Has seen nothing of the capture.
     pub fn new(baseline: Baseline) -> Self {
-        let selection = Selection { exact: true, ..baseline.selection };
+        let selection = Selection { exact: true, ..baseline.settings.selection().clone() };
         Self {
             comparison: Comparison::new(selection, usize::MAX),
-            canon: Canon::default(),
+            has_identities: !baseline.settings.ignores_identities(),
             written: baseline.records.into_iter(),
             then: baseline.counts,
             now: Counts::default(),
@@ -41,12 +42,13 @@ impl Checking {
         mut next: impl FnMut() -> Option<(Client, Record)>,
         tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { comparison, canon, written, now, .. } = self;
+        let Self { comparison, has_identities, written, now, .. } = self;
         let next = |side| match side {
             Side::A => written.next(),
             Side::B => next().map(|(client, mut record)| {
                 now.record(&record);
-                canon.record(&mut record);
+                canonical(&mut record);
+                keys(&mut record, *has_identities);
                 (client, record)
             }),
         };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::difference::{Difference, Half, Kind};
-use super::record::{Chunk, ChunkKind, Datum, End, Entry, Message, Record, Section};
+use super::record::{Chunk, ChunkKind, Datum, End, Entry, Message, Record, SEVERAL, Section};
 use super::renaming::{Name, Renaming, Verdict};
 use super::role::{Identity, Role};
 use super::selection::Selection;
@@ -98,10 +98,11 @@ impl Comparer<'_> {
     /// The differences of two records.
     pub fn compare(&mut self, a: &Record, b: &Record) -> Vec<Difference> {
         let mut found = Found { a, b, differences: Vec::new() };
+        let is_exact = self.selection.exact;
         // Where one side has chunks and the other cannot, neither they nor what went inline is compared.
-        let is_across = a.is_rdma() != b.is_rdma();
+        let is_across = a.is_rdma() != b.is_rdma() && !is_exact;
         // Another minor version asks for other attributes and rights, and lengths follow.
-        self.is_other_minor = a.minor_version != b.minor_version && !self.selection.strict;
+        self.is_other_minor = a.minor_version != b.minor_version && !self.selection.strict && !is_exact;
         let has_lengths = !is_across && !self.is_other_minor;
         for is_call in [true, false] {
             let of =
@@ -139,6 +140,9 @@ impl Comparer<'_> {
             };
             let in_call = is_call(a) || is_call(b);
             found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
+        }
+        if is_exact {
+            exactly(&mut found);
         }
         found.differences
     }
@@ -272,8 +276,7 @@ impl Comparer<'_> {
         name: &dyn Fn(&Entry) -> String,
         scopes: [Option<Name>; 2],
     ) {
-        // A baseline does not know the filter name of a field.
-        let path = if a.path.field.is_empty() { &b.path } else { &a.path };
+        let path = &a.path;
         if path.field == OPERATIONS {
             return;
         }
@@ -293,9 +296,7 @@ impl Comparer<'_> {
             }
             // The identities of a long list as they are, which another run has not.
             Role::Identity(_) if a.datum.is_fold() && b.datum.is_fold() && !is_exact => return,
-            Role::Identity(_) if self.selection.strict || a.datum.is_fold() && b.datum.is_fold() => {
-                Kind::Identity
-            }
+            Role::Identity(_) if is_exact || a.datum.is_fold() && b.datum.is_fold() => Kind::Identity,
             Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
             Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !is_exact => return,
             Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => {
@@ -305,6 +306,12 @@ impl Comparer<'_> {
         };
         if self.leaves_out(kind) {
             return;
+        }
+        // A place that has another field now; one without a name has none to compare.
+        let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
+        if is_exact && is_other {
+            let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
+            return found.add(kind, is_call, name(a), b.path.field, values);
         }
         self.compared.fields += 1;
         if let (Kind::Data, Datum::Digest(length, _)) = (kind, &a.datum) {
@@ -343,7 +350,7 @@ impl Comparer<'_> {
             Some(since) => Some(format!("{} {}, unlike in frame {since}", identity.name(), datum.shown())),
             None => Some(format!("{} {}", identity.name(), datum.shown())),
         };
-        let field = if a.path.field.is_empty() { b.path.field } else { a.path.field };
+        let field = a.path.field;
         let [since_a, since_b] = since;
         let values = [shown(&a.datum, since_a), shown(&b.datum, since_b)];
         found.add(Kind::Identity, is_call, name(a), field, values);
@@ -445,6 +452,30 @@ impl Comparer<'_> {
                     found.length(Kind::ChunkBytes, false, path, bytes, answer);
                 }
             }
+        }
+    }
+}
+
+/// What two decodings of one message must have alike, besides: what is told of a Transaction in one word, and how far its
+/// messages could be read.
+fn exactly(found: &mut Found<'_>) {
+    let (a, b) = (found.a, found.b);
+    let is_told = |found: &Found<'_>| !found.differences.is_empty();
+    if a.title != b.title {
+        found.length(Kind::Header, true, String::new(), &a.title, &b.title);
+    }
+    if a.status != b.status && !is_told(found) {
+        found.length(Kind::Status, false, String::new(), &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.end != other.end && !is_told(found) {
+            let word = |message: &Message| match message.end {
+                End::Whole => "whole",
+                End::Cut => "cut",
+                End::Undecoded => "not decoded",
+            };
+            found.length(Kind::Incomplete, is_call, String::new(), word(one), word(other));
         }
     }
 }

@@ -174,7 +174,6 @@ impl Selection {
     pub(super) fn tolerates(&self, field: &str, a: &Datum, b: &Datum) -> bool {
         let number = |datum: &Datum| match datum {
             Datum::Number(number) => Some(*number),
-            Datum::Written(text) => text.parse().ok(),
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {
