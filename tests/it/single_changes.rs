@@ -57,7 +57,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 struct Before {
     recorder: RefCell<Recorder>,
     records: Vec<(Client, Record)>,
-    baseline: String,
+    baseline: Baseline,
 }
 
 impl Before {
@@ -89,8 +89,8 @@ fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-/// The baseline of a capture, as text.
-fn baseline(before: &[Kept]) -> String {
+/// The baseline of a capture, as it is read from its text.
+fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, mut trace) = transactions((1..).zip(before));
     let mut recorder = Recorder::default();
     let mut transactions = transactions.iter();
@@ -104,13 +104,12 @@ fn baseline(before: &[Kept]) -> String {
     baseline.counts.end(&trace);
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline).unwrap();
-    String::from_utf8(bytes).unwrap()
+    baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
-    let baseline = baseline::read(&before.baseline).unwrap_or_else(|e| panic!("{e}"));
     let mut recorder = before.recorder.borrow_mut();
-    let mut checking = Checking::new(baseline);
+    let mut checking = Checking::new(before.baseline.clone());
     let mut transactions = after.iter();
     let mut found = Vec::new();
     let mut tell = |difference| {
@@ -152,6 +151,14 @@ fn unnamed(before: &Before, change: &Change) -> Vec<String> {
         let is_named = at_frame
             .iter()
             .any(|difference| change.kinds.is_empty() || change.kinds.contains(&difference.kind));
+        // A baseline knows the bytes of what it names, so that nothing else differs; counts are of no frame.
+        let elsewhere = differences
+            .iter()
+            .filter(|difference| difference.a.place.or(difference.b.place).is_some())
+            .find(|difference| !is_at(difference, &change.frames));
+        if let Some(difference) = elsewhere.filter(|_| command == "check") {
+            unnamed.push(format!("{command}: {} at {:?}: also {difference:?}", change.what, change.frames));
+        }
         if !is_named {
             let told: Vec<_> = differences
                 .iter()

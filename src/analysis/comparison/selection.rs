@@ -81,7 +81,8 @@ impl Tolerance {
     pub fn new(fields: &str, most: Most, counts: &[&str]) -> Result<Self, String> {
         let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
         let is_path = fields.contains('.');
-        if !names().any(|name| name == fields) && !(is_path && vocabulary::field(fields).is_ok()) {
+        let is_known = names().any(|name| name == fields) || is_path && vocabulary::field(fields).is_ok();
+        if !is_known {
             let near = nearest(fields, names());
             return Err(match vocabulary::field(fields) {
                 Err(what) if is_path && near.is_empty() => what,
