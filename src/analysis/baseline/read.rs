@@ -72,7 +72,7 @@ pub fn read(text: &str) -> Result<Baseline, Unreadable> {
                 "a merge left a conflict here; write it again with check --bless, which keeps its settings";
             return Err(wrong(line, what.to_owned()));
         }
-        if text.chars().any(|letter| letter.is_control() && letter != '\r') {
+        if text.contains(char::is_control) {
             return Err(wrong(line, format!("a control character; {AGAIN}")));
         }
     }

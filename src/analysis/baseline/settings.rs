@@ -83,6 +83,9 @@ impl Settings {
     /// # Errors
     /// What is wrong with it, and what to do.
     pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.contains(char::is_control) {
+            return Err("a control character; take it out".to_owned());
+        }
         let setting = line.split('#').next().unwrap_or_default();
         let mut words = setting.split_whitespace();
         match (words.next(), words.next(), words.next(), words.next()) {
@@ -152,6 +155,7 @@ mod tests {
         assert!(
             error("tolerate frames").ends_with("is no setting; write ignore WORD, or tolerate NAME MOST")
         );
+        assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; take it out");
         assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; take one of them out");
         assert!(
             error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice")

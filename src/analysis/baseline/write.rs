@@ -215,3 +215,22 @@ fn operation(to: &mut impl Write, call: Option<&Section>, reply: Option<&Section
     }
     to.write_all(line.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
+        let message = Message { sections: vec![Section::default()], ..Message::default() };
+        let whole = format!("{:032x}", hash(b""));
+        let mut headers = Headers::default();
+        for digits in [DIGITS, DIGITS + 1] {
+            headers.texts.insert(whole[..digits].to_owned(), format!(" other={digits}"));
+        }
+        headers.add(&message);
+        headers.add(&message);
+        assert_eq!(headers.name(&message), &whole[..DIGITS + 2]);
+        assert_eq!(headers.texts.len(), 3);
+    }
+}
