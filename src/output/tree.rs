@@ -103,11 +103,6 @@ impl Tree {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
     }
 
-    /// Whether a field of this name was told of, outside of any group.
-    fn has(&self, name: &str) -> bool {
-        self.roots.iter().any(|at| self.nodes[*at].field.name == name)
-    }
-
     fn add(&mut self, node: Node) -> usize {
         let at = self.nodes.len();
         match self.open.last() {
@@ -226,7 +221,7 @@ impl Tree {
         if !is_small {
             return;
         }
-        let text = match self.time(&node.children) {
+        let text = match self.time_of(&node.children) {
             Some(time) => time,
             None => {
                 let mut text = String::new();
@@ -247,7 +242,7 @@ impl Tree {
     }
 
     /// Seconds and nanoseconds are a time; small numbers of seconds are none, but a resolution or a delay.
-    fn time(&self, children: &[usize]) -> Option<String> {
+    fn time_of(&self, children: &[usize]) -> Option<String> {
         let [seconds, nanoseconds] = children else { return None };
         let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
         if (seconds.field.label, nanoseconds.field.label) != ("seconds", "nseconds") {

@@ -322,10 +322,7 @@ impl TreeView {
             let mut text = String::new();
             value::opaque(rest, &self.screen.glyphs, &mut text);
             let position = Styled(styles.dim, format!("[{end}..{}]", end + rest.len()));
-            let is_protected = self.tree.has("rpc.authgss.data.length");
-            // What follows protected data is what protects it.
-            let label = if is_protected && result.is_ok() { "checksum" } else { "undecoded" };
-            fact(out, &self.screen, depth, label, format_args!("{text} {position}"))?;
+            fact(out, &self.screen, depth, "undecoded", format_args!("{text} {position}"))?;
         }
         Ok(())
     }

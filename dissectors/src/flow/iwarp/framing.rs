@@ -1,196 +1,23 @@
 //! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
 
-use std::ops::Range;
-
 use crate::field::Unobserved;
 use crate::flow::Sight;
 use crate::flow::account::Undecoded;
 use crate::flow::stream::{Piece, Position};
-use crate::frame::{FrameNumber, Part, Timestamp};
+use crate::frame::Part;
 use crate::iwarp::Segment;
 use crate::iwarp::crc::Crc;
-use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::{
     FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Role, Startup,
 };
-use crate::rdma::{Data, Handle};
+use crate::rdma::Data;
 
+use super::fpdu::{Check, Fpdu, HEADERS};
 use super::markers::Markers;
+use super::payload::{Fpdus, Hold, Payload};
+use super::run::Run;
 use super::search::{self, Trust, Work};
 use super::{CrcUse, MISSES, Shared};
-
-/// Payload of a segment, or a part of it.
-#[derive(Clone, Debug)]
-pub(super) struct Payload<'a> {
-    /// The segment.
-    pub(super) segment: &'a Segment,
-    /// Length of the whole payload in bytes.
-    pub(super) length: u32,
-    /// Where in the payload the bytes stand.
-    pub(super) offset: u32,
-    /// The bytes.
-    pub(super) data: Data<'a>,
-    /// Where they stand in the stream.
-    pub(super) range: Range<Position>,
-    /// The frames that carried them.
-    pub(super) sight: Sight<'a>,
-}
-
-impl Payload<'_> {
-    /// Whether this is all of it.
-    pub(super) fn is_whole(&self) -> bool {
-        self.data.length == self.length
-    }
-
-    /// Whether there are frames that carried it: bytes beyond a snap length were seen, those of a lost segment were not.
-    pub(super) fn was_seen(&self) -> bool {
-        !self.sight.frames.is_empty()
-    }
-
-    /// Whether it ends here.
-    pub(super) fn is_end(&self) -> bool {
-        self.offset + self.data.length == self.length
-    }
-}
-
-/// What takes the FPDUs of a direction.
-pub(super) trait Fpdus {
-    /// Takes payload; of an FPDU without payload, that there is none.
-    fn payload(&mut self, payload: Payload<'_>);
-
-    /// Takes the frame that starts MPA.
-    fn startup(&mut self, startup: Startup, sight: Sight<'_>);
-
-    /// Captured bytes have no meaning.
-    fn undecoded(&mut self, why: Undecoded, sight: Sight<'_>);
-
-    /// Whether memory of this name is known.
-    fn knows_memory(&self, stag: Handle) -> bool;
-}
-
-/// Length of the headers of an FPDU that tell what it is: of an untagged segment, which has the longer ones.
-const HEADERS: usize = FpduHeader::LENGTH + Segment::UNTAGGED;
-
-/// What is to be done about the CRC of an FPDU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Check {
-    /// It is computed as bytes come.
-    Running(Crc),
-    /// It is known already, or not used.
-    Done,
-    /// It cannot be known: bytes are missing.
-    Missing,
-}
-
-/// An FPDU that did not lie in one piece.
-#[derive(Debug)]
-struct Fpdu {
-    /// Its first bytes, without markers.
-    headers: [u8; HEADERS],
-    /// How many of its bytes were taken, without markers; of the first `HEADERS` all are in `headers`.
-    taken: usize,
-    header: Option<FpduHeader>,
-    /// Its headers; `None` before they are whole, and where they were not captured.
-    segment: Option<Segment>,
-    check: Check,
-    /// Whether its payload waits: until the CRC is known, or the next FPDU shows that this one is one.
-    waits: bool,
-    trust: Trust,
-    crc_field: [u8; Crc::LENGTH],
-    /// Bytes captured of it.
-    captured: u64,
-}
-
-/// Payload that waits.
-#[derive(Debug)]
-struct Waiting {
-    bytes: Range<usize>,
-    frames: Range<usize>,
-    time: Timestamp,
-    offset: u32,
-    length: u32,
-    range: Range<Position>,
-}
-
-/// Pieces of one FPDU whose memory is used again.
-const KEPT: usize = 64;
-
-/// Payload of one FPDU that waits. Its memory is used again for the next.
-#[derive(Debug, Default)]
-struct Hold {
-    bytes: Vec<u8>,
-    frames: Vec<FrameNumber>,
-    payloads: Vec<Waiting>,
-    /// Captured bytes of the FPDU, where the FPDU itself is over and its successor is to tell whether it was one.
-    over: Option<(Segment, u32, u64)>,
-}
-
-impl Hold {
-    /// Bytes of memory: the payload, and what is known of each piece of it.
-    fn cost(&self) -> usize {
-        let Self { bytes, frames, payloads, .. } = self;
-        bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.frames.clear();
-        self.payloads.clear();
-        // Few FPDUs come in many pieces.
-        self.frames.shrink_to(KEPT);
-        self.payloads.shrink_to(KEPT);
-        self.over = None;
-    }
-
-    fn push(&mut self, payload: &Payload<'_>) {
-        let (bytes, frames) = (self.bytes.len(), self.frames.len());
-        self.bytes.extend_from_slice(payload.data.bytes);
-        self.frames.extend_from_slice(payload.sight.frames);
-        self.payloads.push(Waiting {
-            bytes: bytes..self.bytes.len(),
-            frames: frames..self.frames.len(),
-            time: payload.sight.time,
-            offset: payload.offset,
-            length: payload.data.length,
-            range: payload.range.clone(),
-        });
-    }
-
-    /// Gives out what waits.
-    fn release(&mut self, segment: &Segment, length: u32, out: &mut impl Fpdus) {
-        for waiting in &self.payloads {
-            out.payload(Payload {
-                segment,
-                length,
-                offset: waiting.offset,
-                data: Data {
-                    bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
-                    length: waiting.length,
-                },
-                range: waiting.range.clone(),
-                sight: Sight {
-                    frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
-                    time: waiting.time,
-                },
-            });
-        }
-        self.clear();
-    }
-
-    /// Drops what waits: it was none.
-    fn refuse(&mut self, why: Undecoded, out: &mut impl Fpdus) {
-        let mut told = None;
-        for waiting in &self.payloads {
-            let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
-            // Markers part the payload of one frame.
-            if frames.last() > told {
-                told = frames.last();
-                out.undecoded(why, Sight { frames, time: waiting.time });
-            }
-        }
-        self.clear();
-    }
-}
 
 #[derive(Debug, Default)]
 enum State {
@@ -689,70 +516,5 @@ impl Shared {
             }
         }
         true
-    }
-}
-
-impl Fpdu {
-    /// How many bytes of headers tell what it is.
-    fn needed(&self) -> usize {
-        let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
-        match control {
-            None => FpduHeader::LENGTH + DdpControl::LENGTH,
-            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + Segment::TAGGED,
-            Some(_) => HEADERS,
-        }
-    }
-
-    /// Bytes that its CRC covers.
-    fn cover(&mut self, bytes: &Run<'_>) {
-        self.captured += bytes.bytes.len() as u64;
-        match &mut self.check {
-            Check::Running(_) if bytes.is_cut() => self.check = Check::Missing,
-            Check::Running(crc) => *crc = crc.then(bytes.bytes),
-            _ => {}
-        }
-    }
-
-    /// Its CRC was not captured.
-    fn miss(&mut self) {
-        if let Check::Running(_) = self.check {
-            self.check = Check::Missing;
-        }
-    }
-}
-
-/// Bytes of a piece that were not taken yet.
-#[derive(Clone, Copy, Debug)]
-struct Run<'a> {
-    at: Position,
-    bytes: &'a [u8],
-    length: u32,
-    sight: Sight<'a>,
-}
-
-impl<'a> Run<'a> {
-    fn of(piece: Piece<'a>) -> Self {
-        Self { at: piece.at, bytes: piece.data.bytes, length: piece.data.length, sight: piece.sight }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.bytes.len() < self.length as usize
-    }
-
-    fn searched<'b>(&self, work: &'b Work) -> search::Bytes<'b>
-    where
-        'a: 'b,
-    {
-        search::Bytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
-    }
-
-    /// Takes the first `count` bytes out.
-    fn take(&mut self, count: u32) -> Self {
-        let count = count.min(self.length);
-        let captured = self.bytes.len().min(count as usize);
-        let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
-        let taken = Self { at: self.at, bytes, length: count, sight: self.sight };
-        (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
-        taken
     }
 }

@@ -17,7 +17,7 @@ use crate::iwarp::rdmap::{Opcode, ReadRequest, Terminate};
 use crate::iwarp::{Segment, Target};
 use crate::rdma::{Handle, Message, Operation, Owner};
 
-use super::framing::Payload;
+use super::payload::Payload;
 use super::{Event, Taker};
 
 /// RDMA Reads that wait for their responses: more than any sender has outstanding.

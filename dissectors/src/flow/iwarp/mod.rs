@@ -1,15 +1,19 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
 //! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`search`] finds them again after a gap, and in the middle;
+//! - [`payload`]: what an FPDU carries goes on, or is held until it is known to be one ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends put together, Read responses matched with their requests;
 //! - [`shown`]: what a view tells of one segment.
 //!
 //! Payload goes on as it arrives, without being kept, but where its CRC must be known first: an FPDU with a CRC in use that
 //! does not lie in one piece is held until it is whole. What is lost in the middle of an FPDU loses no framing.
 
+mod fpdu;
 mod framing;
 mod markers;
 mod messages;
+mod payload;
+mod run;
 mod search;
 mod shown;
 #[cfg(test)]
@@ -29,8 +33,9 @@ use super::stream::{Piece, Position};
 
 pub use shown::observe_segment;
 
-use framing::{Framing, Payload};
+use framing::Framing;
 use messages::Messages;
+use payload::{Fpdus, Payload};
 use search::{Trust, Work};
 
 /// What the bytes of a stream turned out to be.
@@ -257,7 +262,7 @@ struct Inner<'a, T> {
     startup: Option<Startup>,
 }
 
-impl<T: Taker> framing::Fpdus for Inner<'_, T> {
+impl<T: Taker> Fpdus for Inner<'_, T> {
     #[inline]
     fn payload(&mut self, payload: Payload<'_>) {
         self.own.payload(self.peer, payload, self.taker);

@@ -1,0 +1,42 @@
+//! The bytes of a piece, taken one part after the other.
+
+use crate::flow::Sight;
+use crate::flow::stream::{Piece, Position};
+
+use super::search::{self, Work};
+
+/// Bytes of a piece that were not taken yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run<'a> {
+    pub(super) at: Position,
+    pub(super) bytes: &'a [u8],
+    pub(super) length: u32,
+    pub(super) sight: Sight<'a>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn of(piece: Piece<'a>) -> Self {
+        Self { at: piece.at, bytes: piece.data.bytes, length: piece.data.length, sight: piece.sight }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length as usize
+    }
+
+    pub(super) fn searched<'b>(&self, work: &'b Work) -> search::Bytes<'b>
+    where
+        'a: 'b,
+    {
+        search::Bytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
+    }
+
+    /// Takes the first `count` bytes out.
+    pub(super) fn take(&mut self, count: u32) -> Self {
+        let count = count.min(self.length);
+        let captured = self.bytes.len().min(count as usize);
+        let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
+        let taken = Self { at: self.at, bytes, length: count, sight: self.sight };
+        (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
+        taken
+    }
+}
