@@ -15,9 +15,9 @@ pub mod kept_frames;
 mod label;
 pub mod list;
 pub mod pcapng;
+pub mod probe;
 #[cfg(feature = "live")]
 pub mod recording;
-pub mod probe;
 mod settings;
 pub mod style;
 pub mod summary;

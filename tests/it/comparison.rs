@@ -184,3 +184,55 @@ fn every_line_keeps_the_schema() {
         }
     }
 }
+
+#[test]
+fn json_gives_every_difference_unless_fewer_are_asked_for() {
+    let of = |arguments: &[&str]| {
+        let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+        let output = run(&[&["-T", "json", "--strict"], arguments].concat(), &[&files[0], &files[1]]);
+        let (differences, comparison) = lines(&output);
+        (differences.len() as u64, comparison["differences"].as_u64().unwrap())
+    };
+    let (given, all) = of(&[]);
+    assert!(given == all && all > 1_000, "{given} {all}");
+    assert_eq!(of(&["-c", "7"]), (7, all));
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+    let output = run(&["--ignore", "missing,extra,identity"], &[&files[0], &files[1]]);
+    let text = str::from_utf8(&output.stdout).unwrap();
+    assert!(text.contains("No differences.") && text.contains(" left out by --only or --ignore."), "{text}");
+    let output = run(&["-T", "json", "--only", "identity"], &[&files[0], &files[1]]);
+    assert!(lines(&output).1["filtered"].as_u64() >= Some(15));
+}
+
+#[test]
+fn what_cannot_be_compared_is_no_success() {
+    let fails = |a: &str, b: &str| {
+        let output = run(&[], &[Path::new(a), Path::new(b)]);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let capture = captures::path("rxe-v42-deleg");
+    let capture = capture.to_str().unwrap();
+    // Nothing is told of a file that is no capture.
+    assert!(fails(capture, "Cargo.toml").contains("Cargo.toml: not a capture file"));
+    let fails_with = |arguments: &[&str]| {
+        let output = run(arguments, &[Path::new(capture), Path::new(capture)]);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(fails_with(&["--only", "REDA"]).contains("there is no operation REDA; did you mean READ?"));
+    assert!(fails_with(&["--only", "nfs.nosuch"]).contains("there is no field nfs.nosuch"));
+    assert!(fails_with(&["--only", "data", "--ignore", "data"]).contains("name it once"));
+    assert!(fails("-", "-").contains("standard input is one capture, and cannot be both"));
+    let folder = std::env::temp_dir();
+    let empty = folder.join(format!("nfsrdma-inspect-{}-empty.pcap", std::process::id()));
+    std::fs::write(&empty, &std::fs::read(capture).unwrap()[..24]).unwrap();
+    let empty = empty.to_str().unwrap();
+    let text = fails(empty, empty);
+    std::fs::remove_file(empty).unwrap();
+    assert!(text.contains("no Transactions in either, so there is nothing to compare"), "{text}");
+}

@@ -4,12 +4,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, Observer, Value};
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{Baseline, Canon, Counts, compare_counts, text};
+use nfsrdma_inspect::analysis::baseline::{self, Baseline, Checking, Settings};
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, Half, Kind};
 use nfsrdma_inspect::analysis::comparison::record::Record;
 use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
@@ -59,9 +60,9 @@ enum More {
     Nothing,
 }
 
-fn client(recorder: &mut Recorder, transaction: &Transaction) -> Client {
+fn recorded(recorder: &mut Recorder, transaction: &Transaction) -> (Client, Record) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    Client { address, direction: transaction.direction }
+    (Client { address, direction: transaction.direction }, recorder.record(transaction))
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -72,17 +73,14 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 struct Before {
     recorder: RefCell<Recorder>,
     records: Vec<(Client, Record)>,
-    baseline: Vec<u8>,
+    baseline: Baseline,
 }
 
 impl Before {
     fn new(before: &[Kept]) -> Self {
         let mut recorder = Recorder::default();
         let (transactions, _) = transactions((1..).zip(before));
-        let records = transactions
-            .iter()
-            .map(|transaction| (client(&mut recorder, transaction), recorder.record(transaction)))
-            .collect();
+        let records = transactions.iter().map(|transaction| recorded(&mut recorder, transaction)).collect();
         Self { records, recorder: RefCell::new(recorder), baseline: baseline(before) }
     }
 }
@@ -93,61 +91,60 @@ fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
 
 fn compared_by(selection: Selection, before: &Before, after: &[Transaction]) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut comparison = Comparison::new(selection, 1_000);
-    for (client, record) in &before.records {
-        comparison.push(Side::A, client.clone(), record.clone());
-    }
-    for transaction in after {
-        let client = client(&mut recorder, transaction);
-        comparison.push(Side::B, client, recorder.record(transaction));
-    }
-    comparison.finish();
-    comparison.differences().to_vec()
+    let mut comparison = Comparison::new(selection, usize::MAX);
+    let (mut a, mut b) = (before.records.iter().cloned(), after.iter());
+    let mut found = Vec::new();
+    let next = |side| match side {
+        Side::A => a.next(),
+        Side::B => b.next().map(|transaction| recorded(&mut recorder, transaction)),
+    };
+    let Ok(()) = comparison.drive(next, |difference| {
+        found.push(difference);
+        Ok::<_, Infallible>(())
+    });
+    found
 }
 
 fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-/// The baseline of a capture, as text.
-fn baseline(before: &[Kept]) -> Vec<u8> {
+/// The baseline of a capture, as it is read from its text.
+fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, mut trace) = transactions((1..).zip(before));
-    let (mut recorder, mut baseline) = (Recorder::default(), Baseline::default());
-    for transaction in &transactions {
-        let client = client(&mut recorder, transaction);
-        let record = recorder.record(transaction);
+    let mut recorder = Recorder::default();
+    let mut transactions = transactions.iter();
+    let next = || {
+        let transaction = transactions.next()?;
+        let (client, record) = recorded(&mut recorder, transaction);
         trace.transaction(transaction, &record);
-        baseline.counts.record(&record);
-        baseline.records.push((client, record));
-    }
+        Some((client, record))
+    };
+    let mut baseline = Baseline::of(Settings::default(), next).unwrap();
     baseline.counts.end(&trace);
-    baseline.in_order();
     let mut bytes = Vec::new();
-    text::write(&mut bytes, &baseline).unwrap();
-    bytes
+    baseline::write(&mut bytes, &baseline).unwrap();
+    baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
-    let baseline = text::read(&mut &*before.baseline).unwrap_or_else(|e| panic!("{e}"));
-    let selection = Selection { exact: true, ..Selection::default() };
-    let mut comparison = Comparison::new(selection, 1_000);
     let mut recorder = before.recorder.borrow_mut();
-    let (mut canon, mut counts) = (Canon::default(), Counts::default());
-    for (client, record) in baseline.records {
-        comparison.push(Side::A, client, record);
-    }
-    for transaction in after {
-        let client = client(&mut recorder, transaction);
-        let mut record = recorder.record(transaction);
+    let mut checking = Checking::new(before.baseline.clone());
+    let mut transactions = after.iter();
+    let mut found = Vec::new();
+    let mut tell = |difference| {
+        found.push(difference);
+        Ok::<_, Infallible>(())
+    };
+    let next = || {
+        let transaction = transactions.next()?;
+        let (client, record) = recorded(&mut recorder, transaction);
         trace.transaction(transaction, &record);
-        counts.record(&record);
-        canon.record(&mut record);
-        comparison.push(Side::B, client, record);
-    }
-    counts.end(&trace);
-    comparison.finish();
-    compare_counts(&mut comparison, &baseline.counts, &counts);
-    comparison.differences().to_vec()
+        Some((client, record))
+    };
+    let Ok(()) = checking.drive(next, &mut tell);
+    let Ok(()) = checking.end(&trace, tell);
+    found
 }
 
 /// Whether a difference is at a frame: of either side, or of the definition of an identity.

@@ -38,7 +38,9 @@ impl Comparison {
         });
         let taken: HashSet<usize> = pairs.iter().map(|(_, b)| *b).collect();
         alone_b.retain(|b| !taken.contains(b));
-        for direction in [Direction::Forward, Direction::Reverse] {
+        // Two decodings of one capture have the same clients.
+        let directions = [Direction::Forward, Direction::Reverse].into_iter();
+        for direction in directions.filter(|_| !self.selection.exact) {
             let goes = |at: &usize, side: usize| {
                 self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
             };

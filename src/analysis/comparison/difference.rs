@@ -137,3 +137,11 @@ pub struct Difference {
     /// On side B.
     pub b: Half,
 }
+
+impl Difference {
+    /// By what differences are put in order: the frame of A, or of B where A has none; then that of B, and the kind.
+    pub fn order(&self) -> (Option<u64>, Option<u64>, Kind) {
+        let [a, b] = [&self.a, &self.b].map(|half| half.frame.map(|frame| frame.0));
+        (a.or(b), b, self.kind)
+    }
+}

@@ -8,7 +8,9 @@
 //! - [`pair`]: two records compared; [`terms`]: what is compared of them; [`listing`]: entries of directories, by name;
 //!   [`lengths`]: chunks and what went inline;
 //! - [`renaming`]: the names that identities have on both sides;
-//! - [`difference`]: what comes out; [`selection`]: which differences count.
+//! - [`difference`]: what comes out; [`selection`]: which differences count, by a [`vocabulary`]; [`tally`]: how many there
+//!   are, and the first;
+//! - [`drive`]: both captures from beginning to end.
 //!
 //! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
 //! what the other has not. So captures of any length are compared in a fixed amount of memory.
@@ -16,6 +18,7 @@
 mod alignment;
 mod clients;
 pub mod difference;
+mod drive;
 mod lane;
 mod lengths;
 mod listing;
@@ -25,10 +28,12 @@ pub mod recorder;
 pub mod renaming;
 pub mod role;
 pub mod selection;
+pub mod tally;
 mod terms;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+mod vocabulary;
 mod walk;
 
 use std::collections::{BTreeMap, HashMap};
@@ -100,6 +105,8 @@ pub struct Comparison {
     differences: Vec<Difference>,
     most: usize,
     counts: BTreeMap<Kind, u64>,
+    /// Differences that the selection leaves out.
+    filtered: u64,
     mix: BTreeMap<Rc<str>, Mix>,
     compared: Compared,
     pairs: u64,
@@ -122,6 +129,7 @@ impl Comparison {
             differences: Vec::new(),
             most: most.max(1),
             counts: BTreeMap::new(),
+            filtered: 0,
             mix: BTreeMap::new(),
             compared: Compared::default(),
             pairs: 0,
@@ -225,25 +233,29 @@ impl Comparison {
         self.sort();
     }
 
+    /// Whether the selection lets it be told.
     fn tell(
         selection: &Selection,
         counts: &mut BTreeMap<Kind, u64>,
         mix: &mut BTreeMap<Rc<str>, Mix>,
         differences: &mut Vec<Difference>,
         difference: Difference,
-    ) {
+    ) -> bool {
         if !selection.counts(&difference) {
-            return;
+            return false;
         }
         *counts.entry(difference.kind).or_default() += 1;
         if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
             mix.differences += 1;
         }
         differences.push(difference);
+        true
     }
 
     fn report(&mut self, difference: Difference) {
-        Self::tell(&self.selection, &mut self.counts, &mut self.mix, &mut self.differences, difference);
+        let (counts, mix) = (&mut self.counts, &mut self.mix);
+        let is_told = Self::tell(&self.selection, counts, mix, &mut self.differences, difference);
+        self.filtered += u64::from(!is_told);
         if self.differences.len() >= self.most.saturating_mul(2).max(1024) {
             self.sort();
         }
@@ -251,10 +263,7 @@ impl Comparison {
 
     /// Keeps the first.
     fn sort(&mut self) {
-        let frame = |half: &Half| half.frame.map(|frame| frame.0);
-        self.differences.sort_by_key(|difference| {
-            (frame(&difference.a).or(frame(&difference.b)), frame(&difference.b), difference.kind)
-        });
+        self.differences.sort_by_key(Difference::order);
         self.differences.truncate(self.most);
     }
 
@@ -328,7 +337,12 @@ impl Comparison {
             .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
     }
 
-    /// The differences with the lowest frames, in their order.
+    /// How many differences the selection leaves out: `--ignore`, `--only`, or the settings of a baseline.
+    pub fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    /// The differences with the lowest frames, in their order; without those that were taken.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }

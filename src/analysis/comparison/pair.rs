@@ -6,7 +6,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::difference::{Difference, Half, Kind};
 use super::listing::{Listing, Met};
-use super::record::{Datum, End, Entry, Message, Record, Section};
+use super::record::{Datum, End, Entry, Message, Record, SEVERAL, Section};
 use super::renaming::{Name, Renaming, Sighting};
 use super::role::{Identity, Role};
 use super::selection::Selection;
@@ -269,6 +269,9 @@ impl Comparer<'_> {
             let in_call = is_call(a) || is_call(b);
             found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
         }
+        if terms.is_exact && !terms.is_strict {
+            exactly(&mut found);
+        }
         found.concluded()
     }
 
@@ -434,8 +437,7 @@ impl Comparer<'_> {
     }
 
     fn entries(&mut self, found: &mut Found<'_>, sections: &mut Sections<'_>, a: &Entry, b: &Entry) {
-        // A baseline does not know the filter name of a field.
-        let path = if a.path.field.is_empty() { &b.path } else { &a.path };
+        let path = &a.path;
         if path.field == OPERATIONS {
             return;
         }
@@ -461,6 +463,12 @@ impl Comparer<'_> {
             Judged::As(kind) => (kind, sections.umask(a, b)),
             Judged::Bits(kind, bits) => (kind, bits),
         };
+        // A place that has another field now; one without a name has none to compare.
+        let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
+        if found.terms.is_exact && !found.terms.is_strict && is_other {
+            let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
+            return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
+        }
         self.compared.fields += 1;
         if let (Kind::Data, Datum::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
@@ -484,7 +492,7 @@ impl Comparer<'_> {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
         let names = (Name::of(identity, &a.datum, scope_a), Name::of(identity, &b.datum, scope_b));
-        let path = if a.path.field.is_empty() { &b.path } else { &a.path };
+        let path = &a.path;
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
             (Some(one), Some(other)) => self.renaming.pair(one, other, || Sighting {
@@ -501,6 +509,30 @@ impl Comparer<'_> {
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(Kind::Identity, sections.spot, sections.path(a), path.field, values);
             }
+        }
+    }
+}
+
+/// What two decodings of one message must have alike, besides: what is told of a Transaction in one word, and how far its
+/// messages could be read.
+fn exactly(found: &mut Found<'_>) {
+    let (a, b) = (found.a, found.b);
+    let is_told = |found: &Found<'_>| !found.differences.is_empty();
+    if a.title != b.title {
+        found.length(Kind::Header, true, String::new(), &a.title, &b.title);
+    }
+    if a.status != b.status && !is_told(found) {
+        found.length(Kind::Status, false, String::new(), &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.end != other.end && !is_told(found) {
+            let word = |message: &Message| match message.end {
+                End::Whole => "whole",
+                End::Cut => "cut",
+                End::Undecoded => "not decoded",
+            };
+            found.length(Kind::Incomplete, is_call, String::new(), word(one), word(other));
         }
     }
 }

@@ -37,7 +37,6 @@ impl Name {
                 bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
             }
             Datum::Text(text) => text.is_empty(),
-            Datum::Written(_) => true,
             _ => false,
         };
         if is_constant {

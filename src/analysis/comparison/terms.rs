@@ -11,7 +11,7 @@ pub(super) struct Terms {
     /// Everything is compared as it is.
     pub(super) is_strict: bool,
     /// Both are one capture, decoded twice: nothing shows the progress of another operation.
-    is_exact: bool,
+    pub(super) is_exact: bool,
     /// One has RDMA, and the other has not.
     pub(super) is_across: bool,
     /// They are of two minor versions of NFSv4.
@@ -40,8 +40,8 @@ impl Terms {
         Self {
             is_strict: selection.strict,
             is_exact: selection.strict || selection.exact,
-            is_across: a.is_rdma() != b.is_rdma(),
-            is_other_minor: a.minor_version != b.minor_version && !selection.strict,
+            is_across: a.is_rdma() != b.is_rdma() && !selection.exact,
+            is_other_minor: a.minor_version != b.minor_version && !selection.strict && !selection.exact,
             is_racing: a.is_racing || b.is_racing,
         }
     }
@@ -64,7 +64,7 @@ impl Terms {
             Role::Varies(_) => return Judged::Free,
             // The identities of a long list as they are, which another run has not.
             Role::Identity(_) if is_list && !self.is_exact => return Judged::Free,
-            Role::Identity(_) if is_list || self.is_strict => Kind::Identity,
+            Role::Identity(_) if is_list || self.is_exact => Kind::Identity,
             Role::Identity(identity) => return Judged::Names(identity),
             Role::Racing(_) if self.is_racing && !self.is_exact => return Judged::Free,
             Role::OfTransport(_) if self.is_across && !self.is_strict => return Judged::Free,
