@@ -158,7 +158,8 @@ impl Selection {
             return Some(format!("{word} is to be shown alone and to be left out; name it once"));
         }
         let varies = |word: &&Word| match word {
-            Word::Field(pattern) => matches!(role_of(pattern, true), Role::Varies(_)),
+            // A time is an argument where a Call sets it.
+            Word::Field(pattern) => matches!(role_of(pattern, "time", true), Role::Varies(_)),
             Word::Kind(_) | Word::Operation(_) => false,
         };
         let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
