@@ -105,7 +105,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s q -l quiet -d 'Say nothing but what is wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture (default: 10, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -116,7 +116,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l only -d 'Show these differences alone: kinds, fields or operations' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences (default: 20, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
