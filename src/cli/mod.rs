@@ -3,6 +3,8 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+#[cfg(feature = "live")]
+mod capture;
 mod check;
 mod compare;
 #[cfg(feature = "parquet")]
@@ -10,6 +12,10 @@ mod export;
 mod field_lines;
 mod fields;
 mod inspect;
+#[cfg(feature = "live")]
+mod interfaces;
+#[cfg(feature = "live")]
+mod live;
 mod progress;
 mod style;
 mod traces;
@@ -21,10 +27,13 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "live")]
+use capture::CaptureArgs;
 use check::CheckArgs;
 use compare::CompareArgs;
 #[cfg(feature = "parquet")]
@@ -35,6 +44,9 @@ use inspect::InspectArgs;
 use tui::TuiArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
+
+/// How long a live source is waited for until there is something else to do: to show what waited for a time, or to stop.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What people may want to do, for the help and the manual.
 pub const EXAMPLES: &str =
@@ -59,6 +71,11 @@ pub const EXAMPLES: &str =
                                                   a frame with its bytes
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
+  nfsrdma-inspect -D                              the interfaces, and what each can see
+  nfsrdma-inspect -i eth0 -Y 'nfsrdma.latency > 0.01'
+                                                  what is slow, as it happens
+  nfsrdma-inspect capture -i eth0 -w ring.pcapng -b filesize:100000 -b files:10
+                                                  the last gigabyte of what the network does
 ";
 
 /// What the columns of the list show, for the help and the manual.
@@ -89,16 +106,21 @@ pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   2  usage, or input that could not be read; what was understood before is printed
 ";
 
+#[cfg(feature = "live")]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [OPTIONS] -i IFACE";
+#[cfg(not(feature = "live"))]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
+
 /// Shows the NFS operations of a capture of NFS over RDMA, each with its chunks.
 ///
 /// RDMA moves the data of NFS outside the RPC message, in chunks of memory that the client advertised. This program
 /// puts together what belongs together: the Call, the RDMA Reads and Writes that filled or fetched its chunks, and the
-/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd.
+/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd, or captures by itself.
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
     version,
-    override_usage = "nfsrdma-inspect [OPTIONS] FILE...",
+    override_usage = USAGE,
     // -V is the tree, as in tshark.
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
@@ -124,6 +146,8 @@ struct Cli {
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "live")]
+    Capture(CaptureArgs),
     Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
@@ -167,6 +191,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
+        #[cfg(feature = "live")]
+        Some(Command::Capture(args)) => capture::run(&args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),

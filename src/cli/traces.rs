@@ -81,7 +81,7 @@ impl Reader {
                 }
                 Err(error) => self.errors.push(error),
             }
-            if progress.is_due() {
+            if progress.is_due(false) {
                 progress.draw(self.source.progress(), self.trace.transactions);
             }
         }

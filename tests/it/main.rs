@@ -26,6 +26,8 @@ mod generated;
 mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod live;
 mod loss;
 mod many_connections;
 mod memory;
@@ -34,7 +36,12 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[path = "../../benches/player.rs"]
+#[allow(dead_code, reason = "the tool for measuring needs more of it")]
+mod player;
 mod program;
+mod promptness;
 mod readers;
 mod reordering;
 #[path = "../../benches/repeat.rs"]

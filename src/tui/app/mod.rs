@@ -242,11 +242,9 @@ impl App {
             None => None,
         };
         let theme = Theme::new(options.theme);
-        let manner = Manner {
-            limits: options.limits.clone(),
-            filehandles: options.filehandles,
-            glyphs: options.glyphs,
-        };
+        // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
+        let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
+        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs };
         let all = Side::start(&capture, None, &manner, options.memory);
         let screen = theme.screen(options.glyphs);
         let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
@@ -333,7 +331,8 @@ impl App {
         let near = self.list.number(self.list.at).unwrap_or(0);
         // What comes once does not wait: a pause lasts as long as there is room for what comes meanwhile.
         if self.is_paused && self.capture.is_once() {
-            let waiting = self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
+            let waiting =
+                self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
             if waiting > self.options.memory / ROW {
                 self.is_paused = false;
                 self.complain("going on: the pause took all memory (--memory)");
