@@ -88,7 +88,6 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compar
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r

@@ -1,5 +1,6 @@
 //! What is looked at: files that can be read again, or frames that come once.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +13,25 @@ use crate::source::{Place, Source, SourceError};
 /// Frames that are copied at a time out of those that are kept.
 const COPIED: usize = 256;
 
+/// What besides the frames decides how long an interface is read.
+pub trait Pace: Send {
+    /// Notes a frame; tells whether it is the last that is wanted.
+    fn frame(&mut self, time: Timestamp) -> bool;
+
+    /// Nothing came: what time it is now by the clock that stamps frames.
+    fn idle(&mut self) -> Timestamp;
+}
+
+/// Where frames come from that come once, for the one who reads them.
+pub(super) type First = (Source, Option<Box<dyn Pace>>);
+
 /// A capture, for whoever wants to read it.
 #[derive(Clone)]
 pub struct Capture(Arc<Kind>);
 
 enum Kind {
     Files(Vec<PathBuf>),
-    Once { name: String, source: Mutex<Option<Source>>, kept: Mutex<KeptFrames> },
+    Once { name: String, first: Mutex<Option<First>>, kept: Mutex<KeptFrames> },
 }
 
 impl Capture {
@@ -29,8 +42,17 @@ impl Capture {
 
     /// Frames that come once: through a pipe, or from an interface. The latest are kept, in `room` bytes.
     pub fn once(name: &str, source: Source, room: usize) -> Self {
-        let (source, kept) = (Mutex::new(Some(source)), Mutex::new(KeptFrames::new(room)));
-        Self(Arc::new(Kind::Once { name: name.to_owned(), source, kept }))
+        Self::coming(name, (source, None), room)
+    }
+
+    /// The same from an interface.
+    pub fn live(name: &str, source: Source, room: usize, pace: Box<dyn Pace>) -> Self {
+        Self::coming(name, (source, Some(pace)), room)
+    }
+
+    fn coming(name: &str, first: First, room: usize) -> Self {
+        let (first, kept) = (Mutex::new(Some(first)), Mutex::new(KeptFrames::new(room)));
+        Self(Arc::new(Kind::Once { name: name.to_owned(), first, kept }))
     }
 
     /// What it is called.
@@ -59,10 +81,10 @@ impl Capture {
     }
 
     /// The source of the first reading, or of one that begins anew; `None` where frames come once and somebody reads them.
-    pub(super) fn source(&self) -> Option<Result<Source, SourceError>> {
+    pub(super) fn source(&self) -> Option<Result<First, SourceError>> {
         match &*self.0 {
-            Kind::Files(files) => Some(Source::open(files)),
-            Kind::Once { source, .. } => source.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok),
+            Kind::Files(files) => Some(Source::open(files).map(|source| (source, None))),
+            Kind::Once { first, .. } => first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok),
         }
     }
 
@@ -84,6 +106,12 @@ impl Capture {
                 Again::Kept { capture: self.clone(), next: FrameNumber(0), copies: Vec::new(), at: 0 }
             }
         })
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Capture").field(&self.name()).finish()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::source::{self, Place};
+use crate::source::{self, Counters, Place};
 
 use super::model::Page;
 use super::model::tables::Tables;
@@ -37,6 +37,8 @@ pub(super) struct Progress {
     pub(super) transactions: u64,
     /// Packets that the capturing program lost, where it says so.
     pub(super) dropped: Option<u64>,
+    /// What an interface has counted.
+    pub(super) counters: Option<Counters>,
     /// Whether there is no more.
     pub(super) is_over: bool,
 }

@@ -10,8 +10,9 @@ use nfsrdma_dissectors::flow::{Flow, Limits};
 use crate::analysis::names::{Filehandles, Names};
 use crate::filter::{Filter, Selection};
 use crate::output::style::Glyphs;
+use crate::source::{Next, Source};
 
-use super::capture::Capture;
+use super::capture::{Capture, First};
 use super::mailbox::{Mail, Mailbox, Progress};
 use super::model::row::{PAGE, Page, RowWriter};
 use super::model::tables::Tally;
@@ -141,7 +142,7 @@ impl Reading {
 
     fn run(mut self) {
         match self.capture.source() {
-            Some(Ok(source)) => self.first_time(source),
+            Some(Ok(first)) => self.first_time(first),
             Some(Err(error)) => _ = self.mailbox.put(false, |mail| mail.errors.push(error.to_string())),
             // Somebody else has the source: what was kept is read, and what comes after it.
             None => self.kept(),
@@ -152,49 +153,56 @@ impl Reading {
         self.mailbox.put(false, |mail| mail.progress.is_over = true);
     }
 
-    fn first_time(&mut self, mut source: crate::source::Source) {
+    fn first_time(&mut self, (mut source, mut pace): First) {
         let mut last = Instant::now();
         let mut frames = 0;
-        loop {
-            match source.next() {
-                Ok(Some(frame)) => {
+        let mut is_over = false;
+        while !is_over {
+            let mut is_idle = false;
+            match source.next_within(PATIENCE) {
+                Ok(Next::Frame(frame)) => {
                     frames += 1;
+                    is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
                     self.capture.keep(&frame);
                     self.frame(&frame);
                 }
-                Ok(None) => break,
+                Ok(Next::Nothing) => {
+                    is_idle = true;
+                    if let Some(pace) = &mut pace {
+                        self.flow.idle(pace.idle());
+                    }
+                }
+                Ok(Next::End) => is_over = true,
                 Err(error) => _ = self.mailbox.put(false, |mail| mail.errors.push(error.to_string())),
             }
-            let is_new = !self.transactions_are_none();
+            let is_new = self.transactions();
             if frames % APART == 1
                 && let Some(place) = source.place()
             {
                 self.mailbox.put(false, |mail| mail.places.push(place));
             }
-            if frames % FRAMES != 0 && !(self.is_urgent && is_new) {
+            if frames % FRAMES != 0 && !is_over && !is_idle && !(self.is_urgent && is_new) {
                 continue;
             }
             self.names.yield_to_others();
-            if self.is_urgent || last.elapsed() > PATIENCE || frames == FRAMES {
+            if self.is_urgent || is_over || last.elapsed() > PATIENCE || frames == FRAMES {
                 last = Instant::now();
-                let progress = Progress {
-                    bytes: source.progress(),
-                    frames,
-                    transactions: self.transactions,
-                    dropped: source.dropped(),
-                    is_over: false,
-                };
-                self.mailbox.put(false, |mail| mail.progress = progress);
+                self.tell_progress(&source, frames);
                 if !self.give(false) {
                     return;
                 }
             }
         }
+    }
+
+    fn tell_progress(&self, source: &Source, frames: u64) {
+        let counters = source.counters();
         let progress = Progress {
             bytes: source.progress(),
             frames,
             transactions: self.transactions,
-            dropped: source.dropped(),
+            dropped: counters.map(|counters| counters.dropped()).or_else(|| source.dropped()),
+            counters,
             is_over: false,
         };
         self.mailbox.put(false, |mail| mail.progress = progress);
@@ -213,7 +221,7 @@ impl Reading {
                 }
                 None => false,
             };
-            self.transactions_are_none();
+            self.transactions();
             if !taken || frames % FRAMES == 0 {
                 let (transactions, frames) = (self.transactions, frames);
                 self.mailbox.put(false, |mail| {
@@ -239,18 +247,12 @@ impl Reading {
         }
     }
 
-    /// Takes the Transactions that are done; whether there were none.
-    fn transactions_are_none(&mut self) -> bool {
-        let before = self.transactions;
-        self.transactions();
-        before == self.transactions
-    }
-
-    fn transactions(&mut self) {
+    /// Takes the Transactions that are done; whether there were any.
+    fn transactions(&mut self) -> bool {
         let Self { flow, selection, names, writer, page, tally, transactions, mailbox, is_urgent, .. } = self;
         let mut next = flow.next_named();
         if next.is_none() {
-            return;
+            return false;
         }
         // Put in when the names are free again: who waits for room must not keep others from them.
         let mut full = Vec::new();
@@ -276,6 +278,7 @@ impl Reading {
         if !full.is_empty() {
             mailbox.put(!*is_urgent, |mail| mail.pages.append(&mut full));
         }
+        true
     }
 
     /// Gives what there is; `false` if nobody wants more.

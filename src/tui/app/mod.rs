@@ -242,11 +242,9 @@ impl App {
             None => None,
         };
         let theme = Theme::new(options.theme);
-        let manner = Manner {
-            limits: options.limits.clone(),
-            filehandles: options.filehandles,
-            glyphs: options.glyphs,
-        };
+        // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
+        let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
+        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs };
         let all = Side::start(&capture, None, &manner, options.memory);
         let screen = theme.screen(options.glyphs);
         let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);

@@ -164,7 +164,9 @@ fn progress(app: &App) -> String {
             None => text = format!("{text} {dot} {}", Bytes(progress.bytes.read)),
         }
     }
-    if let Some(dropped) = app.all.progress.dropped.filter(|dropped| *dropped > 0) {
+    // Of an interface it is told that nothing was lost, too.
+    let is_told = |dropped: &u64| *dropped > 0 || progress.counters.is_some();
+    if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
         text = format!("{text} {dot} {dropped} dropped");
     }
     text

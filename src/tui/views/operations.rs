@@ -80,12 +80,22 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
         }
         false => String::new(),
     };
+    let lost = match app.all.progress.counters {
+        Some(counters) => format!(
+            " {} dropped: {} by the kernel, {} by the interface, {} here",
+            app.signs.dot,
+            grouped(counters.dropped_by_kernel),
+            grouped(counters.dropped_by_interface),
+            grouped(counters.dropped_by_program)
+        ),
+        None => String::new(),
+    };
     let given_up = match tables.given_up {
         0 => String::new(),
         count => format!(" {} {} given up", app.signs.dot, grouped(count)),
     };
     format!(
-        "{} Transactions ({complete}), {} frames, {}B in {}{rate}{given_up}",
+        "{} Transactions ({complete}), {} frames, {}B in {}{rate}{lost}{given_up}",
         grouped(transactions),
         grouped(frames),
         Bytes(bytes),

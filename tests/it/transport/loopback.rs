@@ -61,7 +61,8 @@ fn a_probe_shows_what_was_agreed_on() {
     assert_eq!(v4.session.map(|session| session.fore.max_requests), Some(64));
 
     // The one thing that is another each time.
-    found.null = NullTime { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
+    found.null =
+        NullTime { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
     let view = View { url: &url, probe: &found, screen: Screen::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
