@@ -300,7 +300,7 @@ pub const FOLLOWS_MINOR_VERSION: &[Follows] = &[
     follows("nfs.access_supported", 0x3f, "a server answers the rights that it was asked for"),
     follows("nfs.access_rights", 0x3f, "a server answers the rights that it was asked for"),
     follows(
-        "nfs.open4.share_access",
+        "nfs.share_access",
         !0x0030_0000,
         "what a client wants with a delegation: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
     ),
