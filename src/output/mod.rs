@@ -12,7 +12,7 @@ mod hex_dump;
 pub mod json;
 pub mod junit;
 pub mod kept_frames;
-mod label;
+pub(crate) mod label;
 pub mod list;
 pub mod pcapng;
 pub mod probe;
