@@ -87,6 +87,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
@@ -133,9 +134,38 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l max-connections -d 'Connections that are remembered; then those that were silent longest are forgotten' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "compare" -d 'Compare two captures, and show what differs'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "fields" -d 'List the fields that display filters can name'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s s -l snapshot-length -d 'Keep this many bytes of each packet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s B -l buffer-size -d 'Memory for packets that the kernel holds until they are fetched, in MiB' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s a -l autostop -d 'Stop after this: duration:SECONDS or packets:COUNT; of \'capture\' also filesize:KB and files:COUNT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Z -l user -d 'With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]' -r -f -a "(__fish_complete_users)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l max-queue-bytes -d 'Memory for packets that wait to be decoded or written; then new ones are dropped, and counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Y -l display-filter -d 'Show what a display filter selects' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
+d\t'Seconds since the line before'
+a\t'Time of day, UTC'
+ad\t'Date and time of day, UTC'
+e\t'Seconds since 1970-01-01, UTC'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
+hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
+hex\t'By all bytes of the filehandle'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l theme -d 'Colours; NO_COLOR is obeyed' -r -f -a "auto\t'Colours for a dark background; for a light one where COLORFGBG says so'
+dark\t'Colours for a dark background'
+light\t'Colours for a light background'
+none\t'No colours: bold, dim and reversed only'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l slow -d 'A Transaction is slow that takes as many milliseconds [default: 4 times the median of its operation]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l memory -d 'Bytes of memory for the list; what is forgotten is read again from the file' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l frame-memory -d 'Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s p -l no-promiscuous-mode -d 'Leave the interface out of promiscuous mode: capture what is for this host alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l ascii -d 'No characters beyond ASCII, as in a locale that is not UTF-8'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l no-mouse -d 'Leave the mouse to the terminal, which selects text with it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
