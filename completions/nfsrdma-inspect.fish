@@ -88,6 +88,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compar
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
@@ -156,6 +157,13 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; an
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s s -l snapshot-length -d 'Keep this many bytes of each packet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s B -l buffer-size -d 'Memory for packets that the kernel holds until they are fetched, in MiB' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s a -l autostop -d 'Stop after this: duration:SECONDS or packets:COUNT; of \'capture\' also filesize:KB and files:COUNT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Z -l user -d 'With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]' -r -f -a "(__fish_complete_users)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l max-queue-bytes -d 'Memory for packets that wait to be decoded or written; then new ones are dropped, and counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Y -l display-filter -d 'Show what a display filter selects' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
 d\t'Seconds since the line before'
@@ -181,3 +189,16 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; an
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l frame-memory -d 'Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s p -l no-promiscuous-mode -d 'Leave the interface out of promiscuous mode: capture what is for this host alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l ascii -d 'No characters beyond ASCII, as in a locale that is not UTF-8'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l no-mouse -d 'Leave the mouse to the terminal, which selects text with it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

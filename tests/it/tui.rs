@@ -155,6 +155,33 @@ fn a_pipe_is_shown_as_its_frames_come() {
     terminal.wait("ended with 0");
 }
 
+#[cfg(feature = "live")]
+#[test]
+fn an_interface_is_looked_at_filtered_followed_and_left() {
+    use crate::live::wire::{RECEIVER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("live", &command) else { return };
+    terminal.wait("reading");
+    wire.send("rxe-v42", |player| player.play(1, None));
+    terminal.wait("of 237");
+    let screen = terminal.key("G").wait("237 of 237");
+    assert!(screen.contains("0 dropped") && screen.contains("DESTROY_CLIENTID"), "{screen}");
+    terminal.key("f").line("nfs.opcode == READ");
+    terminal.wait("9 of 237");
+    terminal.key("u").key("g").line("0xb38df27d");
+    terminal.wait("READ /data/w/s2k 0+4096 got 2000 eof");
+    terminal.key("F").key("x");
+    terminal.wait("nfsrdma.xid == 0xb38df27d");
+    terminal.wait("1 of 237");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+    assert!(!terminal.is_alternate());
+}
+
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let capture = captures::path("rxe-v42");

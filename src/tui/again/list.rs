@@ -20,7 +20,8 @@ impl Desk {
         let mut list = FrameList::new(screen, time);
         // What is shown before the names were learnt is shown without them, as in the packet list of a file.
         let mut names = Names::new(self.manner.filehandles);
-        let mut stretch = Stretch { first, width: screen.width.unwrap_or(0), ..Stretch::default() };
+        let mut stretch =
+            Stretch { wanted: first, first, width: screen.width.unwrap_or(0), ..Stretch::default() };
         let mut read = 0;
         while let Some(frame) = again.next() {
             list.start(start.unwrap_or(frame.time));

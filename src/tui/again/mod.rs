@@ -104,6 +104,8 @@ impl Detail {
 /// A stretch of the packet list.
 #[derive(Clone, Debug, Default)]
 pub struct Stretch {
+    /// The frame from which on it was asked for; those between this and the first are gone.
+    pub wanted: FrameNumber,
     /// The first frame of it.
     pub first: FrameNumber,
     /// A line for each frame, with escapes for styles.

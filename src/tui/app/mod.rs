@@ -437,7 +437,7 @@ impl App {
         let top = FrameNumber(self.packets.top.max(1));
         let stretch = &self.packets.stretch;
         let end = top.0.saturating_add(height).min(count + 1);
-        let has = stretch.first.0 <= top.0
+        let has = (1..=top.0).contains(&stretch.wanted.0)
             && stretch.first.0 + stretch.lines.len() as u64 >= end
             && stretch.width == width;
         let is_asked = self

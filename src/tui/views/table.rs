@@ -36,7 +36,7 @@ pub(super) type Cell = (String, Style);
 /// round.
 pub(super) fn order<K: Ord>(count: usize, table: Table, key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(key(*at)));
+    order.sort_by_cached_key(|at| std::cmp::Reverse(key(*at)));
     if table.is_reversed {
         order.reverse();
     }

@@ -5,4 +5,4 @@ mod counting;
 mod recording;
 mod rights;
 mod same;
-mod wire;
+pub(crate) mod wire;
