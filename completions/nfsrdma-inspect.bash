@@ -38,6 +38,8 @@ _nfsrdma__inspect() {
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__capture"
             nfsrdma__inspect,probe)
                 cmd="nfsrdma__inspect__subcmd__probe"
+            nfsrdma__inspect,tui)
+                cmd="nfsrdma__inspect__subcmd__tui"
                 ;;
             nfsrdma__inspect__subcmd__help,check)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__check"
@@ -56,6 +58,8 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__help,probe)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__probe"
+            nfsrdma__inspect__subcmd__help,tui)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__tui"
                 ;;
             *)
                 ;;
@@ -66,6 +70,7 @@ _nfsrdma__inspect() {
         nfsrdma__inspect)
             opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields export help"
             opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields probe export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -579,6 +584,7 @@ _nfsrdma__inspect() {
         nfsrdma__subcmd__inspect__subcmd__help)
             opts="capture check compare fields export help"
             opts="check compare fields probe export help"
+            opts="check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -676,6 +682,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__probe)
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__tui)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -691,6 +698,8 @@ _nfsrdma__inspect() {
             ;;
         nfsrdma__subcmd__inspect__subcmd__probe)
             opts="-T -h --server --timeout --credits --inline --format --color --help"
+        nfsrdma__subcmd__inspect__subcmd__tui)
+            opts="-Y -t -h --display-filter --time --filehandles --theme --ascii --no-mouse --slow --memory --frame-memory --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -722,6 +731,40 @@ _nfsrdma__inspect() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                --display-filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Y)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -W "r d a ad e" -- "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -W "r d a ad e" -- "${cur}"))
+                    return 0
+                    ;;
+                --filehandles)
+                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
+                    return 0
+                    ;;
+                --theme)
+                    COMPREPLY=($(compgen -W "auto dark light none" -- "${cur}"))
+                    return 0
+                    ;;
+                --slow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame-memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

@@ -104,7 +104,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s q -l quiet -d 'Say nothing but what is wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture (default: 10, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -115,7 +115,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l only -d 'Show these differences alone: kinds, fields or operations' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences (default: 20, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -156,3 +156,28 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; an
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields probe export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Y -l display-filter -d 'Show what a display filter selects' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
+d\t'Seconds since the line before'
+a\t'Time of day, UTC'
+ad\t'Date and time of day, UTC'
+e\t'Seconds since 1970-01-01, UTC'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
+hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
+hex\t'By all bytes of the filehandle'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l theme -d 'Colours; NO_COLOR is obeyed' -r -f -a "auto\t'Colours for a dark background; for a light one where COLORFGBG says so'
+dark\t'Colours for a dark background'
+light\t'Colours for a light background'
+none\t'No colours: bold, dim and reversed only'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l slow -d 'A Transaction is slow that takes as many milliseconds [default: 4 times the median of its operation]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l memory -d 'Bytes of memory for the list; what is forgotten is read again from the file' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l frame-memory -d 'Bytes of memory for the frames that come through a pipe, and cannot be read again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l ascii -d 'No characters beyond ASCII, as in a locale that is not UTF-8'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l no-mouse -d 'Leave the mouse to the terminal, which selects text with it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

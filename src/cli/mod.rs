@@ -20,6 +20,8 @@ mod probe;
 mod progress;
 mod style;
 mod traces;
+#[cfg(feature = "tui")]
+mod tui;
 mod write;
 
 use std::ffi::OsString;
@@ -42,6 +44,8 @@ use inspect::InspectArgs;
 use probe::ProbeArgs;
 
 use crate::replay::transport::Blame;
+#[cfg(feature = "tui")]
+use tui::TuiArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
 
@@ -60,6 +64,7 @@ pub const EXAMPLES: &str =
                                                   what a display filter selects, in Wireshark's language
   nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
+  nfsrdma-inspect tui capture.pcap                the terminal interface
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect probe --server rdma://nas/export
                                                   what a server offers: credits, thresholds, versions, limits
@@ -157,6 +162,8 @@ enum Command {
     Probe(ProbeArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
+    #[cfg(feature = "tui")]
+    Tui(TuiArgs),
 }
 
 /// How the program ends.
@@ -216,6 +223,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Probe(args)) => probe::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),
+        #[cfg(feature = "tui")]
+        Some(Command::Tui(args)) => tui::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

@@ -12,12 +12,12 @@ mod hex_dump;
 pub mod json;
 pub mod junit;
 pub mod kept_frames;
-mod label;
+pub(crate) mod label;
 pub mod list;
 pub mod pcapng;
+pub mod probe;
 #[cfg(feature = "live")]
 pub mod recording;
-pub mod probe;
 mod settings;
 pub mod style;
 pub mod summary;

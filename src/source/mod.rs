@@ -38,6 +38,7 @@ pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
+mod place;
 mod reader;
 mod zstd;
 
@@ -55,6 +56,7 @@ pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
 use merge::Merge;
 pub use pcapng::Interface;
+pub use place::Place;
 use reader::Reader;
 
 /// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.

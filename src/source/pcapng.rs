@@ -91,6 +91,8 @@ impl Interface {
 /// A pcapng file from its first Section Header Block on.
 pub(super) struct Pcapng {
     order: ByteOrder,
+    /// Sections that began.
+    sections: u64,
     interfaces: Vec<Interface>,
     dropped_before: Option<u64>,
     last: Timestamp,
@@ -104,6 +106,7 @@ impl Pcapng {
     pub(super) fn open(buffer: &mut Buffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {
             order: ByteOrder::Little,
+            sections: 0,
             interfaces: Vec::new(),
             dropped_before: None,
             last: Timestamp(0),
@@ -115,6 +118,12 @@ impl Pcapng {
             other => other,
         })?;
         Ok(this)
+    }
+
+    /// How many sections began, and how many interfaces the present one has described: where both are as before, packets
+    /// mean the same.
+    pub(super) fn shape(&self) -> (u64, usize) {
+        (self.sections, self.interfaces.len())
     }
 
     /// The interfaces that the present section has described so far.
@@ -247,6 +256,7 @@ impl Pcapng {
             return Err(SourceErrorKind::Version("pcapng", major, minor));
         }
         buffer.take(length);
+        self.sections += 1;
         self.dropped_before = self.dropped();
         self.interfaces.clear();
         self.order = order;

@@ -61,6 +61,8 @@ mod transport;
 mod transport_line;
 mod transports;
 mod truncation;
+#[cfg(feature = "tui")]
+mod tui;
 mod tunnels;
 mod wireshark;
 mod witness;

@@ -46,6 +46,7 @@ pub mod transaction;
 use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
+pub use connection::ConnectionState;
 pub use coverage::Coverage;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
@@ -312,6 +313,11 @@ impl Flow {
     /// A Transaction that has not been given out yet.
     pub fn transaction(&self, key: Key) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
+    }
+
+    /// The connections that are remembered and have carried RPC.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionState> + '_ {
+        self.connections.states()
     }
 
     /// What is not in any Transaction.

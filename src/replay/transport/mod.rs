@@ -46,6 +46,9 @@ pub mod framing;
 pub mod loopback;
 pub mod tcp;
 mod terms;
+#[cfg(feature = "verbs")]
+#[allow(unsafe_code, reason = "libibverbs and librdmacm are called here, and nowhere else")]
+pub mod verbs;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,6 +78,9 @@ pub struct StoreId(pub u32);
 pub fn open(carrier: Carrier) -> Result<Box<dyn Transport>, TransportError> {
     match carrier {
         Carrier::Tcp => Ok(Box::new(tcp::Tcp::new())),
+        #[cfg(feature = "verbs")]
+        Carrier::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),
+        #[cfg(not(feature = "verbs"))]
         Carrier::Rdma => Err(TransportError::at("RDMA", None, TransportErrorKind::NotBuilt("verbs"))),
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::client::{Client, content, every_length, many_nulls, target};
 use super::ganesha::Ganesha;
+use crate::schema::{assert_keeps, validator};
 
 fn probe(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
@@ -70,6 +71,7 @@ fn probe_shows_versions_limits_and_exports() {
     let output = probe(&["-T", "json", "--server", &url]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("probe.schema.json"), &found, "probe");
     assert_eq!((&found["kind"], &found["transport"]), (&"probe".into(), &"TCP".into()));
     assert_eq!(found["versions"], serde_json::json!([3, 4]));
     assert_eq!((&found["rdma"], &found["credits"]), (&Value::Null, &Value::Null));

@@ -49,8 +49,11 @@ impl Plan {
         if !draft.long && draft.header(call) + draft.message(call) > room {
             draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
-        if draft.header(call) + draft.message(call) > room {
+        if !draft.long && draft.header(call) + draft.message(call) > room {
+            // The payloads travel with the message: RFC 8166 section 3.5.3 allows Read chunks beside that of a Long Call,
+            // but Linux (7.2, and before) never fetches them, and answers that the message is cut.
             draft.long = true;
+            draft.reads = 0;
         }
         if draft.header(call) > room {
             return Err(Refusal::TooLong);
@@ -308,6 +311,19 @@ mod tests {
         let plan = Plan::of(&call, &terms(1024)).unwrap();
         assert_eq!((plan.long, plan.submitted.form, plan.submitted.inline), (true, Form::Nomsg, 0));
         assert_eq!(plan.submitted.read_segments, 1);
+    }
+
+    #[test]
+    fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
+        let (message, bytes) = ([0; 2000], [1; 600]);
+        let payloads = [data(2000, &bytes)];
+        let call = call(&message, &payloads, Expected { message: 100, payloads: &[] });
+        let plan = Plan::of(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 0, 1));
+        let captured = Captured { call: &[2000], reads: &[&[600]], ..Captured::default() };
+        let plan = Plan::of(&Call { shape: Shape::Captured(captured), ..call }, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 1, 2));
+        assert!(!plan.submitted.changed);
     }
 
     #[test]

@@ -145,6 +145,8 @@ impl Tcp {
             }
             Found::End(_, reason) => {
                 link.stream = None;
+                link.inbox = Inbox::default();
+                link.outbox = Outbox::default();
                 link.flight.lose(&mut self.lost);
                 Event::Disconnected { connection, reason, lost: &self.lost }
             }

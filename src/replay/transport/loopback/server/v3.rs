@@ -421,7 +421,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
                     wtmult: 4096,
                     dtpref: 4096,
                     maxfilesize: 256 << 20,
-                    time_delta: Nfstime3 { seconds: 0, nseconds: 1_000_000 },
+                    time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
                     properties: Fsf3(0x0b),
                 }),
                 Err(fail) => Outcome::Fail(status(fail), ObjAttributes { obj_attributes }),
