@@ -5,6 +5,7 @@ program=/shared/bin/nfsrdma-inspect
 $program --version
 
 start_recording probe
+# shellcheck disable=SC2154 # client.sh says which host
 $program probe --server "tcp://$host/export?vers=3"
 $program probe --server "tcp://$host/?vers=4.2"
 stop_recording
