@@ -1,5 +1,15 @@
 # shellcheck shell=bash
-# The basic workload, and then the program in the guest reads the capture of it: it must say what the kernel counted.
+# The program in a guest: it asks the server what it offers; then it reads the capture of the basic workload, and must say what the
+# kernel counted.
+program=/shared/bin/nfsrdma-inspect
+$program --version
+
+start_recording probe
+# shellcheck disable=SC2154 # client.sh says which host
+$program probe --server "tcp://$host/export?vers=3"
+$program probe --server "tcp://$host/?vers=4.2"
+stop_recording
+
 start_recording
 mount_export "$VERS"
 do_workload
@@ -8,8 +18,6 @@ stop_recording
 keep_counters
 umount /mnt/nfs
 
-program=/shared/bin/nfsrdma-inspect
-$program --version
 $program -T json /shared/client.pcap > /shared/client.json
 $program -q /shared/client.pcap
 python3 -S /lab/guest/counters.py /shared/client.json /shared/client.mountstats
