@@ -518,7 +518,7 @@ impl Comparer<'_> {
 fn exactly(found: &mut Found<'_>) {
     let (a, b) = (found.a, found.b);
     let is_told = |found: &Found<'_>| !found.differences.is_empty();
-    if a.title != b.title {
+    if a.title != b.title && !is_told(found) {
         found.length(Kind::Header, true, String::new(), &a.title, &b.title);
     }
     if a.status != b.status && !is_told(found) {

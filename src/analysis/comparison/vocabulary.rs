@@ -17,11 +17,11 @@ const PROCEDURES: u32 = 64;
 /// Fields whose values are the names of operations.
 const OPERATIONS: [&str; 2] = ["nfs.opcode", "nfs.cb.operation"];
 
-/// Whether records have it: the values of RPC, and of procedures.
+/// Whether records have it: the values of RPC-over-RDMA (with `--strict`), of RPC, and of procedures.
 fn is_compared(entry: &Entry) -> bool {
     let is_heard = match &entry.origin {
         Origin::Structure(layers) => {
-            layers.iter().any(|layer| matches!(layer, Layer::Rpc | Layer::Procedure))
+            layers.iter().any(|layer| matches!(layer, Layer::RpcRdma | Layer::Rpc | Layer::Procedure))
         }
         _ => false,
     };
@@ -57,7 +57,9 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
         return Ok(());
     }
     if Catalog::shared().iter().any(|entry| covers(pattern, entry.name)) {
-        return Err(format!("{pattern} is no field of RPC or of a procedure, and is not compared"));
+        return Err(format!(
+            "{pattern} is no field of RPC-over-RDMA, of RPC or of a procedure, and is not compared"
+        ));
     }
     let near = nearest(pattern.trim_end_matches('*'), fields());
     Err(format!("there is no field {pattern}{}", proposal(&near)))
