@@ -39,6 +39,10 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__help,capture)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__capture"
+            nfsrdma__inspect,probe)
+                cmd="nfsrdma__inspect__subcmd__probe"
+            nfsrdma__inspect,tui)
+                cmd="nfsrdma__inspect__subcmd__tui"
                 ;;
             nfsrdma__inspect__subcmd__help,check)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__check"
@@ -55,6 +59,8 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help,help)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__help"
                 ;;
+            nfsrdma__inspect__subcmd__help,probe)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__probe"
             nfsrdma__inspect__subcmd__help,tui)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__tui"
                 ;;
@@ -65,6 +71,9 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
+            opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields probe export help"
+            opts="-r -Y -V -T -e -E -x -c -q -w -P -t -n -h --read --display-filter --view --tree --format --field --layout --bytes --count --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help check compare fields export tui help"
             opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -577,6 +586,9 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
+            opts="capture check compare fields export help"
+            opts="check compare fields probe export help"
+            opts="check compare fields export tui help"
             opts="capture check compare fields export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -674,6 +686,7 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__probe)
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__tui)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -688,6 +701,10 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__probe)
+            opts="-T -h --server --timeout --credits --inline --format --color --help"
+        nfsrdma__subcmd__inspect__subcmd__tui)
+            opts="-Y -t -h --display-filter --time --filehandles --theme --ascii --no-mouse --slow --memory --frame-memory --help"
         nfsrdma__subcmd__inspect__subcmd__tui)
             opts="-i -f -s -B -p -a -Z -Y -t -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --display-filter --time --filehandles --theme --ascii --no-mouse --slow --memory --frame-memory --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -695,6 +712,32 @@ _nfsrdma__inspect() {
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -T)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                 --interface)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then

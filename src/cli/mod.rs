@@ -16,6 +16,7 @@ mod inspect;
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
+mod probe;
 mod progress;
 mod style;
 mod traces;
@@ -40,6 +41,9 @@ use compare::CompareArgs;
 use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
+use probe::ProbeArgs;
+
+use crate::replay::transport::Blame;
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
 
@@ -62,6 +66,8 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
   nfsrdma-inspect tui capture.pcap                the terminal interface
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
+  nfsrdma-inspect probe --server rdma://nas/export
+                                                  what a server offers: credits, thresholds, versions, limits
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
@@ -104,6 +110,8 @@ A narrow terminal shows fewer columns.
 pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   1  compare, check: something differs
   2  usage, or input that could not be read; what was understood before is printed
+  4  the server or the transport cannot be reached
+  6  this program itself broke a rule of the protocol
 ";
 
 #[cfg(feature = "live")]
@@ -151,6 +159,7 @@ enum Command {
     Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
+    Probe(ProbeArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
     #[cfg(feature = "tui")]
@@ -166,6 +175,19 @@ pub enum Exit {
     Differs,
     /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
     Failed,
+    /// The server or the transport cannot be reached.
+    Unreachable,
+    /// This program itself broke a rule of the protocol.
+    OwnFault,
+}
+
+impl From<Blame> for Exit {
+    fn from(blame: Blame) -> Self {
+        match blame {
+            Blame::Unreachable => Self::Unreachable,
+            Blame::Own => Self::OwnFault,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -174,6 +196,8 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Differs => 1,
             Exit::Failed => 2,
+            Exit::Unreachable => 4,
+            Exit::OwnFault => 6,
         })
     }
 }
@@ -196,6 +220,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
+        Some(Command::Probe(args)) => probe::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),
         #[cfg(feature = "tui")]

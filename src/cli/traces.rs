@@ -46,6 +46,11 @@ impl Reader {
         })
     }
 
+    /// Whether it turned out to be no capture at all.
+    pub(super) fn is_no_capture(&self) -> bool {
+        !self.errors.is_empty() && self.trace.frames == 0
+    }
+
     /// The next record, and whose it is; `None` at the end.
     pub(super) fn next(
         &mut self,

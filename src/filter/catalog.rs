@@ -252,7 +252,7 @@ fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
 const PROPOSALS: usize = 3;
 
 /// Those of `names` that are most like `name`.
-pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let most = name.len().div_ceil(4).clamp(1, 4);
     let mut found: Vec<(usize, &str)> = names
         .filter(|other| other.len().abs_diff(name.len()) <= most)
