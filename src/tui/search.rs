@@ -54,19 +54,27 @@ pub(super) struct Hunt {
     pub(super) left: usize,
     /// Whether it went past the end.
     pub(super) has_wrapped: bool,
+    /// How many positions there were when it began, or went on.
+    pub(super) count: usize,
 }
 
 impl Hunt {
     /// A search of `count` positions, which begins beside one of them.
     pub(super) fn new(target: Target, is_forward: bool, beside: usize, count: usize) -> Self {
-        let mut hunt = Self { target, is_forward, next: beside, left: count, has_wrapped: false };
+        let mut hunt = Self { target, is_forward, next: beside, left: count, has_wrapped: false, count };
         hunt.step(count);
         hunt
     }
 
     /// The same from the first position on.
     pub(super) fn from_start(target: Target, count: usize) -> Self {
-        Self { target, is_forward: true, next: 0, left: count, has_wrapped: false }
+        Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
+    }
+
+    /// There are more positions by now: goes on with those.
+    pub(super) fn extend(&mut self, count: usize) {
+        (self.next, self.left) = (self.count, count.saturating_sub(self.count));
+        (self.count, self.has_wrapped) = (count, false);
     }
 
     /// Goes on to the next position.
@@ -157,6 +165,17 @@ mod tests {
             }
             assert_eq!(seen, if is_forward { [3, 4, 0, 1, 2] } else { [1, 0, 4, 3, 2] });
         }
+    }
+
+    #[test]
+    fn a_hunt_goes_on_with_what_came_meanwhile() {
+        let mut hunt = Hunt::from_start(Target::Failed, 2);
+        hunt.step(2);
+        hunt.step(2);
+        hunt.extend(5);
+        assert_eq!((hunt.next, hunt.left, hunt.has_wrapped), (2, 3, false));
+        hunt.extend(5);
+        assert_eq!(hunt.left, 0);
     }
 
     #[test]

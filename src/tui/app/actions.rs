@@ -181,12 +181,12 @@ impl App {
 
     /// Goes back a step: out of the part, out of the picture, out of the filter.
     fn close(&mut self) {
-        if self.part != Part::List {
+        if self.hunt.take().is_some() {
+            self.tell("stopped");
+        } else if self.part != Part::List {
             self.part = Part::List;
         } else if self.is_zoomed {
             self.is_zoomed = false;
-        } else if self.hunt.take().is_some() {
-            self.tell("stopped");
         } else if self.view != View::Transactions {
             self.show(View::Transactions);
         } else if self.has_waterfall {

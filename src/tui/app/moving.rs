@@ -162,6 +162,11 @@ impl App {
         let Some(mut hunt) = self.hunt.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
+        // What is still being read may have it.
+        let may_come = !self.side().progress.is_over && hunt.is_forward && self.list.sort.is_none();
+        if hunt.left == 0 && may_come {
+            hunt.extend(count);
+        }
         while hunt.left > 0 {
             let is_it = self
                 .list
@@ -169,6 +174,7 @@ impl App {
                 .is_some_and(|entry| self.is_target(&hunt.target, &entry));
             if is_it {
                 self.list.at = hunt.next;
+                self.message = None;
                 // What was far away is shown with what is around it.
                 let height = usize::from(self.areas.list.height);
                 if !(self.list.top..self.list.top + height).contains(&hunt.next) {
@@ -187,6 +193,14 @@ impl App {
                 self.hunt = Some(hunt);
                 return false;
             }
+        }
+        if may_come {
+            let is_news = self.message.is_none();
+            if is_news {
+                self.tell("looking on in what is being read; Esc stops");
+            }
+            self.hunt = Some(hunt);
+            return is_news;
         }
         let forgotten = match self.rows().forgotten() {
             0 => String::new(),
