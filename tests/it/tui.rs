@@ -115,6 +115,8 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     terminal.wait("Transaction 49: READ");
     terminal.key("F").key("f");
     terminal.wait("nfs.fhandle == ");
+    // The rows of the filter come by and by, and a key is for the row that is chosen then.
+    terminal.wait("8 of 237");
     terminal.key("g").line("0xb38df27d");
     terminal.wait("Transaction 49: READ");
     terminal.key("w");

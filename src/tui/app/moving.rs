@@ -14,6 +14,9 @@ const STRETCH: Duration = Duration::from_millis(8);
 /// How many times the median of its operation makes a Transaction slow.
 const SLOW: u64 = 4;
 
+/// What is told while what is looked for may still come.
+const LOOKING_ON: &str = "looking on in what is being read; Esc stops";
+
 impl App {
     /// Where the table of the view stands.
     pub(in crate::tui) fn table(&self) -> Table {
@@ -174,7 +177,8 @@ impl App {
                 .is_some_and(|entry| self.is_target(&hunt.target, &entry));
             if is_it {
                 self.list.at = hunt.next;
-                self.message = None;
+                // Something else may have been told since.
+                self.message.take_if(|message| message.text == LOOKING_ON);
                 // What was far away is shown with what is around it.
                 let height = usize::from(self.areas.list.height);
                 if !(self.list.top..self.list.top + height).contains(&hunt.next) {
@@ -197,7 +201,7 @@ impl App {
         if may_come {
             let is_news = self.message.is_none();
             if is_news {
-                self.tell("looking on in what is being read; Esc stops");
+                self.tell(LOOKING_ON);
             }
             self.hunt = Some(hunt);
             return is_news;
