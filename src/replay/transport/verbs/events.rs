@@ -133,15 +133,22 @@ impl Drop for EventChannel {
     }
 }
 
-/// Why there is no event channel. Without `/dev/infiniband/rdma_cm` the library says that there is no device.
+/// Where the connection manager is reached.
+const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
+
+/// Why there is no event channel. The library says that there is none of the file, whether it is missing or may not be opened.
 fn no_channel() -> TransportErrorKind {
     let error = std::io::Error::last_os_error();
+    let open = std::fs::File::options().read(true).write(true).open(DEVICE_FILE);
     let has_devices = ibverbs::devices().is_ok_and(|devices| !devices.is_empty());
-    match error.raw_os_error() {
-        Some(libc::ENODEV | libc::ENOENT) if has_devices => {
+    match (error.raw_os_error(), open.map_err(|error| error.kind())) {
+        (Some(libc::ENODEV | libc::ENOENT), Err(std::io::ErrorKind::PermissionDenied)) => {
+            TransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
+        }
+        (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => {
             TransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
         }
-        Some(libc::ENOENT) => TransportErrorKind::NoDevice,
+        (Some(libc::ENOENT), _) => TransportErrorKind::NoDevice,
         _ => failure::kind("opening /dev/infiniband/rdma_cm", error),
     }
 }
