@@ -30,8 +30,8 @@ const EXAMPLES: &str =
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server answered\n  \
     2  usage\n  4  it cannot be reached, or does not speak NFS\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct ProbeArgs {
-    /// The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT
-    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    #[arg(long, value_name = "URL", value_parser = parse_url,
+        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
     server: Url,
 
     /// Seconds that each step may take

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - A [`pass`] is one reading of all frames, on a thread of its own: it decodes, keeps what the filter selects, and puts light
-//!   [rows](model::row) and [tables](model::tables) into a [mailbox](mailbox). Without a filter there is one pass; a filter
+//!   [rows](model::row) and [tables](model::tables) into a [`mailbox`]. Without a filter there is one pass; a filter
 //!   starts another one beside it, so that taking the filter away costs nothing. A pass that is not emptied waits, and so a
 //!   pause loses nothing.
 //! - The [`model`] keeps the rows of a pass by the page, in bounded memory. Pages far from what is looked at are forgotten, and

@@ -181,7 +181,8 @@ impl Reading {
             {
                 self.mailbox.put(false, |mail| mail.places.push(place));
             }
-            if frames % FRAMES != 0 && !is_over && !is_idle && !(self.is_urgent && is_new) {
+            let is_due = frames % FRAMES == 0 || is_over || is_idle || self.is_urgent && is_new;
+            if !is_due {
                 continue;
             }
             self.names.yield_to_others();

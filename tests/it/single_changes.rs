@@ -173,7 +173,8 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
         let is_named = at_frame.clone().any(|told| is_kind(told.kind));
         let may_be_none = change.more == More::Nothing && told.is_empty();
         let is_one = told.len() == 1 || change.more == More::Structure && told.len() == at_frame.count();
-        if !may_be_none && !(is_named && is_one) {
+        let is_right = may_be_none || is_named && is_one;
+        if !is_right {
             let lines: Vec<_> = told
                 .iter()
                 .take(4)

@@ -26,8 +26,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
             let text = fit(&problem.what, usize::from(area.width), &app.signs.glyphs).into_owned();
             // The message stands above its place where it fits there, and begins at the left where not.
             let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
-            let sign = if indent > 0 || column == 0 { "" } else { "" };
-            put(buffer, error, 0, &Line::styled(format!("{:indent$}{sign}{text}", ""), app.theme.error));
+            put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
         }
         let top = prompt.chosen().map_or(0, |at| (at + 1).saturating_sub(usize::from(count)));
         for (line, candidate) in prompt.candidates.iter().skip(top).take(usize::from(count)).enumerate() {
