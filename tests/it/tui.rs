@@ -147,6 +147,7 @@ fn a_pipe_is_shown_as_its_frames_come() {
     let Some(terminal) = Terminal::run("pipe", &command) else { return };
     let screen = terminal.wait("EXCHANGE_ID");
     assert!(!screen.contains("of 237"), "{screen}");
+    terminal.wait("0x908df27d");
     terminal.key("g").line("0x908df27d");
     terminal.wait("Transaction 14: LOOKUP");
     // This one is still to come.
