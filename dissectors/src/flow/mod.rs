@@ -11,12 +11,14 @@
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
+//! - [`closing`]: which connections are over;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
 mod account;
 pub mod chunk;
+mod closing;
 mod connection;
 mod coverage;
 mod datagrams;
@@ -61,6 +63,7 @@ use crate::infiniband::icrc::Icrc;
 use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::Side;
 
+use closing::Closing;
 use connection::{Connection, Connections, Path};
 use exchange::Desk;
 use fragments::Fragments;
@@ -105,6 +108,8 @@ pub struct Limits {
     pub check_icrc: bool,
     /// Whether [`Flow::steps`] tells what each frame did.
     pub note_steps: bool,
+    /// Whether [`Flow::next_closed`] tells which connections are over.
+    pub note_closed: bool,
     /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
@@ -128,6 +133,7 @@ impl Default for Limits {
             keep_data: false,
             check_icrc: false,
             note_steps: false,
+            note_closed: false,
             prompt: false,
         }
     }
@@ -179,6 +185,7 @@ pub struct Flow {
     /// When the last frame was seen.
     now: Timestamp,
     ready: VecDeque<(Key, Transaction)>,
+    closing: Closing,
     transactions: u64,
     numbered: u64,
 }
@@ -200,6 +207,7 @@ impl Flow {
             meanings: Vec::new(),
             now: Timestamp::default(),
             ready: VecDeque::new(),
+            closing: Closing::default(),
             transactions: 0,
             numbered: 0,
             limits,
@@ -506,6 +514,7 @@ impl Flow {
             let Some(key) = self.ledger.first_closed() else { break };
             self.release(key);
         }
+        self.note_closed(at);
         self.connections.take(at);
     }
 
