@@ -264,6 +264,7 @@ impl InspectArgs {
                 Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
             }),
             most: self.most(),
+            tells_files: self.write.is_some(),
             icrc: self.check_icrc,
             filehandles: if self.no_names { Filehandles::Off } else { self.filehandles },
             screen: style::screen(self.color),
@@ -457,7 +458,7 @@ fn show(
         {
             let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
             if let Some(written) = &mut written {
-                written.transaction(key, &transaction, is_shown);
+                written.transaction(key, &transaction, output.about(), is_shown);
             }
         }
         output.closed(&mut flow).map_err(unwritten)?;

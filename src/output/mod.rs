@@ -37,7 +37,7 @@ use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::analysis::lives::OpenConnections;
-use crate::analysis::names::Names;
+use crate::analysis::names::{About, Names};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 use crate::source::Counters;
@@ -109,7 +109,9 @@ impl<W: Write> Output<W> {
         let lines_view = Lines::of(&settings);
         let names = match lines_view {
             // Where nothing is shown, nobody asks for names.
-            Lines::None | Lines::Operations | Lines::Connections(..) => Names::new(Filehandles::Off),
+            Lines::None | Lines::Operations | Lines::Connections(..) if !settings.tells_files => {
+                Names::new(Filehandles::Off)
+            }
             Lines::Json(_) => Names::new(settings.filehandles).of_operations(),
             _ => Names::new(settings.filehandles),
         };
@@ -154,6 +156,9 @@ impl<W: Write> Output<W> {
             // Its frames are counted with a Transaction that passes.
             Some(selection) if !is_frames => {
                 selection.note(frame, flow);
+                if let Lines::Trees(_, kept) = &mut self.lines_view {
+                    kept.note_crc(flow.mpa_of_frame());
+                }
                 return Ok(false);
             }
             Some(selection) => selection.frame(frame, flow),
@@ -164,6 +169,9 @@ impl<W: Write> Output<W> {
         };
         if is_frames {
             self.names.learn_frame(flow);
+        }
+        if let Lines::Trees(_, kept) = &mut self.lines_view {
+            kept.note_crc(flow.mpa_of_frame());
         }
         if !is_selected {
             return Ok(false);
@@ -201,8 +209,12 @@ impl<W: Write> Output<W> {
         transaction.read(|reading| {
             // What a filter leaves out tells names, too.
             let mut facts = None;
-            if names.is_on() && !is_frames {
-                names.learn(transaction, reading, facts.get_or_insert_with(|| reading.facts()));
+            if names.is_on() {
+                let facts = facts.get_or_insert_with(|| reading.facts());
+                // With its frames it was learnt from before its connection had a name.
+                if !is_frames || settings.tells_files {
+                    names.learn(transaction, reading, facts);
+                }
             }
             if let Some(selection) = selection {
                 let tally = match is_frames {
@@ -275,6 +287,11 @@ impl<W: Write> Output<W> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// What the last Transaction is about.
+    pub fn about(&self) -> About<'_> {
+        self.names.about()
     }
 
     /// Lines of the view up to now, those that were left out included.

@@ -101,6 +101,8 @@ pub struct Settings {
     pub summary: SummaryFormat,
     /// How many lines there are at most.
     pub most: u64,
+    /// Whether somebody asks what Transactions are about, though no line says so.
+    pub tells_files: bool,
     /// Whether ICRCs are checked.
     pub icrc: bool,
     /// How files are told.

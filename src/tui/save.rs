@@ -7,6 +7,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
+use crate::analysis::names::Names;
 use crate::filter::{Filter, Selection};
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
@@ -44,6 +45,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
         What::Selected(Some(filter)) => Some(Selection::new(filter.clone())),
         _ => None,
     };
+    let mut names = Names::default();
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {
@@ -53,7 +55,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
                     Some(selection) => selection.note(&frame, &mut flow),
                     None => _ = flow.frame(&frame),
                 }
-                file.frame(&source, flow.steps(), false).map_err(unwritten)?;
+                file.frame(&source, &flow, false).map_err(unwritten)?;
             }
             Ok(None) => {
                 flow.finish();
@@ -70,7 +72,9 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
                     (_, None) => true,
                 };
                 saved += u64::from(is_chosen);
-                file.transaction(key, &transaction, reading, &reading.facts(), is_chosen);
+                let facts = reading.facts();
+                names.learn(&transaction, reading, &facts);
+                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.about()));
             });
         }
     }

@@ -182,6 +182,8 @@ pub struct Flow {
     stream_bytes: usize,
     /// What the last frame meant.
     meanings: Vec<Meaning>,
+    /// What the CRCs of MPA were before the last frame.
+    mpa_before: MpaCounts,
     /// When the last frame was seen.
     now: Timestamp,
     ready: VecDeque<(Key, Transaction)>,
@@ -205,6 +207,7 @@ impl Flow {
             streams: Streams::new(limits.streams),
             stream_bytes: 0,
             meanings: Vec::new(),
+            mpa_before: MpaCounts::default(),
             now: Timestamp::default(),
             ready: VecDeque::new(),
             closing: Closing::default(),
@@ -231,6 +234,7 @@ impl Flow {
         self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
+        self.mpa_before = self.account.mpa;
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -347,6 +351,19 @@ impl Flow {
     /// What checking the CRCs of MPA found, and bytes that were left out.
     pub fn mpa(&self) -> MpaCounts {
         self.account.mpa
+    }
+
+    /// The same of the FPDUs that the last frame completed, its own and those that waited for it.
+    pub fn mpa_of_frame(&self) -> MpaCounts {
+        let (now, before) = (self.account.mpa, self.mpa_before);
+        MpaCounts {
+            good: now.good - before.good,
+            bad: now.bad - before.bad,
+            absent: now.absent - before.absent,
+            unknown: now.unknown - before.unknown,
+            refused_bytes: now.refused_bytes - before.refused_bytes,
+            skipped_bytes: now.skipped_bytes - before.skipped_bytes,
+        }
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.
