@@ -70,6 +70,12 @@ impl Mailbox {
         self.lock().mail.pages.iter().map(Page::len).sum()
     }
 
+    /// Whether the news that there is no more lies there.
+    #[cfg(test)]
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().mail.progress.is_over
+    }
+
     /// Puts something in, after waiting for room if `waits`; `false` if nobody wants more.
     pub(super) fn put(&self, waits: bool, put: impl FnOnce(&mut Mail)) -> bool {
         let mut state = self.lock();

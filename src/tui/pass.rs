@@ -89,6 +89,12 @@ impl Pass {
         self.mailbox.rows()
     }
 
+    /// Whether all is read and waits to be taken.
+    #[cfg(test)]
+    pub(super) fn is_over(&self) -> bool {
+        self.mailbox.is_over()
+    }
+
     /// What was found since this was asked last.
     pub(super) fn take(&self) -> Mail {
         self.mailbox.take()

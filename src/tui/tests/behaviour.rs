@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use crate::tui::app::{Part, View, Wish};
 
-use super::Screen;
+use super::{Capture, Options, Screen, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 
@@ -30,6 +32,19 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
     assert!(text.contains("did you mean READ?"), "{text}");
     assert!(screen.last_line().starts_with("filter: nfs.opcode == REED"), "{text}");
     assert_eq!(screen.app.rows().len(), 237);
+}
+
+#[test]
+fn what_is_looked_for_is_found_among_the_last_rows_too() {
+    let mut screen = Screen::begun(Capture::files(vec![path(CAPTURE)]), 120, 40, Options::default());
+    for letter in "g0x318ef27d".chars() {
+        screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
+    }
+    // Nothing was taken up yet, and then everything is, together with the news that it is all.
+    screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)));
+    screen.wait_until_read();
+    screen.settle();
+    assert_eq!(screen.chosen(), "LOCK /data/w/s100 0+10 WRITEW");
 }
 
 #[test]
