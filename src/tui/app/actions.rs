@@ -116,16 +116,20 @@ impl App {
             Action::PageDown => Some(top + page),
             Action::PageUp => Some(top.saturating_sub(page)),
             Action::First => Some(0),
+            Action::Last => Some(usize::MAX / 2),
             _ => None,
         };
     }
 
     /// Changes to a view. The packet list begins at the chosen Transaction.
     pub(super) fn show(&mut self, view: View) {
+        let chosen = self.entry().map(|entry| (entry.row.index, entry.row.first.0));
         if view == View::Frames
-            && self.view == View::Transactions
-            && let Some(first) = self.entry().map(|entry| entry.row.first.0)
+            && self.view != View::Frames
+            && let Some((index, first)) = chosen
+            && (self.view == View::Transactions || self.packets.of != Some(index))
         {
+            self.packets.of = Some(index);
             self.packets.at = first;
             self.packets.top = first.saturating_sub(2).max(1);
         }
@@ -157,10 +161,9 @@ impl App {
             }
             (View::Transactions | View::Frames, Part::Bytes) => {}
             (View::Operations | View::Charts, _) => {
-                let name = crate::tui::views::operations::chosen(self);
-                if let Some(name) = name {
+                if let Some(filter) = crate::tui::views::operations::chosen_filter(self) {
                     self.show(View::Transactions);
-                    self.set_filter(&format!("nfsrdma.operation == \"{name}\""));
+                    self.set_filter(&filter);
                 }
             }
             (View::Connections, _) => {

@@ -152,6 +152,8 @@ pub(super) struct Message {
 /// The packet list.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
+    /// The Transaction that was chosen when the list was last gone to.
+    pub(super) of: Option<u64>,
     /// The frame of the cursor; 0 before one was chosen.
     pub(super) at: u64,
     /// The frame at the top.
@@ -306,7 +308,7 @@ impl App {
                     match prompt.key(*key) {
                         Typed::More => self.prompt = Some(prompt),
                         Typed::Done => self.entered(&prompt),
-                        Typed::Dropped => {}
+                        Typed::Dropped => self.message = None,
                     }
                 } else if let Some(menu) = self.menu.take() {
                     self.picked(menu, key.code);

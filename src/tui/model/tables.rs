@@ -27,8 +27,10 @@ const OPERATIONS: usize = 256;
 pub struct OperationRow {
     /// Its name.
     pub name: String,
-    /// Its program and version: `NFS 4`.
-    pub program: String,
+    /// Its program, and the version of that.
+    pub program: Option<&'static str>,
+    /// The version.
+    pub version: Option<u32>,
     /// Calls.
     pub calls: u64,
     /// Replies.
@@ -222,11 +224,8 @@ impl Tally {
                 Some(Operation::Number(number)) => format!("operation {number}"),
                 None => "?".to_owned(),
             },
-            program: match (key.program, key.version) {
-                (Some(program), Some(version)) => format!("{program} {version}"),
-                (Some(program), None) => program.to_owned(),
-                _ => String::new(),
-            },
+            program: key.program,
+            version: key.version,
             calls: tally.calls,
             replies: tally.replies,
             errors: tally.errors,

@@ -167,12 +167,33 @@ fn the_value_the_filter_and_the_command_are_copied_and_shown() {
     screen.keys("Y");
     assert_eq!(screen.last_line(), "copied: nfs.slotid == 0");
     screen.keys("c");
-    let line = screen.last_line();
-    assert!(line.starts_with("copied: nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{line}");
-    assert!(line.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{line}");
+    let text = screen.text();
+    let lines: Vec<&str> = text.lines().rev().take(3).collect();
+    let [tshark, own, title] = lines[..] else { panic!("{text}") };
+    assert_eq!(title, "copied:");
+    assert!(own.starts_with("nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{own}");
+    assert!(tshark.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{tshark}");
     screen.keys("=");
     let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
     assert_eq!(filter.as_deref(), Some("nfs.slotid == 0"));
+}
+
+#[test]
+fn an_operation_is_opened_with_its_program_and_version() {
+    let mut screen = Screen::open("rxe-v3.pcap.gz", 120, 40);
+    screen.keys("2").press(KeyCode::Enter);
+    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone()).unwrap();
+    assert!(filter.contains(" && nfsrdma.program == \"NFS\" && nfsrdma.version == 3"), "{filter}");
+    assert!(screen.app.rows().len() > 1);
+}
+
+#[test]
+fn the_packet_list_begins_at_the_chosen_transaction_wherever_one_comes_from() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "#49").keys("25");
+    assert_eq!(screen.app.packets.at, 590);
+    screen.keys("jj25");
+    assert_eq!(screen.app.packets.at, 592);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::tui::app::App;
 use crate::tui::model::tables::ConnectionRow;
 
 use super::table::{self, Cell, Column, number, order, text};
+use super::wrapping::wrapped;
 use super::{charts, cut_bottom, cut_top, grouped, put, rule};
 
 /// Its columns.
@@ -120,7 +121,8 @@ fn ends(app: &App, name: &ConnectionName) -> String {
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let tables = &app.side().tables;
-    let mut text = format!("{} connections", grouped(tables.connections_count));
+    let count = tables.connections_count;
+    let mut text = format!("{} {}", grouped(count), if count == 1 { "connection" } else { "connections" });
     if (tables.connections.len() as u64) < tables.connections_count {
         text += &format!("; the {} with the most bytes are listed", grouped(tables.connections.len() as u64));
     }
@@ -168,18 +170,21 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let width = series.width() as f64;
     let values: Vec<f64> = series.steps().iter().map(|step| step.busy as f64 / width).collect();
     let title = format!("Credits of connection {}", row.name.number);
-    let step = format!("a step is {}", Duration(series.width(), app.signs.glyphs));
+    let step = format!("peaks of {}", Duration(series.width(), app.signs.glyphs));
+    let axis = charts::Axis::of(app, series);
     rule(app, buffer, head, &title, &step, false);
     let asked = series.steps().iter().map(|step| step.asked).max().unwrap_or(0);
     let most = values.iter().copied().fold(0.0, f64::max);
     let text = Line::from(vec![
-        Span::raw(format!("granted at most {}, asked for at most {asked}; ", granted(row))),
-        Span::styled("Calls under way, mean of a step", app.theme.call),
-        Span::raw(format!(", at most {most:.2}")),
+        Span::styled(format!("Calls under way: at most {most:.2}"), app.theme.call),
+        Span::raw(format!("; granted {}, asked for {asked}", granted(row))),
     ]);
     let (told, area) = cut_top(area, 1);
     put(buffer, told, 0, &text);
-    let (said, area) = cut_top(area, 1);
-    put(buffer, said, 0, &Line::styled(terms(row), app.theme.dim));
-    charts::columns(app, buffer, area, &values, app.theme.call, |value| format!("{value:.1}"));
+    let said = wrapped(&terms(row), usize::from(area.width));
+    let (place, area) = cut_top(area, said.len().min(2) as u16);
+    for (line, text) in said.into_iter().enumerate() {
+        put(buffer, place, line, &Line::styled(text, app.theme.dim));
+    }
+    charts::columns(app, buffer, area, (&values, axis), app.theme.call, |value| format!("{value:.1}"));
 }

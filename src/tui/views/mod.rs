@@ -13,6 +13,7 @@ mod table;
 mod transactions;
 mod tree;
 mod waterfall;
+mod wrapping;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -30,14 +31,17 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
     app.areas = Default::default();
     if area.width < 20 || area.height < 6 {
-        let text = Line::from("too small: 20x6 at least");
-        frame.buffer_mut().set_line(area.x, area.y, &text, area.width);
+        for (line, text) in
+            wrapping::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
+        {
+            put(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
+        }
         return;
     }
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
     tabs(app, buffer, top);
-    let (rest, last) = cut_bottom(rest, 1);
+    let (rest, last) = cut_bottom(rest, bottom::height(app, rest));
     let rest = bottom::above(app, buffer, rest);
     let cursor = bottom::line(app, buffer, last);
     if app.help.is_some() {

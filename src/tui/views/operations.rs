@@ -39,7 +39,7 @@ fn sorted(app: &App) -> Vec<usize> {
     match table.sort {
         // Names from A to Z.
         0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.name.clone()))),
-        1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.program.clone()))),
+        1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(program))),
         sort => order(rows.len(), table, |at| {
             rows.get(at).map(|row| match sort {
                 4 => row.errors,
@@ -56,12 +56,39 @@ fn sorted(app: &App) -> Vec<usize> {
     }
 }
 
-/// The operation of the cursor, here and in the charts.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+/// The line of the cursor, here and in the charts.
+fn row(app: &App) -> Option<&OperationRow> {
     let rows = &app.side().tables.operations;
     match app.view {
-        View::Charts => rows.get(app.table().at.checked_sub(1)?).map(|row| row.name.clone()),
-        _ => rows.get(*sorted(app).get(app.table().at)?).map(|row| row.name.clone()),
+        View::Charts => rows.get(app.table().at.checked_sub(1)?),
+        _ => rows.get(*sorted(app).get(app.table().at)?),
+    }
+}
+
+/// The name of the operation of the cursor.
+pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+    row(app).map(|row| row.name.clone())
+}
+
+/// The filter for its Transactions: other programs and versions have operations of the same name.
+pub(in crate::tui) fn chosen_filter(app: &App) -> Option<String> {
+    let row = row(app)?;
+    let mut filter = format!("nfsrdma.operation == \"{}\"", row.name);
+    if let Some(program) = row.program {
+        filter += &format!(" && nfsrdma.program == \"{program}\"");
+    }
+    if let Some(version) = row.version {
+        filter += &format!(" && nfsrdma.version == {version}");
+    }
+    Some(filter)
+}
+
+/// `NFS 4`.
+fn program(row: &OperationRow) -> String {
+    match (row.program, row.version) {
+        (Some(program), Some(version)) => format!("{program} {version}"),
+        (Some(program), None) => program.to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -132,7 +159,7 @@ fn cells(app: &App, at: usize) -> Vec<Cell> {
     };
     vec![
         (row.name.clone(), app.theme.heading),
-        (row.program.clone(), app.theme.dim),
+        (program(row), app.theme.dim),
         (grouped(row.calls), plain),
         (per_second(rate(row.calls)), plain),
         errors,
