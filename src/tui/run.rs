@@ -69,7 +69,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
                 match wish {
                     Wish::Quit => return Ok(None),
                     Wish::Suspend => screen.suspend()?,
-                    Wish::Redraw => screen.terminal.clear()?,
+                    Wish::Redraw => screen.redraw()?,
                 }
             }
             next = events.try_recv().ok().transpose()?;

@@ -66,7 +66,14 @@ impl Screen {
         #[cfg(unix)]
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
         begin(self.has_mouse)?;
-        self.terminal.clear()
+        self.redraw()
+    }
+
+    /// Has everything drawn again. [`Terminal::clear`] would ask the terminal where its cursor is, and the answer would go to the
+    /// thread that reads keys.
+    pub(super) fn redraw(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
     }
 }
 

@@ -12,7 +12,9 @@ use super::{App, Menu, Part, View, Wish};
 impl App {
     /// Does what was asked for.
     pub(in crate::tui) fn perform(&mut self, action: Action) {
-        if let Some(top) = self.help {
+        if let Some(top) = self.help
+            && !matches!(action, Action::Redraw | Action::Suspend)
+        {
             return self.move_help(action, top);
         }
         match action {

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
+use crate::output::units::Duration;
 use crate::tui::app::{App, Menu, Part, View};
 use crate::tui::prompt::Purpose;
 
@@ -46,7 +47,14 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let (rest, place) = cut_bottom(area, 1);
     let side = app.side();
     let of = app.all.rows.len().max(side.rows.len()) as u64;
-    let counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let start = app.all.tables.times.map(|(start, _)| start);
+    if let Some(since) = side.progress.since
+        && let Some(after) = start.and_then(|start| since.since(start))
+    {
+        let after = Duration(after, app.signs.glyphs);
+        counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));
+    }
     let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
     let text = fit(text, room, &app.signs.glyphs).into_owned();
     let line = spans([

@@ -15,9 +15,7 @@ use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let (head, area) = cut_top(area, 1);
-    let text = operations::summary(&app.side().tables, app);
-    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    let area = operations::head(app, buffer, area);
     let count = app.side().tables.operations.len();
     if let Some(table) = app.table_mut() {
         table.at = table.at.min(count);

@@ -157,7 +157,19 @@ fn cells(app: &App, at: usize) -> Vec<Cell> {
     ]
 }
 
-/// The credits of the connection of the cursor: Calls under way as columns, and how many were granted.
+/// What was granted, step by step: what was said last holds until something else is.
+fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
+    let mut last = 0;
+    let held = granted.map(|granted| {
+        if granted > 0 {
+            last = granted;
+        }
+        f64::from(last)
+    });
+    held.collect()
+}
+
+/// The credits of the connection of the cursor: those that were granted, and below them Calls under way, as columns.
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let row = row(app);
@@ -176,8 +188,9 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let asked = series.steps().iter().map(|step| step.asked).max().unwrap_or(0);
     let most = values.iter().copied().fold(0.0, f64::max);
     let text = Line::from(vec![
-        Span::styled(format!("Calls under way: at most {most:.2}"), app.theme.call),
-        Span::raw(format!("; granted {}, asked for {asked}", granted(row))),
+        Span::styled(format!("granted {}", granted(row)), app.theme.reply),
+        Span::raw(format!(", asked for {asked}; ")),
+        Span::styled(format!("Calls under way, at most {most:.2}"), app.theme.call),
     ]);
     let (told, area) = cut_top(area, 1);
     put(buffer, told, 0, &text);
@@ -185,6 +198,16 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (place, area) = cut_top(area, said.len().min(2) as u16);
     for (line, text) in said.into_iter().enumerate() {
         put(buffer, place, line, &Line::styled(text, app.theme.dim));
+    }
+    let (area, above) = if area.height >= 8 {
+        let (above, below) = cut_top(area, 3);
+        (below, above)
+    } else {
+        (area, Rect { height: 0, ..area })
+    };
+    if above.height > 0 {
+        let granted: Vec<f64> = held(series.steps().iter().map(|step| step.granted));
+        charts::columns(app, buffer, above, (&granted, axis), app.theme.reply, |value| format!("{value:.0}"));
     }
     charts::columns(app, buffer, area, (&values, axis), app.theme.call, |value| format!("{value:.1}"));
 }

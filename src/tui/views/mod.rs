@@ -165,13 +165,14 @@ fn progress(app: &App) -> String {
                 let part = progress.bytes.read.min(total) as f64 / total as f64;
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
-            None => text = format!("{text} {dot} {}", Bytes(progress.bytes.read)),
+            // What comes once is read by one, whoever is looked at.
+            None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
         }
     }
     // Of an interface it is told that nothing was lost, too.
-    let is_told = |dropped: &u64| *dropped > 0 || progress.counters.is_some();
+    let is_told = |dropped: &u64| *dropped > 0 || app.all.progress.counters.is_some();
     if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
-        text = format!("{text} {dot} {dropped} dropped");
+        text = format!("{text} {dot} {} dropped", grouped(dropped));
     }
     text
 }

@@ -85,6 +85,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let text = match (app.side().progress.is_over, &app.side().filter) {
             (true, Some(_)) => "no Transaction is selected by the filter; u takes it away",
             (true, None) => "no Transactions: nothing in this capture is RPC",
+            (false, _) if app.capture.is_once() => "none yet",
             (false, _) => "reading",
         };
         return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
