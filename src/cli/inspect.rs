@@ -427,6 +427,7 @@ fn show(
     let mut errors = Vec::new();
     let mut has_frames = false;
     let mut is_over = false;
+    let mut is_at_end = false;
     while !is_over && output.lines() < most {
         let mut is_idle = false;
         match source.next_within(PATIENCE) {
@@ -446,7 +447,7 @@ fn show(
                 flow.idle(pace.idle());
                 is_idle = true;
             }
-            Ok(Next::End) => is_over = true,
+            Ok(Next::End) => (is_over, is_at_end) = (true, true),
             // The other files go on.
             Err(error) => errors.push(error),
         }
@@ -485,7 +486,10 @@ fn show(
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() || args.is_live() {
-        output.finish(&flow, source.dropped(), source.counters()).map_err(unwritten)?;
+        let counters = source.counters();
+        // What came behind the last packet or line that was wanted was never asked for.
+        let counters = if is_at_end { counters } else { counters.map(|counters| counters.settled()) };
+        output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
     if let Some(written) = written {
         written.finish(&mut flow)?;

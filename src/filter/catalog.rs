@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::registry::{Layer, Place, Registry};
+use nfsrdma_dissectors::catalog;
+use nfsrdma_dissectors::field::registry::{Layer, Place};
 use nfsrdma_dissectors::field::{FlagName, Kind};
 
 use super::facts::{ALIASES, Alias, BITS, Fact, Part};
@@ -133,7 +134,7 @@ impl Catalog {
     /// Every field that there is.
     pub fn new() -> Self {
         let mut entries = BTreeMap::new();
-        for (name, places) in Registry::all().fields() {
+        for (name, places) in catalog::all().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
         }
         for protocol in protocols(&entries) {

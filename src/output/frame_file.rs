@@ -17,7 +17,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::names::About;
-use crate::source::Source;
+use crate::source::{Interface, Source};
 
 use super::label::Labels;
 use super::pcapng::{InterfaceId, Writer};
@@ -165,18 +165,34 @@ impl<W: Write> FrameFile<W> {
     /// # Errors
     /// What writing gives.
     pub fn frame(&mut self, source: &Source, flow: &Flow, is_chosen: bool) -> io::Result<()> {
-        let Some(frame) = source.frame() else { return Ok(()) };
+        let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
+        self.kept_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
+    }
+
+    /// The same of a frame that somebody kept, and the interface that it was captured on.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn kept_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        (file, interface): (usize, &Interface),
+        comments: impl FnOnce() -> Vec<String>,
+        flow: &Flow,
+        is_chosen: bool,
+    ) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            self.first = frame.number.0;
+        }
         let is_set_up = self.view != View::Frames && flow.meanings().contains(&Meaning::Management);
         let is_chosen = is_chosen || is_set_up;
         let known = is_chosen.then(|| Box::new(Known { is_chosen, is_set_up, marks: Vec::new() }));
         self.held += cost(known.as_deref());
         self.waiting.push_back(known);
         if let Bytes::Kept(kept) = &mut self.bytes {
-            let Some((file, interface)) = source.interface() else { return Ok(()) };
             let on = self.to.interface(file, interface)?;
-            let comments = source.comments().map(Cow::into_owned).collect();
-            let Frame { time, link, length, bytes, .. } = frame;
-            let frame = Kept { time, link, length, bytes: bytes.into(), on, comments };
+            let Frame { time, link, length, bytes, .. } = *frame;
+            let frame = Kept { time, link, length, bytes: bytes.into(), on, comments: comments() };
             self.held += frame.cost();
             kept.push_back(frame);
         }
@@ -336,7 +352,7 @@ fn cost(known: Option<&Known>) -> usize {
 }
 
 /// Reads on to a frame. What is wrong with a file was told when it was read first.
-fn advance(source: &mut Source, to: FrameNumber) -> io::Result<(usize, &crate::source::Interface)> {
+fn advance(source: &mut Source, to: FrameNumber) -> io::Result<(usize, &Interface)> {
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,

@@ -48,12 +48,12 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
         }
         is_new |= app.tick();
         if is_new {
-            screen.terminal.draw(|frame| app.draw(frame))?;
-            // What was drawn may be what was not known before: how many lines there are.
-            app.tick();
+            screen.draw(&mut app)?;
+            // What was drawn may be what was not known before: how many lines there are. What this tick takes up is on no
+            // screen yet.
+            is_new = app.tick();
         }
-        is_new = false;
-        let mut next = match events.recv_timeout(if app.is_busy() { BUSY } else { IDLE }) {
+        let mut next = match events.recv_timeout(if is_new || app.is_busy() { BUSY } else { IDLE }) {
             Ok(event) => Some(event?),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the terminal is gone")),
@@ -69,7 +69,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
                 match wish {
                     Wish::Quit => return Ok(None),
                     Wish::Suspend => screen.suspend()?,
-                    Wish::Redraw => screen.terminal.clear()?,
+                    Wish::Redraw => screen.redraw()?,
                 }
             }
             next = events.try_recv().ok().transpose()?;

@@ -55,14 +55,14 @@ pub(super) struct Hunt {
     /// Whether it went past the end.
     pub(super) has_wrapped: bool,
     /// How many positions there were when it began, or went on.
-    pub(super) count: usize,
+    count: usize,
 }
 
 impl Hunt {
     /// A search of `count` positions, which begins beside one of them.
     pub(super) fn new(target: Target, is_forward: bool, beside: usize, count: usize) -> Self {
-        let mut hunt = Self { target, is_forward, next: beside, left: count, has_wrapped: false, count };
-        hunt.step(count);
+        let mut hunt = Self { target, is_forward, next: beside, left: count + 1, has_wrapped: false, count };
+        hunt.step();
         hunt
     }
 
@@ -71,15 +71,17 @@ impl Hunt {
         Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
     }
 
-    /// There are more positions by now: goes on with those.
+    /// If there are more positions by now: goes on with those.
     pub(super) fn extend(&mut self, count: usize) {
-        (self.next, self.left) = (self.count, count.saturating_sub(self.count));
-        (self.count, self.has_wrapped) = (count, false);
+        if count > self.count {
+            (self.next, self.left) = (self.count, count - self.count);
+            (self.count, self.has_wrapped) = (count, false);
+        }
     }
 
     /// Goes on to the next position.
-    pub(super) fn step(&mut self, count: usize) {
-        let last = count.saturating_sub(1);
+    pub(super) fn step(&mut self) {
+        let last = self.count.saturating_sub(1);
         self.next = match (self.is_forward, self.next) {
             (true, at) if at >= last => {
                 self.has_wrapped = true;
@@ -92,6 +94,7 @@ impl Hunt {
             }
             (false, at) => at - 1,
         };
+        self.left = self.left.saturating_sub(1);
     }
 }
 
@@ -161,7 +164,7 @@ mod tests {
             let mut seen = Vec::new();
             for _ in 0..5 {
                 seen.push(hunt.next);
-                hunt.step(5);
+                hunt.step();
             }
             assert_eq!(seen, if is_forward { [3, 4, 0, 1, 2] } else { [1, 0, 4, 3, 2] });
         }
@@ -170,12 +173,13 @@ mod tests {
     #[test]
     fn a_hunt_goes_on_with_what_came_meanwhile() {
         let mut hunt = Hunt::from_start(Target::Failed, 2);
-        hunt.step(2);
-        hunt.step(2);
+        hunt.step();
+        hunt.step();
+        assert_eq!(hunt.left, 0);
+        hunt.extend(2);
+        assert_eq!(hunt.left, 0);
         hunt.extend(5);
         assert_eq!((hunt.next, hunt.left, hunt.has_wrapped), (2, 3, false));
-        hunt.extend(5);
-        assert_eq!(hunt.left, 0);
     }
 
     #[test]

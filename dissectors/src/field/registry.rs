@@ -1,7 +1,8 @@
 //! The fields that there are: what the descriptions of all structures say, put together under their names.
 //!
 //! Nobody lists fields. A structure of XDR tells its own and those of the types in it ([`Xdr::describe`]), a header of
-//! fixed layout its own; each room names its headers and where its XDR begins, in a function `describe`.
+//! fixed layout its own; each protocol names its headers and where its XDR begins, in a function `describe`, and
+//! [`catalog`](crate::catalog) names the protocols.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use rustc_hash::FxHashSet;
 
 use crate::header::Fixed;
 use crate::xdr::Xdr;
-use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 use super::{Field, FlagName, Kind};
 
@@ -52,20 +52,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Every field of every structure.
-    pub fn all() -> Self {
-        let mut registry = Self::default();
-        net::describe(&mut registry);
-        infiniband::describe(&mut registry);
-        iwarp::describe(&mut registry);
-        rpcrdma::PrivateData::describe(&mut registry);
-        registry.layer = Layer::RpcRdma;
-        rpcrdma::describe(&mut registry);
-        registry.layer = Layer::Rpc;
-        rpc::describe(&mut registry);
-        registry.layer = Layer::Procedure;
-        nfs::describe(&mut registry);
-        registry
+    /// From here on what is described is told at this layer.
+    pub fn at(&mut self, layer: Layer) -> &mut Self {
+        self.layer = layer;
+        self
     }
 
     /// The fields in the order of their names, each with the structures that have it.
@@ -272,37 +262,5 @@ mod tests {
             said(" What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>"),
             pair("What an IP datagram carries", "<https://www.iana.org/assignments/protocol-numbers>")
         );
-    }
-
-    #[test]
-    fn every_field_says_where_it_is_defined_and_means_one_thing() {
-        let registry = Registry::all();
-        let unsaid =
-            registry.fields().filter(|(_, places)| places.iter().any(|place| place.said().source.is_empty()));
-        assert_eq!(unsaid.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
-        for (name, places) in registry.fields() {
-            // A structure may be called as one of its values; everything else of a name is of one kind.
-            let values = || places.iter().filter(|place| !place.is_group()).map(|place| place.field.kind);
-            let class = |kind| match kind {
-                Kind::Unsigned | Kind::Hex(_) | Kind::Signed | Kind::Enum | Kind::Flags => Kind::Unsigned,
-                other => other,
-            };
-            assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_field_of_a_structure_of_structures_is_found_under_its_name() {
-        let registry = Registry::all();
-        let find =
-            |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
-        let opcode = find("nfs.opcode").unwrap();
-        assert!(opcode[0].names.contains(&(25, "READ")));
-        assert_eq!(find("rpc.msgtyp").unwrap()[0].names, [(0, "CALL"), (1, "REPLY")]);
-        let eof = find("nfs.eof").unwrap();
-        let read = eof.iter().map(Place::said).find(|said| said.text == "eof of READ4resok").unwrap();
-        assert_eq!(read.source, "RFC 8881 section 18.22.2");
-        assert!(find("infiniband.bth.destqp").is_some() && find("ip.src").is_some());
-        assert!(find("nfs.fattr4.size").is_some());
     }
 }

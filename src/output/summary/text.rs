@@ -108,9 +108,6 @@ fn captured(counters: &Counters, text: &mut String) {
         .collect();
         let _ = write!(text, "{}.", parts.join(","));
     }
-    if counters.waiting() > 0 {
-        let _ = write!(text, " {} were not decoded any more.", Count(counters.waiting()));
-    }
 }
 
 /// What the frames of a capture are in which there is no Transaction.

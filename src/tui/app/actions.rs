@@ -12,7 +12,9 @@ use super::{App, Menu, Part, View, Wish};
 impl App {
     /// Does what was asked for.
     pub(in crate::tui) fn perform(&mut self, action: Action) {
-        if let Some(top) = self.help {
+        if let Some(top) = self.help
+            && !matches!(action, Action::Redraw | Action::Suspend)
+        {
             return self.move_help(action, top);
         }
         match action {
@@ -116,16 +118,20 @@ impl App {
             Action::PageDown => Some(top + page),
             Action::PageUp => Some(top.saturating_sub(page)),
             Action::First => Some(0),
+            Action::Last => Some(usize::MAX / 2),
             _ => None,
         };
     }
 
     /// Changes to a view. The packet list begins at the chosen Transaction.
     pub(super) fn show(&mut self, view: View) {
+        let chosen = self.entry().map(|entry| (entry.row.index, entry.row.first.0));
         if view == View::Frames
-            && self.view == View::Transactions
-            && let Some(first) = self.entry().map(|entry| entry.row.first.0)
+            && self.view != View::Frames
+            && let Some((index, first)) = chosen
+            && (self.view == View::Transactions || self.packets.of != Some(index))
         {
+            self.packets.of = Some(index);
             self.packets.at = first;
             self.packets.top = first.saturating_sub(2).max(1);
         }
@@ -157,10 +163,9 @@ impl App {
             }
             (View::Transactions | View::Frames, Part::Bytes) => {}
             (View::Operations | View::Charts, _) => {
-                let name = crate::tui::views::operations::chosen(self);
-                if let Some(name) = name {
+                if let Some(filter) = crate::tui::views::operations::chosen_filter(self) {
                     self.show(View::Transactions);
-                    self.set_filter(&format!("nfsrdma.operation == \"{name}\""));
+                    self.set_filter(&filter);
                 }
             }
             (View::Connections, _) => {

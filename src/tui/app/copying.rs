@@ -55,8 +55,7 @@ impl App {
             }
             View::Frames => Ok(format!("frame.number == {}", self.packets.at)),
             View::Operations | View::Charts => {
-                let name = crate::tui::views::operations::chosen(self).ok_or("nothing is chosen")?;
-                Ok(format!("nfsrdma.operation == \"{name}\""))
+                crate::tui::views::operations::chosen_filter(self).ok_or("nothing is chosen")
             }
             View::Connections => {
                 let number = crate::tui::views::connections::chosen(self).ok_or("nothing is chosen")?;
@@ -123,7 +122,7 @@ impl App {
             _ => ours,
         };
         self.sequences.push(clipboard::sequence(&text));
-        self.tell(format!("copied: {}", text.replace('\n', "   and   ")));
+        self.tell(format!("copied:\n{text}"));
     }
 }
 

@@ -165,11 +165,13 @@ impl App {
         let Some(mut hunt) = self.hunt.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
-        // What is still being read may have it.
-        let may_come = !self.side().progress.is_over && hunt.is_forward && self.list.sort.is_none();
-        if hunt.left == 0 && may_come {
+        let goes_on = hunt.is_forward && self.list.sort.is_none();
+        // The last rows come together with the news that there are no more.
+        if hunt.left == 0 && goes_on {
             hunt.extend(count);
         }
+        // What is still being read may have it.
+        let may_come = goes_on && !self.side().progress.is_over;
         while hunt.left > 0 {
             let is_it = self
                 .list
@@ -191,8 +193,7 @@ impl App {
                 }
                 return true;
             }
-            hunt.left -= 1;
-            hunt.step(count);
+            hunt.step();
             if hunt.left % 256 == 0 && start.elapsed() > STRETCH {
                 self.hunt = Some(hunt);
                 return false;

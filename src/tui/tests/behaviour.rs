@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use crate::tui::app::{Part, View, Wish};
 
-use super::Screen;
+use super::{Capture, Options, Screen, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 
@@ -30,6 +32,19 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
     assert!(text.contains("did you mean READ?"), "{text}");
     assert!(screen.last_line().starts_with("filter: nfs.opcode == REED"), "{text}");
     assert_eq!(screen.app.rows().len(), 237);
+}
+
+#[test]
+fn what_is_looked_for_is_found_among_the_last_rows_too() {
+    let mut screen = Screen::begun(Capture::files(vec![path(CAPTURE)]), 120, 40, Options::default());
+    for letter in "g0x318ef27d".chars() {
+        screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
+    }
+    // Nothing was taken up yet, and then everything is, together with the news that it is all.
+    screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)));
+    screen.wait_until_read();
+    screen.settle();
+    assert_eq!(screen.chosen(), "LOCK /data/w/s100 0+10 WRITEW");
 }
 
 #[test]
@@ -152,12 +167,34 @@ fn the_value_the_filter_and_the_command_are_copied_and_shown() {
     screen.keys("Y");
     assert_eq!(screen.last_line(), "copied: nfs.slotid == 0");
     screen.keys("c");
-    let line = screen.last_line();
-    assert!(line.starts_with("copied: nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{line}");
-    assert!(line.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{line}");
+    let text = screen.text();
+    let lines: Vec<&str> = text.lines().rev().take(3).collect();
+    let [tshark, own, title] = lines[..] else { panic!("{text}") };
+    assert_eq!(title, "copied:");
+    assert!(own.starts_with("nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{own}");
+    assert!(tshark.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{tshark}");
     screen.keys("=");
     let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
     assert_eq!(filter.as_deref(), Some("nfs.slotid == 0"));
+}
+
+#[test]
+fn an_operation_is_opened_with_its_program_and_version() {
+    let mut screen = Screen::open("rxe-v3.pcap", 120, 40);
+    screen.keys("2").press(KeyCode::Enter);
+    let text = screen.text();
+    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone()).expect(&text);
+    assert!(filter.contains(" && nfsrdma.program == \"NFS\" && nfsrdma.version == 3"), "{filter}");
+    assert!(screen.app.rows().len() > 1);
+}
+
+#[test]
+fn the_packet_list_begins_at_the_chosen_transaction_wherever_one_comes_from() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "#49").keys("25");
+    assert_eq!(screen.app.packets.at, 590);
+    screen.keys("jj25");
+    assert_eq!(screen.app.packets.at, 592);
 }
 
 #[test]

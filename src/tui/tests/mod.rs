@@ -41,10 +41,24 @@ impl Screen {
     }
 
     fn of(capture: Capture, width: u16, height: u16, options: Options) -> Self {
-        let app = App::new(capture, options).unwrap();
-        let mut screen = Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() };
+        let mut screen = Self::begun(capture, width, height, options);
         screen.settle();
         screen
+    }
+
+    /// A capture that is being read, of which nothing was taken up yet.
+    fn begun(capture: Capture, width: u16, height: u16, options: Options) -> Self {
+        let app = App::new(capture, options).unwrap();
+        Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() }
+    }
+
+    /// Waits until all is read, without taking it up.
+    fn wait_until_read(&self) {
+        let start = Instant::now();
+        while !self.app.all.pass.is_over() {
+            assert!(start.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits until nothing is under way, and draws.

@@ -12,6 +12,7 @@ use crate::output::units::Duration;
 use crate::tui::app::App;
 
 use super::table::{self, Cell, order};
+use super::wrapping::wrapped;
 use super::{charts, cut_bottom, cut_top, grouped, put, rule};
 
 fn sorted(app: &App) -> Vec<usize> {
@@ -56,7 +57,8 @@ fn ends(app: &App, row: &ConnectionRow) -> String {
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let tables = &app.side().tables;
-    let mut text = format!("{} connections", grouped(tables.connections_count));
+    let count = tables.connections_count;
+    let mut text = format!("{} {}", grouped(count), if count == 1 { "connection" } else { "connections" });
     if (tables.connections.len() as u64) < tables.connections_count {
         text += &format!("; the {} with the most bytes are listed", grouped(tables.connections.len() as u64));
     }
@@ -82,7 +84,19 @@ fn cells(app: &App, at: usize) -> Vec<Cell> {
     cells.into_iter().enumerate().map(|(at, cell)| (cell, style(at))).collect()
 }
 
-/// The credits of the connection of the cursor: Calls under way as columns, and how many were granted.
+/// What was granted, step by step: what was said last holds until something else is.
+fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
+    let mut last = 0;
+    let held = granted.map(|granted| {
+        if granted > 0 {
+            last = granted;
+        }
+        f64::from(last)
+    });
+    held.collect()
+}
+
+/// The credits of the connection of the cursor: those that were granted, and below them Calls under way, as columns.
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let row = row(app);
@@ -95,18 +109,32 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let width = series.width() as f64;
     let values: Vec<f64> = series.steps().iter().map(|step| step.busy as f64 / width).collect();
     let title = format!("Credits of connection {}", row.tally.name.number);
-    let step = format!("a step is {}", Duration(series.width(), app.signs.glyphs));
+    let step = format!("peaks of {}", Duration(series.width(), app.signs.glyphs));
+    let axis = charts::Axis::of(app, series);
     rule(app, buffer, head, &title, &step, false);
     let (asked, granted) = (row.tally.asked, row.tally.granted);
     let most = values.iter().copied().fold(0.0, f64::max);
     let text = Line::from(vec![
-        Span::raw(format!("granted at most {granted}, asked for at most {asked}; ")),
-        Span::styled("Calls under way, mean of a step", app.theme.call),
-        Span::raw(format!(", at most {most:.2}")),
+        Span::styled(format!("granted {granted}"), app.theme.reply),
+        Span::raw(format!(", asked for {asked}; ")),
+        Span::styled(format!("Calls under way, at most {most:.2}"), app.theme.call),
     ]);
     let (told, area) = cut_top(area, 1);
     put(buffer, told, 0, &text);
-    let (said, area) = cut_top(area, 1);
-    put(buffer, said, 0, &Line::styled(connections::terms(row), app.theme.dim));
-    charts::columns(app, buffer, area, &values, app.theme.call, |value| format!("{value:.1}"));
+    let said = wrapped(&connections::terms(row), usize::from(area.width));
+    let (place, area) = cut_top(area, said.len().min(2) as u16);
+    for (line, text) in said.into_iter().enumerate() {
+        put(buffer, place, line, &Line::styled(text, app.theme.dim));
+    }
+    let (area, above) = if area.height >= 8 {
+        let (above, below) = cut_top(area, 3);
+        (below, above)
+    } else {
+        (area, Rect { height: 0, ..area })
+    };
+    if above.height > 0 {
+        let granted: Vec<f64> = held(series.steps().iter().map(|step| step.granted));
+        charts::columns(app, buffer, above, (&granted, axis), app.theme.reply, |value| format!("{value:.0}"));
+    }
+    charts::columns(app, buffer, area, (&values, axis), app.theme.call, |value| format!("{value:.1}"));
 }

@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let tables = &app.side().tables;
     let (count, forgotten) = tables.files_count;
-    let mut text = format!("{} files", grouped(count as u64));
+    let mut text = format!("{} {}", grouped(count as u64), if count == 1 { "file" } else { "files" });
     if forgotten > 0 {
         text += &format!(", {} more that did little were forgotten", grouped(forgotten));
     }

@@ -13,6 +13,7 @@ use crate::tui::app::{App, View};
 use crate::tui::model::tables::Tables;
 
 use super::table::{self, Cell, order};
+use super::wrapping::wrapped;
 use super::{cut_top, grouped, put};
 
 fn sorted(app: &App) -> Vec<usize> {
@@ -40,13 +41,31 @@ fn sorted(app: &App) -> Vec<usize> {
     }
 }
 
-/// The operation of the cursor, here and in the charts.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+/// The line of the cursor, here and in the charts.
+fn row(app: &App) -> Option<&OperationRow> {
     let rows = &app.side().tables.operations;
     match app.view {
-        View::Charts => rows.get(app.table().at.checked_sub(1)?).map(|row| row.name()),
-        _ => rows.get(*sorted(app).get(app.table().at)?).map(|row| row.name()),
+        View::Charts => rows.get(app.table().at.checked_sub(1)?),
+        _ => rows.get(*sorted(app).get(app.table().at)?),
     }
+}
+
+/// The name of the operation of the cursor.
+pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+    row(app).map(|row| row.name())
+}
+
+/// The filter for its Transactions: other programs and versions have operations of the same name.
+pub(in crate::tui) fn chosen_filter(app: &App) -> Option<String> {
+    let row = row(app)?;
+    let mut filter = format!("nfsrdma.operation == \"{}\"", row.name());
+    if let Some(program) = row.key.program {
+        filter += &format!(" && nfsrdma.program == \"{program}\"");
+    }
+    if let Some(version) = row.key.version {
+        filter += &format!(" && nfsrdma.version == {version}");
+    }
+    Some(filter)
 }
 
 /// What the whole capture is, in a line.
@@ -60,38 +79,57 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
     };
     let rate = match seconds > 0.0 {
         true => {
-            format!(", {:.0}/s, {}B/s", transactions as f64 / seconds, Bytes((bytes as f64 / seconds) as u64))
+            format!(
+                ", {}/s, {}B/s",
+                grouped((transactions as f64 / seconds).round() as u64),
+                Bytes((bytes as f64 / seconds) as u64)
+            )
         }
         false => String::new(),
-    };
-    let lost = match app.all.progress.counters {
-        Some(counters) => format!(
-            " {} dropped: {} by the kernel, {} by the interface, {} here",
-            app.signs.dot,
-            grouped(counters.dropped_by_kernel),
-            grouped(counters.dropped_by_interface),
-            grouped(counters.dropped_by_program)
-        ),
-        None => String::new(),
     };
     let given_up = match tables.given_up {
         0 => String::new(),
         count => format!(" {} {} given up", app.signs.dot, grouped(count)),
     };
     format!(
-        "{} Transactions ({complete}), {} frames, {}B in {}{rate}{lost}{given_up}",
+        "{} {} ({complete}), {} {}, {}B in {}{rate}{given_up}",
         grouped(transactions),
+        if transactions == 1 { "Transaction" } else { "Transactions" },
         grouped(frames),
+        if frames == 1 { "frame" } else { "frames" },
         Bytes(bytes),
         Duration((seconds * 1e9) as u64, app.signs.glyphs),
     )
 }
 
+/// Draws what the whole capture is, and live, by whom packets were dropped; gives what is left of the area.
+pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+    let mut lines: Vec<_> = wrapped(&summary(&app.side().tables, app), usize::from(area.width))
+        .into_iter()
+        .map(|line| Line::styled(line, app.theme.dim))
+        .collect();
+    if let Some(counters) = app.all.progress.counters {
+        let [kernel, interface, here] =
+            [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
+        let style = if counters.dropped() > 0 { app.theme.error } else { app.theme.dim };
+        let text = format!(
+            "dropped: {} by the kernel, {} by the interface, {} here",
+            grouped(kernel),
+            grouped(interface),
+            grouped(here)
+        );
+        lines.push(Line::styled(text, style));
+    }
+    let (place, rest) = cut_top(area, lines.len() as u16);
+    for (line, text) in lines.iter().enumerate() {
+        put(buffer, place, line, text);
+    }
+    rest
+}
+
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let (head, area) = cut_top(area, 1);
-    let text = summary(&app.side().tables, app);
-    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    let area = head(app, buffer, area);
     let order = sorted(app);
     table::draw(app, buffer, area, COLUMNS, &order, cells);
 }
