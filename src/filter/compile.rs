@@ -569,7 +569,13 @@ impl<'c> Compiler<'c> {
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let what = format!("no value of {} is called {word}{}", field.name, proposal(&names));
+        let has = |entry: &&Entry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
+        let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
+        let what = format!(
+            "no value of {} is called {word}{}",
+            field.name,
+            other.unwrap_or_else(|| proposal(&names))
+        );
         self.error(span, what)
     }
 }
