@@ -174,7 +174,7 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --view)
-                    COMPREPLY=($(compgen -W "transactions frames" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "transactions frames operations connections" -- "${cur}"))
                     return 0
                     ;;
                 --format)

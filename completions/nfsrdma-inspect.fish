@@ -34,7 +34,9 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-que
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s r -l read -d 'Capture file, the same as FILE; may be given again' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l display-filter -d 'Show what a display filter selects, in Wireshark\'s language: -Y \'nfs.opcode == READ\'' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
-frames\t'One frame of the capture'"
+frames\t'One frame of the capture'
+operations\t'One operation, with how many there were, how fast, how long they took and how many failed'
+connections\t'One connection as it closes, with what went over it, its credits and its state; -V tells its set-up'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'
 fields\t'The values of the fields that -e names, as tshark writes them'

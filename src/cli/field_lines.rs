@@ -65,6 +65,7 @@ pub(super) fn lines(
         }
         (Format::Text, true) => Vec::new(),
         (Format::Json, true) if view == View::Transactions => Vec::new(),
+        (Format::Json | Format::Csv, true) if view.counts() => Vec::new(),
         (Format::Json | Format::Csv, true) => defaults_of(view),
         (_, false) => names.to_vec(),
     };

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use nfsrdma_dissectors::flow::reading::Facts;
 use serde_json::Value;
 
+use crate::analysis::names::Names;
 use crate::output::json::{self, Said};
 
 use super::table::table;
@@ -39,6 +40,8 @@ table! {
         data: Option<u64>,
         /// READ and READDIR: whether the end was reached.
         eof: Option<bool>,
+        /// The path of the file that it is about, as in `transactions`.
+        path: Option<Text<'r>>,
         /// The operation as a line of JSON has it; of a procedure that is no COMPOUND its `arguments` and `results`.
         detail: Text<'r>,
     }
@@ -112,11 +115,12 @@ pub(super) fn each<E>(
     transaction: u64,
     facts: &Facts,
     said: &Said<'_, '_>,
+    names: &Names,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, give) };
+    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, names, give) };
     let mut handles = Handles::default();
-    for (position, entry) in (0..).zip(&entries) {
+    for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
         let status = text(entry, &["status"]);
         let is_given = op == "GETFH";
@@ -132,6 +136,7 @@ pub(super) fn each<E>(
             count: number(entry, &["count"]),
             data: number(entry, &["data"]),
             eof: entry.get("eof").and_then(Value::as_bool),
+            path: names.about_operation(at).path.map(String::from_utf8_lossy),
             detail: entry.to_string().into(),
             status,
             of: PhantomData,
@@ -146,6 +151,7 @@ fn procedure<E>(
     transaction: u64,
     facts: &Facts,
     said: &Said<'_, '_>,
+    names: &Names,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(op) = json::procedure(facts) else { return Ok(()) };
@@ -166,6 +172,7 @@ fn procedure<E>(
         count: number(&arguments, &["count"]),
         data,
         eof: results.get("eof").and_then(Value::as_bool),
+        path: names.about().path.map(String::from_utf8_lossy),
         detail: detail.into(),
         of: PhantomData,
     })

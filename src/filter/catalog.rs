@@ -9,7 +9,7 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::registry::{Layer, Place};
 use nfsrdma_dissectors::field::{FlagName, Kind};
 
-use super::facts::{ALIASES, Alias, Fact};
+use super::facts::{ALIASES, Alias, BITS, Fact, Part};
 
 /// The type of a field, which says what it can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub enum Type {
     Ipv6,
     /// An Ethernet address.
     Ethernet,
+    /// An address of IPv4 or IPv6, or the LID of a port of InfiniBand as text.
+    Address,
     /// A point in time.
     Time,
     /// A length of time.
@@ -79,6 +81,7 @@ impl Type {
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
             Self::Ethernet => "ethernet",
+            Self::Address => "address",
             Self::Time => "time",
             Self::Duration => "duration",
         }
@@ -139,15 +142,21 @@ impl Catalog {
         }
         for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat() {
             let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, Origin::Fact(fact)));
+            let entry = plain(name, kind, text, source, Origin::Fact(fact));
+            entries.insert(name, Entry { names: fact.names(), ..entry });
         }
-        for alias in ALIASES {
+        for alias in ALIASES.iter().chain(BITS) {
             let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
-            let kind = of.first().map_or(Type::Unsigned, |of| of.kind);
+            let kind = match alias.part {
+                Part::All | Part::Bits(..) => of.first().map_or(Type::Unsigned, |of| of.kind),
+                Part::Bit(_) => Type::Boolean,
+                Part::Hash | Part::Length => Type::Unsigned,
+            };
             // A part of a value has the names of what stands in it.
-            let is_within = |(bits, _): &&FlagName| match alias.bits {
-                Some((shift, mask)) => shift == 0 && bits & !mask == 0,
-                None => true,
+            let is_within = |(bits, _): &&FlagName| match alias.part {
+                Part::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                Part::All => true,
+                Part::Bit(_) | Part::Hash | Part::Length => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
@@ -337,7 +346,7 @@ mod tests {
     #[test]
     fn every_alias_stands_for_a_field_that_there_is() {
         let catalog = Catalog::new();
-        for alias in ALIASES {
+        for alias in ALIASES.iter().chain(BITS) {
             assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
         }
     }

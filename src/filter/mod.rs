@@ -17,6 +17,7 @@ mod error;
 mod gather;
 mod literal;
 mod program;
+mod remembered;
 mod selection;
 mod syntax;
 mod token;

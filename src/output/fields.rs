@@ -49,6 +49,8 @@ pub const fn columns_of(view: View) -> &'static [&'static str] {
             "nfsrdma.xid",
             "nfsrdma.operation",
         ],
+        // Their columns are counts, and no fields.
+        View::Operations | View::Connections => &[],
     }
 }
 
@@ -146,18 +148,23 @@ impl FieldLines {
                 }
                 Form::Csv | Form::Json => {
                     line.extend((at > 0).then_some(','));
-                    if text.contains(['"', ',', '\r', '\n']) {
-                        line.push('"');
-                        line.push_str(&text.replace('"', "\"\""));
-                        line.push('"');
-                    } else {
-                        line.push_str(text);
-                    }
+                    quoted(text, &mut line);
                 }
             }
         }
         line.push('\n');
         to.write_all(line.as_bytes())
+    }
+}
+
+/// Writes a value of a line of CSV, in double quotes where it needs them (RFC 4180 section 2).
+pub(super) fn quoted(text: &str, line: &mut String) {
+    if text.contains(['"', ',', '\r', '\n']) {
+        line.push('"');
+        line.push_str(&text.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(text);
     }
 }
 

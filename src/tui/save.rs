@@ -10,6 +10,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
+use crate::analysis::names::Names;
 use crate::filter::{Filter, Selection};
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
@@ -91,6 +92,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
         What::Selected(Some(filter)) => Some(Selection::new(filter.clone())),
         _ => None,
     };
+    let mut names = Names::default();
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {
@@ -112,7 +114,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
                     let on = (number, &interface);
-                    file.kept_frame(&frame, on, Vec::new, flow.steps(), false).map_err(unwritten)?;
+                    file.kept_frame(&frame, on, Vec::new, &flow, false).map_err(unwritten)?;
                 }
             }
             None => {
@@ -123,7 +125,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
         if let Frames::Files(source) = &frames
             && !is_over
         {
-            file.frame(source, flow.steps(), false).map_err(unwritten)?;
+            file.frame(source, &flow, false).map_err(unwritten)?;
         }
         while let Some((key, mut transaction)) = flow.next_named() {
             let is_whole = !capture.is_once() || capture.earlier(&mut transaction).is_some();
@@ -134,7 +136,9 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
                 };
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
-                file.transaction(key, &transaction, reading, &reading.facts(), is_chosen);
+                let facts = reading.facts();
+                names.learn(&transaction, reading, &facts);
+                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.about()));
             });
         }
     }

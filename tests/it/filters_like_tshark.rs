@@ -16,9 +16,31 @@ type Row = (&'static str, &'static [&'static str]);
 const NFS4: &[&str] = &["rxe-v42"];
 const NFS3: &[&str] = &["rxe-v3"];
 const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
+const TCP3: &[&str] = &["tcp-v3"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
 
-const FILTERS: [Row; 95] = [
+const FILTERS: [Row; 114] = [
+    // A search in a protocol goes on to the end of the packet; its length and its parts are its own.
+    ("eth contains \"s2k\"", NFS4),
+    ("udp contains \"s2k\"", NFS4),
+    ("infiniband contains \"s2k\"", NFS4),
+    ("tcp contains 00:01:86:a3", TCP3),
+    ("tcp contains \"s100\"", TCP3),
+    ("tcp matches \"s[0-9]00\"", TCP3),
+    ("tcp[20:2]", TCP3),
+    ("not ip[20:1] and not udp[8:1] and not eth[14:1]", NFS4),
+    ("len(udp) == 8", NFS4),
+    // Names of procedures, single bits, and what is worked out.
+    ("nfs.procedure_v3 == \"READ\"", NFS3),
+    ("mount.procedure_v3 == \"MNT\" or portmap.procedure_v2 == \"GETPORT\"", NFS3),
+    ("nlm.procedure_v4 == 2", NFS3),
+    ("nfsacl.procedure_v3 == 1", NFS3),
+    ("nfs.access_read == 1 and nfs.access_execute == 1", NFS4),
+    ("nfs.sequence.flags.lease_moved == 0", NFS4),
+    ("nfs.mode3.suid == 1 or nfs.mode3.wgrp == 1", NFS3),
+    ("nfs.fh.hash == 0x62d40c52", NFS3),
+    ("nfs.fh.length > 8", NFS4),
+    ("rpcordma.reads_count > 1 or rpcordma.writes_count == 1 and rpcordma.reply_count == 0", NFS4),
     // Protocols and fields that are there or not.
     ("tcp", NFS3),
     ("infiniband", NFS3),
@@ -112,7 +134,7 @@ const FILTERS: [Row; 95] = [
     ("nfs.status == 2", NFS4),
     ("nfs.procedure_v3 == 6 or nfs.procedure_v3 == 7", NFS3),
     ("nfs.fattr4.size > 1000", NFS4),
-    ("nfs.mtime < \"2020-01-01 00:00:00Z\"", NFS3),
+    ("nfs.atime < \"2020-01-01 00:00:00Z\"", NFS3),
     ("nfs.dtime == 1", NFS3),
     ("nfs.open4.share_access == 2", NFS4),
     ("nfs.want == 0x400", NFS4),
@@ -160,7 +182,7 @@ const DIFFERENCES: [Difference; 5] = [
 
 /// Whether a filter names fields of RPC messages.
 fn is_of_message(filter: &str) -> bool {
-    filter.contains("rpc") || filter.contains("nfs")
+    ["rpc", "nfs", "mount", "nlm", "portmap"].iter().any(|protocol| filter.contains(protocol))
 }
 
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {

@@ -130,6 +130,19 @@ const SOURCES: [&str; 10] = [
     "<http",
 ];
 
+/// What begins the names of fields that no specification has but a file of XDR.
+const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
+    ("nfsacl.", "nfs_acl.x"),
+    ("nfs.access_check", "nfs_acl.x"),
+    ("nfs.access_rights", "nfs_acl.x"),
+    ("nfs.fhandle", "nfs_acl.x"),
+    ("rquota.", "rquota.x"),
+    ("mount.pathconf.", "mount.x"),
+    ("mount.PATHCONF", "mount.x"),
+    ("mount.pc_xxx", "mount.x"),
+    ("mount.EXPORTALL", "mount.x"),
+];
+
 impl Said {
     /// Takes what a documentation comment says apart.
     pub fn of(doc: &str) -> Self {
@@ -137,7 +150,7 @@ impl Said {
         for sentence in sentences(doc) {
             let begins = SOURCES.iter().filter_map(|source| sentence.find(source)).min();
             let (text, source) = sentence.split_at(begins.unwrap_or(sentence.len()));
-            let text = text.trim_end_matches([' ', ':', '(']).trim();
+            let text = text.trim_end_matches([' ', ':', '(', '.']).trim();
             let is_about_another = !said.source.is_empty() && !text.is_empty();
             if !text.is_empty() && said.source.is_empty() {
                 append(&mut said.text, text, ". ");
@@ -188,8 +201,10 @@ impl Place {
         let text = match (own.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
-                let name = structure.split([':', ',', '.']).next().unwrap_or_default();
-                // A name of the specification, or what the structure is in words.
+                // A name of the specification, or a sentence up to what explains it.
+                let sentence = structure.split([':', '.']).next().unwrap_or_default();
+                let word = sentence.split(',').next().unwrap_or_default();
+                let name = if word.contains(' ') { sentence } else { word };
                 let between = if name.contains(' ') { ": " } else { " of " };
                 format!("{}{between}{name}", self.field.label)
             }
@@ -202,6 +217,10 @@ impl Place {
             let (word, section) = source.split_at(rest.len());
             source =
                 format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
+        }
+        if source.is_empty() {
+            let file = WITHOUT_SPECIFICATION.iter().find(|(start, _)| self.field.name.starts_with(start));
+            source = file.map_or(String::new(), |(_, file)| format!("the Solaris and Linux {file}"));
         }
         Said { text, source }
     }

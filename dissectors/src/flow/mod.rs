@@ -11,12 +11,14 @@
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
+//! - [`closing`]: which connections are over;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
 mod account;
 pub mod chunk;
+mod closing;
 mod connection;
 mod coverage;
 mod datagrams;
@@ -61,6 +63,7 @@ use crate::infiniband::icrc::Icrc;
 use crate::net::{self, Carried, Datagram, IpFragment, Reason};
 use crate::rdma::Side;
 
+use closing::Closing;
 use connection::{Connection, Connections, Path};
 use exchange::Desk;
 use fragments::Fragments;
@@ -105,6 +108,8 @@ pub struct Limits {
     pub check_icrc: bool,
     /// Whether [`Flow::steps`] tells what each frame did.
     pub note_steps: bool,
+    /// Whether [`Flow::next_closed`] tells which connections are over.
+    pub note_closed: bool,
     /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
@@ -128,6 +133,7 @@ impl Default for Limits {
             keep_data: false,
             check_icrc: false,
             note_steps: false,
+            note_closed: false,
             prompt: false,
         }
     }
@@ -176,9 +182,12 @@ pub struct Flow {
     stream_bytes: usize,
     /// What the last frame meant.
     meanings: Vec<Meaning>,
+    /// What the CRCs of MPA were before the last frame.
+    mpa_before: MpaCounts,
     /// When the last frame was seen.
     now: Timestamp,
     ready: VecDeque<(Key, Transaction)>,
+    closing: Closing,
     transactions: u64,
     numbered: u64,
 }
@@ -198,8 +207,10 @@ impl Flow {
             streams: Streams::new(limits.streams),
             stream_bytes: 0,
             meanings: Vec::new(),
+            mpa_before: MpaCounts::default(),
             now: Timestamp::default(),
             ready: VecDeque::new(),
+            closing: Closing::default(),
             transactions: 0,
             numbered: 0,
             limits,
@@ -223,6 +234,7 @@ impl Flow {
         self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
+        self.mpa_before = self.account.mpa;
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -339,6 +351,19 @@ impl Flow {
     /// What checking the CRCs of MPA found, and bytes that were left out.
     pub fn mpa(&self) -> MpaCounts {
         self.account.mpa
+    }
+
+    /// The same of the FPDUs that the last frame completed, its own and those that waited for it.
+    pub fn mpa_of_frame(&self) -> MpaCounts {
+        let (now, before) = (self.account.mpa, self.mpa_before);
+        MpaCounts {
+            good: now.good - before.good,
+            bad: now.bad - before.bad,
+            absent: now.absent - before.absent,
+            unknown: now.unknown - before.unknown,
+            refused_bytes: now.refused_bytes - before.refused_bytes,
+            skipped_bytes: now.skipped_bytes - before.skipped_bytes,
+        }
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.
@@ -506,6 +531,7 @@ impl Flow {
             let Some(key) = self.ledger.first_closed() else { break };
             self.release(key);
         }
+        self.note_closed(at);
         self.connections.take(at);
     }
 

@@ -384,12 +384,11 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         if flags.fin() || flags.rst() {
             stream.is_ending = true;
-            if let Some(key) = stream.connection.filter(|key| self.connections.has(*key))
-                && let Some(connection) = self.connections.get_mut(key.at)
-            {
-                connection.is_ending = true;
+            if let Some(key) = stream.connection {
+                self.note_ending(key);
             }
         }
+        let Some(stream) = self.streams.get_mut(at) else { return };
         if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
             return;
         }

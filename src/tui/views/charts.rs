@@ -153,9 +153,11 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
     let tables = &app.side().tables;
     let chosen = app.table().at.checked_sub(1).and_then(|at| tables.operations.get(at));
     let (name, histogram) = match chosen {
-        Some(row) => (row.name.as_str(), &row.histogram),
-        None => ("all operations", &tables.histogram),
+        Some(row) => (row.name(), tables.histograms.get(&row.key)),
+        None => ("all operations".to_owned(), Some(&tables.histogram)),
     };
+    let none = Histogram::default();
+    let histogram = histogram.unwrap_or(&none);
     let (head, area) = cut_top(area, 1);
     let count = format!("{} latencies", grouped(histogram.count()));
     rule(app, buffer, head, &format!("Latency of {name}"), &count, true);

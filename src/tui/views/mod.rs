@@ -22,7 +22,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::columns as width_of;
-use crate::output::units::Bytes;
+use crate::output::units::{Bytes, Count};
 
 use super::app::{App, View};
 
@@ -179,15 +179,7 @@ fn progress(app: &App) -> String {
 
 /// A number with commas.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    Count(number).to_string()
 }
 
 /// Pieces of text with a style each.
