@@ -26,6 +26,7 @@ mod value;
 pub use columns::{Column, Plain, Shown};
 pub use error::FilterError;
 pub(crate) use error::proposal;
+pub use literal::quoted;
 pub use selection::{Selection, Tally};
 
 use catalog::Catalog;

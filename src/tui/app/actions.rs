@@ -62,20 +62,10 @@ impl App {
                 self.tell(if self.list.has_tail { "the list follows" } else { "the list stands still" });
             }
             Action::Follow => self.menu = Some(Menu::Follow),
-            Action::FollowFile => self.follow_field("nfs.fhandle", "file"),
-            Action::FollowSlot => self.follow_slot(),
-            Action::FollowConnection => {
-                if let Some(entry) = self.entry() {
-                    let filter = format!("nfsrdma.connection == {}", entry.row.connection);
-                    self.set_filter(&filter);
-                }
-            }
-            Action::FollowXid => {
-                if let Some(entry) = self.entry() {
-                    let filter = format!("nfsrdma.xid == {}", entry.row.xid);
-                    self.set_filter(&filter);
-                }
-            }
+            Action::FollowFile => self.follow(Self::filter_for_file),
+            Action::FollowSlot => self.follow(Self::filter_for_slot),
+            Action::FollowConnection => self.follow(Self::filter_for_connection),
+            Action::FollowXid => self.follow(Self::filter_for_xid),
             Action::SortRight => self.sort(1),
             Action::SortLeft => self.sort(-1),
             Action::Reverse => self.reverse(),
@@ -162,23 +152,10 @@ impl App {
                 }
             }
             (View::Transactions | View::Frames, Part::Bytes) => {}
-            (View::Operations | View::Charts, _) => {
-                if let Some(filter) = crate::tui::views::operations::chosen_filter(self) {
+            (View::Operations | View::Charts | View::Connections | View::Files, _) => {
+                if let Some(filter) = self.filter_for_line() {
                     self.show(View::Transactions);
                     self.set_filter(&filter);
-                }
-            }
-            (View::Connections, _) => {
-                if let Some(number) = crate::tui::views::connections::chosen(self) {
-                    self.show(View::Transactions);
-                    self.set_filter(&format!("nfsrdma.connection == {number}"));
-                }
-            }
-            (View::Files, _) => {
-                if let Some(path) = crate::tui::views::files::chosen(self) {
-                    self.show(View::Transactions);
-                    self.unfilter();
-                    self.search_for(&path);
                 }
             }
         }
@@ -212,20 +189,11 @@ impl App {
         }
     }
 
-    fn follow_field(&mut self, field: &str, what: &str) {
-        match self.tree.literal(field).map(str::to_owned) {
-            Some(value) => self.set_filter(&format!("{field} == {value}")),
-            None => self.complain(format!("the chosen Transaction names no {what}")),
-        }
-    }
-
-    fn follow_slot(&mut self) {
-        let value = |name| self.tree.literal(name).map(str::to_owned);
-        match (value("nfs.session_id4"), value("nfs.slotid")) {
-            (Some(session), Some(slot)) => {
-                self.set_filter(&format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"));
-            }
-            _ => self.complain("the chosen Transaction has no session: NFSv4.1 and later have"),
+    /// Shows only what has something in common with the chosen Transaction.
+    fn follow(&mut self, filter: impl FnOnce(&Self) -> Result<String, &'static str>) {
+        match filter(self) {
+            Ok(filter) => self.set_filter(&filter),
+            Err(what) => self.complain(what),
         }
     }
 

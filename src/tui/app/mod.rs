@@ -2,6 +2,7 @@
 
 mod actions;
 mod copying;
+mod filters;
 mod list;
 mod mouse;
 mod moving;

@@ -179,6 +179,21 @@ fn the_value_the_filter_and_the_command_are_copied_and_shown() {
 }
 
 #[test]
+fn a_file_is_opened_with_the_transactions_that_are_about_it() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("4").press(KeyCode::Home);
+    let text = screen.text();
+    let line = text.lines().nth(3).unwrap().to_owned();
+    let path = line.split_whitespace().next().unwrap().to_owned();
+    let files = &screen.app.side().tables.files;
+    let count = files.iter().find(|row| row.path == path.as_bytes()).unwrap().tally.transactions;
+    screen.press(KeyCode::Enter);
+    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+    assert_eq!(filter, Some(format!("nfsrdma.path == \"{path}\"")));
+    assert_eq!(screen.app.rows().len() as u64, count);
+}
+
+#[test]
 fn an_operation_is_opened_with_its_program_and_version() {
     let mut screen = Screen::open("rxe-v3.pcap", 120, 40);
     screen.keys("2").press(KeyCode::Enter);

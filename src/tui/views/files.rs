@@ -38,10 +38,15 @@ fn sorted(app: &App) -> Vec<usize> {
 }
 
 /// The path of the cursor.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+pub(in crate::tui) fn chosen_path(app: &App) -> Option<&[u8]> {
     let row = app.side().tables.files.get(*sorted(app).get(app.table().at)?)?;
+    Some(&row.path)
+}
+
+/// The same as text.
+pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
     let mut text = String::new();
-    units::path(&row.path, &app.signs.glyphs, &mut text);
+    units::path(chosen_path(app)?, &app.signs.glyphs, &mut text);
     Some(text)
 }
 
