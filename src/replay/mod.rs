@@ -2,4 +2,6 @@
 //!
 //! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program.
 
+pub mod compile;
+pub mod trace;
 pub mod transport;

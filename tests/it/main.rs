@@ -48,6 +48,7 @@ mod single_changes;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
+mod traces;
 mod transport_line;
 mod transports;
 mod truncation;
