@@ -12,6 +12,7 @@ export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
 CAPTURE = captures/rxe-v42.pcap
+LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready run smoke image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh)
 
 .DEFAULT_GOAL := build
 
@@ -73,7 +74,19 @@ lint: ## Check formatting, clippy and the documentation
 	@.ci/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	if command -v shellcheck >/dev/null; then shellcheck -x .ci/run .ci/setup $(LAB_SCRIPTS); fi
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --all-features --locked
+
+# docs/laboratory.md
+.PHONY: lab
+lab: build ## Run NFS over RoCE and iWARP between two virtual machines, with the program in one (root, Debian packages)
+	@.ci/setup lab
+	tests/lab/smoke $(PROGRAM)
+
+.PHONY: captures
+captures: build ## Make the captures of captures/ again, into target/lab/captures, and compare them
+	@.ci/setup lab
+	tests/lab/captures $(PROGRAM)
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -61,7 +61,7 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
     while let Some((key, transaction)) = flow.next_named() {
         output.transaction(key, &transaction).expect("a sink takes all");
     }
-    output.finish(&flow, None).expect("a sink takes all");
+    output.finish(&flow, None, None).expect("a sink takes all");
 }
 
 fn filters(criterion: &mut Criterion) {

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_nfsrdma_inspect_global_optspecs
-    string join \n r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= q/quiet w/write= P/print t/time= summary= filehandles= n/no-names color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
+    string join \n i/interface= f/capture-filter= s/snapshot-length= B/buffer-size= p/no-promiscuous-mode immediate a/autostop= Z/user= max-queue-bytes= D/list-interfaces r/read= Y/display-filter= view= V/tree T/format= e/field= E/layout= x/bytes c/count= l/line-buffered q/quiet w/write= P/print t/time= summary= filehandles= n/no-names color= check-icrc max-connections= max-open-transactions= max-lingering-transactions= max-message-bytes= max-set-ups= max-streams= max-hole-bytes= max-stream-bytes= max-part-bytes= max-early-bytes= max-fragment-bytes= max-kept-bytes= max-write-bytes= version h/help
 end
 
 function __fish_nfsrdma_inspect_needs_command
@@ -24,6 +24,13 @@ function __fish_nfsrdma_inspect_using_subcommand
     contains -- $cmd[1] $argv
 end
 
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s s -l snapshot-length -d 'Keep this many bytes of each packet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s B -l buffer-size -d 'Memory for packets that the kernel holds until they are fetched, in MiB' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s a -l autostop -d 'Stop after this: duration:SECONDS or packets:COUNT; of \'capture\' also filesize:KB and files:COUNT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Z -l user -d 'With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]' -r -f -a "(__fish_complete_users)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-queue-bytes -d 'Memory for packets that wait to be decoded or written; then new ones are dropped, and counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s r -l read -d 'Capture file, the same as FILE; may be given again' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l display-filter -d 'Show what a display filter selects, in Wireshark\'s language: -Y \'nfs.opcode == READ\'' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
@@ -63,21 +70,42 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-ear
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-fragment-bytes -d 'Bytes of IP fragments that wait for the others of their datagram' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-kept-bytes -d 'Bytes of chunks that are kept until they are decoded' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-write-bytes -d 'Bytes of what waits until it is known which Transaction it belongs to, with -w' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s p -l no-promiscuous-mode -d 'Leave the interface out of promiscuous mode: capture what is for this host alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s D -l list-interfaces -d 'List the interfaces that can be captured on, and what each can see'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s V -l tree -d 'Show each line with its whole tree, down to the last field'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s x -l bytes -d 'Follow each line with its bytes, in hexadecimal and as text'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s l -l line-buffered -d 'Give each line out at once, also from a file or a pipe, when its Reply was acknowledged'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s n -l no-names -d 'No names of files, which are learnt from what the Calls and Replies before said'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "capture" -d 'Record what an interface sees, as pcapng'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check" -d 'Check captures against their baselines, for CI'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s s -l snapshot-length -d 'Keep this many bytes of each packet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s B -l buffer-size -d 'Memory for packets that the kernel holds until they are fetched, in MiB' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s a -l autostop -d 'Stop after this: duration:SECONDS or packets:COUNT; of \'capture\' also filesize:KB and files:COUNT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s Z -l user -d 'With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]' -r -f -a "(__fish_complete_users)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -l max-queue-bytes -d 'Memory for packets that wait to be decoded or written; then new ones are dropped, and counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s w -l write -d 'Write to FILE; \'-\' is standard output' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s c -l count -d 'Stop after COUNT packets' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s b -l ring-buffer -d 'Begin another file, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps the latest' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s p -l no-promiscuous-mode -d 'Leave the interface out of promiscuous mode: capture what is for this host alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s q -l quiet -d 'Say nothing but what is wrong'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture (default: 10, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -88,7 +116,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l only -d 'Show these differences alone: kinds, fields or operations' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences; all are counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s c -l count -d 'Show so many differences (default: 20, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -103,12 +131,53 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" 
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l timeout -d 'Seconds that each step may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l credits -d 'Credits to ask for, over RDMA' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
+json\t'JSON Lines: an object a line'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Also in a pipe or a file'
+never\t'Nowhere'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l max-connections -d 'Connections that are remembered; then those that were silent longest are forgotten' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "compare" -d 'Compare two captures, and show what differs'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "fields" -d 'List the fields that display filters can name'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from check compare fields export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s i -l interface -d 'Capture on this interface: one of Ethernet, \'any\', or an RDMA device where libpcap can (see -D)' -r -f
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s f -l capture-filter -d 'Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s s -l snapshot-length -d 'Keep this many bytes of each packet' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s B -l buffer-size -d 'Memory for packets that the kernel holds until they are fetched, in MiB' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s a -l autostop -d 'Stop after this: duration:SECONDS or packets:COUNT; of \'capture\' also filesize:KB and files:COUNT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Z -l user -d 'With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]' -r -f -a "(__fish_complete_users)"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l max-queue-bytes -d 'Memory for packets that wait to be decoded or written; then new ones are dropped, and counted' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s Y -l display-filter -d 'Show what a display filter selects' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s t -l time -d 'How times are written' -r -f -a "r\t'Seconds since the first frame'
+d\t'Seconds since the line before'
+a\t'Time of day, UTC'
+ad\t'Date and time of day, UTC'
+e\t'Seconds since 1970-01-01, UTC'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
+hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
+hex\t'By all bytes of the filehandle'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l theme -d 'Colours; NO_COLOR is obeyed' -r -f -a "auto\t'Colours for a dark background; for a light one where COLORFGBG says so'
+dark\t'Colours for a dark background'
+light\t'Colours for a light background'
+none\t'No colours: bold, dim and reversed only'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l slow -d 'A Transaction is slow that takes as many milliseconds [default: 4 times the median of its operation]' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l memory -d 'Bytes of memory for the list; what is forgotten is read again from the file' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l frame-memory -d 'Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s p -l no-promiscuous-mode -d 'Leave the interface out of promiscuous mode: capture what is for this host alone'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l ascii -d 'No characters beyond ASCII, as in a locale that is not UTF-8'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l no-mouse -d 'Leave the mouse to the terminal, which selects text with it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "probe" -d 'Ask a server what it offers'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

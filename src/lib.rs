@@ -8,6 +8,8 @@ pub mod filter;
 pub mod output;
 pub mod replay;
 pub mod source;
+#[cfg(feature = "tui")]
+pub mod tui;
 
 #[cfg(test)]
 mod testing;

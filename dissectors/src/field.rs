@@ -49,6 +49,10 @@ pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
 pub enum Kind {
     /// A structure; its fields follow inside it.
     Group,
+    /// A structure that is a point in time; its parts follow inside it.
+    Time,
+    /// A structure that is a length of time; its parts follow inside it.
+    Duration,
     /// An unsigned number, shown in decimal.
     Unsigned,
     /// An unsigned number, shown in hexadecimal with this many digits.
@@ -131,6 +135,16 @@ pub trait Observer<'a> {
     /// A list begins at byte `at`: its items follow, each under this field; there may be none.
     #[inline(always)]
     fn list(&mut self, _field: &'static Field, _at: usize) {}
+
+    /// What the structure that was left last says as a whole, if it is a time: nanoseconds, of a point in time since
+    /// 1970-01-01 00:00:00 UTC.
+    #[inline(always)]
+    fn time(&mut self, _field: &'static Field, _nanoseconds: i128) {}
+
+    /// Bytes that only the notation needs were read: a count, whether an optional item follows, fill. They belong to no
+    /// field.
+    #[inline(always)]
+    fn notation(&mut self, _bytes: Range<usize>) {}
 
     /// A value was read from these bytes.
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>);

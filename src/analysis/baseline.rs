@@ -1,29 +1,40 @@
 //! Baselines: what a capture was, written down so that people can read it and a program can compare with it.
 //!
 //! A baseline is text: counts of the capture, of its operations, and each Transaction with every field that must be
-//! equal. [`text`] writes and reads it. It is made of the same records that two captures are compared by, so that
-//! comparing with a baseline is comparing two captures of which one was written down.
+//! equal. It is made of the same records that two captures are compared by, so that comparing with a baseline is
+//! comparing two captures of which one was written down.
+//!
+//! - [`canon`]: records as a baseline has them; [`fields`]: what its paths are; [`settings`]: what people want of it;
+//! - [`write`](mod@write) and [`read`](mod@read): its text, and [`value`]: one value of it;
+//! - [`checking`]: a capture held to it.
 
 mod canon;
+mod checking;
+mod fields;
+mod read;
+mod settings;
 #[cfg(test)]
 mod tests;
-pub mod text;
+mod value;
+mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::difference::Kind;
+use super::comparison::Client;
 use super::comparison::record::Record;
-use super::comparison::selection::Selection;
 use super::comparison::trace::Trace;
-use super::comparison::{Client, Comparison};
 
-pub use canon::Canon;
+pub use checking::Checking;
+pub use fields::Fields;
+pub use read::{Unreadable, read};
+pub use settings::Settings;
+pub use write::write;
 
 /// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
 pub const TRANSACTIONS: usize = 200_000;
 
 /// The version of the form of baselines.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What is counted of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +81,16 @@ impl Counts {
         }
     }
 
+    /// A count of the capture as a whole; what is not counted was not there.
+    pub fn of(&self, key: &str) -> u64 {
+        self.whole.get(key).copied().unwrap_or(0)
+    }
+
+    /// What is counted of either capture as a whole.
+    fn keys<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
+        self.whole.keys().chain(other.whole.keys()).map(String::as_str).collect()
+    }
+
     /// The capture has ended.
     pub fn end(&mut self, trace: &Trace) {
         let mut set = |key: &str, count: u64| self.whole.insert(key.to_owned(), count);
@@ -89,35 +110,48 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     /// Which differences count, as people wrote it into the baseline.
-    pub selection: Selection,
+    pub settings: Settings,
     /// The capture as a whole.
     pub counts: Counts,
+    /// The fields of its Transactions.
+    pub fields: Fields,
     /// Its Transactions, in the order of their Calls, and whose they are.
     pub records: Vec<(Client, Record)>,
 }
 
-impl Baseline {
-    /// Brings the records of a capture into the order of their Calls, and into the form that baselines have.
-    pub fn in_order(&mut self) {
-        self.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
-        let mut canon = Canon::default();
-        self.records.iter_mut().for_each(|(_, record)| canon.record(record));
-    }
-}
+/// A capture has more than [`TRANSACTIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
 
-/// Compares the counts of the capture as a whole; `a` is the baseline's.
-pub fn compare_counts(comparison: &mut Comparison, a: &Counts, b: &Counts) {
-    let keys: std::collections::BTreeSet<&String> = a.whole.keys().chain(b.whole.keys()).collect();
-    for key in keys {
-        let of = |counts: &Counts| counts.whole.get(key).copied().unwrap_or(0);
-        let (one, other) = (of(a), of(b));
-        let kind = match key.split('.').next() {
-            Some("incomplete") => Kind::Incomplete,
-            Some("undecoded") => Kind::Undecoded,
-            _ => Kind::Account,
-        };
-        if one != other && !comparison.tolerates(key, one, other) {
-            comparison.whole(kind, key, one, other);
+impl Baseline {
+    /// The baseline of what `next` gives, until it gives no more.
+    ///
+    /// # Errors
+    /// Where it gives more than a baseline has.
+    pub fn of(
+        settings: Settings,
+        mut next: impl FnMut() -> Option<(Client, Record)>,
+    ) -> Result<Self, TooMany> {
+        let mut baseline = Self { settings, ..Self::default() };
+        while let Some((client, record)) = next() {
+            if baseline.records.len() >= TRANSACTIONS {
+                return Err(TooMany);
+            }
+            baseline.counts.record(&record);
+            baseline.records.push((client, record));
         }
+        baseline.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
+        for (_, record) in &mut baseline.records {
+            canon::canonical(record);
+            baseline.fields.record(record);
+        }
+        Ok(baseline)
+    }
+
+    /// Counts what follows from the Transactions.
+    fn count_again(&mut self) {
+        let incomplete = self.records.iter().filter(|(_, record)| !record.missing.is_empty()).count();
+        self.counts.whole.insert("transactions".to_owned(), self.records.len() as u64);
+        self.counts.whole.insert("incomplete".to_owned(), incomplete as u64);
     }
 }

@@ -3,5 +3,9 @@
 pub mod baseline;
 pub mod comparison;
 pub mod connections;
+pub mod files;
+pub mod histogram;
+pub mod load;
 pub mod names;
+pub mod series;
 pub mod statistics;

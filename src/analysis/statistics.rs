@@ -308,7 +308,7 @@ impl Statistics {
 }
 
 /// Whether a Reply says that it was not done.
-fn has_failed(facts: &Facts) -> bool {
+pub fn has_failed(facts: &Facts) -> bool {
     let by_rpc = facts.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,

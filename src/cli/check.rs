@@ -1,27 +1,28 @@
 //! `check`: recorded captures held to their baselines.
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
-use crate::analysis::baseline::{self, Baseline, Canon, Counts, text};
+use crate::analysis::baseline::{self, Baseline, Checking, Settings};
+use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::selection::Selection;
-use crate::analysis::comparison::{Comparison, Side};
+use crate::analysis::comparison::tally::Tally;
 use crate::output::ReportFormat;
-use crate::output::checks::{Check, Outcome, View};
+use crate::output::checks::{Check, Found, Outcome, Summary, View};
+use crate::output::comparison::json_line;
 use crate::output::junit;
 
-/// Differences of one capture that are kept; all are counted.
-const DIFFERENCES: usize = 1_000;
+/// Differences of one capture that are shown as text.
+const COUNT: usize = 10;
 
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
   nfsrdma-inspect check captures/*.pcap                 compare each with its baseline
@@ -50,9 +51,9 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
-    /// Show so many differences of each capture; all are counted
-    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 10)]
-    count: usize,
+    /// Show so many differences of each capture (default: 10, and with -T json all); all are counted
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<usize>,
 
     /// Say nothing of captures that are as they were
     #[arg(short = 'q', long)]
@@ -84,30 +85,41 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     }
     let mut progress = Progress::new();
     let started = SystemTime::now();
+    let mut to = BufWriter::new(progress.page());
     let mut checks = Vec::new();
     for file in &args.files {
         let start = Instant::now();
-        let (outcome, counts) = if args.bless {
-            (blessed(file, &mut progress), Counts::default())
+        let name = file.to_string_lossy().into_owned();
+        let outcome = if args.bless {
+            blessed(file, &mut progress)
         } else {
-            checked(file, &mut progress)
+            let mut shown = 0;
+            let mut tell = |difference: &Difference| {
+                if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown >= count) {
+                    return Ok(());
+                }
+                shown += 1;
+                json_line(&mut to, difference, Some(&name))
+            };
+            checked(file, args.count.unwrap_or(COUNT), &mut progress, &mut tell)
         };
-        let outcome = outcome.unwrap_or_else(|error| Outcome::Unreadable(format!("{error:#}")));
-        checks.push(Check {
-            file: file.to_string_lossy().into_owned(),
-            outcome,
-            counts,
-            time: start.elapsed(),
-        });
+        // What cannot be written ends it; what cannot be read is an outcome.
+        let outcome = match outcome {
+            Err(error) if error.is::<io::Error>() => return Err(error),
+            Err(error) => Outcome::Unreadable(error.to_string()),
+            Ok(outcome) => outcome,
+        };
+        checks.push(Check { file: name, outcome, time: start.elapsed() });
+        if args.format == ReportFormat::Json {
+            checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(unwritten)?;
+        }
     }
-    let view =
-        View { checks: &checks, screen: style::screen(args.color), count: args.count, quiet: args.quiet };
-    let mut to = BufWriter::new(progress.page());
-    let written = match args.format {
-        ReportFormat::Text => view.text(&mut to),
-        ReportFormat::Json => view.json(&mut to),
-    };
-    written.and_then(|()| to.flush()).map_err(unwritten)?;
+    if args.format == ReportFormat::Text {
+        View { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
+            .text(&mut to)
+            .map_err(unwritten)?;
+    }
+    to.flush().map_err(unwritten)?;
     if let Some(path) = &args.junit {
         let write = || {
             let mut to = BufWriter::new(File::create(path)?);
@@ -138,95 +150,98 @@ fn whole(reader: &Reader) -> Result<()> {
     }
 }
 
+/// Bytes of a baseline, at most.
+const BYTES: u64 = 1 << 30;
+
+/// The text of a baseline; `None` where there is none.
+fn text(path: &Path) -> Result<Option<String>> {
+    let bytes = match File::open(path) {
+        Ok(file) => {
+            let mut bytes = Vec::new();
+            file.take(BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error),
+    };
+    let bytes = bytes.map_err(|error| anyhow!("{}: cannot read: {error}; check the path", path.display()))?;
+    if bytes.len() as u64 > BYTES {
+        bail!("{}: more than {BYTES} bytes; this is no baseline", path.display());
+    }
+    // What is not UTF-8 is in no baseline, and is refused with its line.
+    Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+        String::from_utf8_lossy(error.as_bytes()).replace(char::REPLACEMENT_CHARACTER, "\u{0}")
+    })))
+}
+
 fn read_baseline(capture: &Path) -> Result<Baseline> {
     let path = beside(capture);
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            anyhow::anyhow!(
-                "{}: there is no baseline; write it with: check --bless {}",
-                path.display(),
-                capture.display()
-            )
-        }
-        _ => anyhow::anyhow!("{}: cannot open: {error}; check the path", path.display()),
-    })?;
-    text::read(&mut BufReader::new(file)).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+    let Some(text) = text(&path)? else {
+        bail!("{}: there is no baseline; write it with: check --bless {}", path.display(), capture.display());
+    };
+    baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn blessed(file: &Path, progress: &mut Progress) -> Result<Outcome> {
     let path = beside(file);
-    // What a person wrote into the baseline outlives it.
-    let selection = if path.exists() { read_baseline(file)?.selection } else { Selection::default() };
+    // What a person wrote into the baseline outlives it, whatever else stands there.
+    let old = text(&path)?;
+    let settings = match old.as_deref().map(Settings::of) {
+        Some(settings) => settings.map_err(|error| {
+            anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
+        })?,
+        None => Settings::default(),
+    };
     let mut reader = Reader::open(file)?;
     let mut recorder = Recorder::default();
-    let mut baseline = Baseline { selection, ..Baseline::default() };
-    while let Some((client, record)) = reader.next(&mut recorder, progress) {
-        if baseline.records.len() >= baseline::TRANSACTIONS {
-            bail!(
-                "{}: more than {} Transactions; cut the capture: a baseline is for people to read",
-                file.display(),
-                baseline::TRANSACTIONS
-            );
-        }
-        baseline.counts.record(&record);
-        baseline.records.push((client, record));
-    }
+    let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
+        bail!(
+            "{}: more than {} Transactions; cut the capture: a baseline is for people to read",
+            file.display(),
+            baseline::TRANSACTIONS
+        );
+    };
     whole(&reader)?;
+    if baseline.records.is_empty() {
+        bail!("{}: no Transactions; its baseline would hold nothing: does it hold NFS?", file.display());
+    }
     baseline.counts.end(&reader.trace);
-    baseline.in_order();
     let mut bytes = Vec::new();
-    text::write(&mut bytes, &baseline)?;
-    if fs::read(&path).is_ok_and(|old| old == bytes) {
-        return Ok(Outcome::Same(reader.trace));
+    baseline::write(&mut bytes, &baseline)?;
+    if old.is_some_and(|old| old.as_bytes() == bytes) {
+        return Ok(Outcome::Same(Summary::of(&baseline.counts)));
     }
-    fs::write(&path, bytes).with_context(|| format!("{}: cannot write; check the path", path.display()))?;
-    Ok(Outcome::Blessed(reader.trace))
+    fs::write(&path, bytes)
+        .map_err(|error| anyhow!("{}: cannot write: {error}; check the path", path.display()))?;
+    Ok(Outcome::Blessed(Summary::of(&baseline.counts)))
 }
 
-fn checked(file: &Path, progress: &mut Progress) -> (Result<Outcome>, Counts) {
-    let mut counts = Counts::default();
-    let outcome = compared(file, progress, &mut counts);
-    (outcome, counts)
-}
-
-fn compared(file: &Path, progress: &mut Progress, counts: &mut Counts) -> Result<Outcome> {
+/// Compares a capture with its baseline, and keeps so many differences.
+fn checked(
+    file: &Path,
+    count: usize,
+    progress: &mut Progress,
+    tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
+) -> Result<Outcome> {
     let mut reader = Reader::open(file)?;
-    let baseline = read_baseline(file)?;
-    let selection = Selection { exact: true, ..baseline.selection.clone() };
-    let mut comparison = Comparison::new(selection, DIFFERENCES);
-    let (mut recorder, mut canon) = (Recorder::default(), Canon::default());
-    let mut written = baseline.records.into_iter();
-    let mut are_over = [false; 2];
-    while are_over != [true; 2] {
-        while !are_over[0] && !comparison.has_enough(Side::A) {
-            match written.next() {
-                Some((client, record)) => comparison.push(Side::A, client, record),
-                None => are_over[0] = true,
-            }
-        }
-        while !are_over[1] && !comparison.has_enough(Side::B) {
-            match reader.next(&mut recorder, progress) {
-                Some((client, mut record)) => {
-                    counts.record(&record);
-                    canon.record(&mut record);
-                    comparison.push(Side::B, client, record);
-                }
-                None => are_over[1] = true,
-            }
-        }
-        comparison.advance(are_over);
-    }
+    let mut checking = Checking::new(read_baseline(file)?);
+    let mut recorder = Recorder::default();
+    let mut tally = Tally::new(count, junit::SHOWN);
+    let mut hear = |difference: Difference| {
+        tally.push(&difference);
+        tell(&difference)
+    };
+    checking.drive(|| reader.next(&mut recorder, progress), &mut hear)?;
     whole(&reader)?;
-    counts.end(&reader.trace);
-    comparison.finish();
-    baseline::compare_counts(&mut comparison, &baseline.counts, counts);
-    // The operations of both, so that a report has those too that are gone.
-    for title in baseline.counts.operations.keys() {
-        counts.operations.entry(title.clone()).or_default();
-    }
+    checking.end(&reader.trace, hear)?;
+    let [then, now] = checking.counts();
+    let mut summary = Summary::of(now);
+    // Those too that are gone.
+    summary.operations.extend(then.operations.keys().cloned());
+    let comparison = checking.comparison();
+    summary.filtered = comparison.filtered();
     Ok(if comparison.total() == 0 {
-        Outcome::Same(reader.trace)
+        Outcome::Same(summary)
     } else {
-        Outcome::Different(Box::new(comparison))
+        Outcome::Different(Box::new(Found { summary, counts: comparison.counts().clone(), tally }))
     })
 }

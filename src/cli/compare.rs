@@ -1,9 +1,10 @@
 //! `compare`: two captures side by side.
 
+use std::cell::Cell;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::progress::Progress;
@@ -12,9 +13,10 @@ use super::traces::Reader;
 use super::{Exit, complain, unwritten};
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::selection::{Selection, Word};
+use crate::analysis::comparison::tally::First;
 use crate::analysis::comparison::{Comparison, Side};
 use crate::output::ReportFormat;
-use crate::output::comparison::View;
+use crate::output::comparison::{View, json_line};
 
 /// What people may want to do, for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       what an upgrade changed
@@ -25,6 +27,9 @@ const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       w
   nfsrdma-inspect compare --ignore 'nfs.fattr4.*' A B  without attributes
   nfsrdma-inspect compare -T json A B | jq 'select(.kind == \"difference\")'
 ";
+
+/// Differences that are shown as text.
+const COUNT: usize = 20;
 
 const KINDS_TITLE: &str = "Kinds of differences";
 
@@ -66,9 +71,9 @@ pub(super) struct CompareArgs {
     #[arg(long)]
     strict: bool,
 
-    /// Show so many differences; all are counted
-    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
-    count: usize,
+    /// Show so many differences (default: 20, and with -T json all); all are counted
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<usize>,
 
     /// Say nothing; the exit code tells
     #[arg(short = 'q', long)]
@@ -85,47 +90,76 @@ pub(super) struct CompareArgs {
 
 /// Shows how two captures differ.
 pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
-    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
-    let mut recorder = Recorder::default();
-    let mut progress = Progress::new();
+    if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
+        bail!("standard input is one capture, and cannot be both; name a file for A or for B");
+    }
     let selection = Selection {
         ignore: args.ignore.clone(),
         only: args.only.clone(),
         strict: args.strict,
         ..Selection::default()
     };
-    let mut comparison = Comparison::new(selection, args.count);
-    let mut are_over = [false; 2];
-    while are_over != [true; 2] {
-        for (side, (reader, is_over)) in
-            [Side::A, Side::B].into_iter().zip(readers.iter_mut().zip(&mut are_over))
-        {
-            while !*is_over && !comparison.has_enough(side) {
-                match reader.next(&mut recorder, &mut progress) {
-                    Some((client, record)) => comparison.push(side, client, record),
-                    None => *is_over = true,
-                }
-            }
-        }
-        comparison.advance(are_over);
+    if let Some(contradiction) = selection.contradiction() {
+        bail!("{contradiction}");
     }
-    comparison.finish();
-    let [a, b] = &readers;
-    let view = View { a: &a.trace, b: &b.trace, comparison: &comparison, screen: style::screen(args.color) };
+    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
+    let mut recorder = Recorder::default();
+    let mut progress = Progress::new();
+    let is_json = args.format == ReportFormat::Json && !args.quiet;
+    let mut first = First::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
     let mut to = BufWriter::new(progress.page());
-    let written = match args.format {
-        _ if args.quiet => Ok(()),
-        ReportFormat::Text => view.text(&mut to),
-        ReportFormat::Json => view.json(&mut to),
+    let mut left = args.count.unwrap_or(usize::MAX);
+    let mut comparison = Comparison::new(selection, usize::MAX);
+    // What is no capture is not compared with one.
+    let is_no_capture = Cell::new(false);
+    let next = |side| {
+        let [a, b] = &mut readers;
+        let reader = if side == Side::A { a } else { b };
+        let record = reader.next(&mut recorder, &mut progress);
+        is_no_capture.set(is_no_capture.get() || reader.is_no_capture());
+        record
     };
-    written.and_then(|()| to.flush()).map_err(unwritten)?;
-    let errors: Vec<_> = readers.iter().flat_map(|reader| &reader.errors).collect();
-    for error in &errors {
+    comparison
+        .drive(next, |difference| {
+            first.push(&difference);
+            if is_json && left > 0 && !is_no_capture.get() {
+                left -= 1;
+                json_line(&mut to, &difference, None)?;
+            }
+            Ok(())
+        })
+        .map_err(unwritten)?;
+    let [a, b] = &readers;
+    for error in readers.iter().flat_map(|reader| &reader.errors) {
         complain(error);
     }
-    Ok(match (errors.is_empty(), comparison.total()) {
-        (false, _) => Exit::Failed,
-        (true, 0) => Exit::Done,
-        (true, _) => Exit::Differs,
+    let is_unreadable = readers.iter().any(|reader| !reader.errors.is_empty());
+    let holds_nothing = readers.iter().all(|reader| reader.trace.transactions == 0);
+    if !is_no_capture.get() && !holds_nothing {
+        let first = first.differences();
+        let view = View {
+            a: &a.trace,
+            b: &b.trace,
+            comparison: &comparison,
+            first,
+            screen: style::screen(args.color),
+        };
+        let written = match args.format {
+            _ if args.quiet => Ok(()),
+            ReportFormat::Text => view.text(&mut to),
+            ReportFormat::Json => view.json(&mut to),
+        };
+        written.map_err(unwritten)?;
+    }
+    to.flush().map_err(unwritten)?;
+    Ok(match comparison.total() {
+        _ if is_unreadable => Exit::Failed,
+        _ if holds_nothing => bail!(
+            "{} and {}: no Transactions in either, so there is nothing to compare; do they hold NFS?",
+            a.trace.name,
+            b.trace.name
+        ),
+        0 => Exit::Done,
+        _ => Exit::Differs,
     })
 }

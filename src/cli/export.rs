@@ -146,7 +146,7 @@ fn read(
                 tables.transaction(&transaction)?;
             }
         }
-        if progress.is_due() {
+        if progress.is_due(false) {
             progress.draw(source.progress(), transactions);
         }
     }

@@ -8,23 +8,37 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
+use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::Bytes;
 use super::field_lines::{self, Layout};
+#[cfg(feature = "live")]
+use super::interfaces;
+#[cfg(feature = "live")]
+use super::live::{LiveArgs, Session, Stop};
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::write::{self, Written};
-use super::{Exit, complain, unwritten};
+use super::{Exit, PATIENCE, complain, unwritten};
 use crate::filter::Filter;
 use crate::output::fields::FieldLines;
 use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
-use crate::source::{Source, SourceError};
+use crate::source::{Next, Source, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
 
 /// Arguments of the default command.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    live: LiveArgs,
+
+    /// List the interfaces that can be captured on, and what each can see
+    #[cfg(feature = "live")]
+    #[arg(short = 'D', long, help_heading = "Live capture")]
+    list_interfaces: bool,
+
     /// Capture files, merged by time; '-' is standard input
     ///
     /// pcap or pcapng, plain or compressed with gzip or zstd.
@@ -79,6 +93,13 @@ pub(super) struct InspectArgs {
     /// Stop after COUNT lines
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroUsize>,
+
+    /// Give each line out at once, also from a file or a pipe, when its Reply was acknowledged
+    ///
+    /// So it is with -i. Else a line waits until no late copy of its messages can come any more, for two seconds of the
+    /// capture's time, and a copy that comes later than an acknowledgement still counts with it.
+    #[arg(short = 'l', long)]
+    line_buffered: bool,
 
     /// Leave out the lines, and show the summary alone
     #[arg(short = 'q', long)]
@@ -219,6 +240,7 @@ impl InspectArgs {
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
+            prompt: self.line_buffered || self.is_live(),
             keep_data: self.tree || (self.bytes && self.view == View::Transactions),
         }
     }
@@ -258,8 +280,19 @@ impl InspectArgs {
         self.write.as_deref().is_some_and(write::is_standard_output)
     }
 
+    /// Whether an interface is named.
+    fn is_live(&self) -> bool {
+        #[cfg(feature = "live")]
+        return self.live.interface.is_some();
+        #[cfg(not(feature = "live"))]
+        false
+    }
+
     /// Whether the input may pause: then nothing that is known may wait in a buffer.
     fn may_pause(&self) -> bool {
+        if self.line_buffered || self.is_live() {
+            return true;
+        }
         self.files().any(|file| {
             let about = if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
             !about.is_ok_and(|about| about.is_file())
@@ -269,8 +302,13 @@ impl InspectArgs {
 
 /// Shows what the files hold.
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
-    if args.files().next().is_none() {
-        bail!("no capture file is named; name one, or '-' for standard input; see --help");
+    #[cfg(feature = "live")]
+    if args.list_interfaces {
+        return interfaces::run();
+    }
+    if args.files().next().is_none() && !args.is_live() {
+        let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
+        bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
     }
     if args.tree && args.format != Format::Text {
         bail!("-V is a tree of text, and -T {} is not; leave out one of them", args.format_name());
@@ -290,18 +328,66 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         Err(error) => bail!("-Y: {error}"),
     };
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
-    let mut source = Source::open(args.files())?;
     let files: Vec<&PathBuf> = args.files().collect();
     let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
-    let mut written = None;
-    if let Some(to) = &args.write {
-        written = Some(write::open(to, &files, args.view, room)?);
+    let write = || args.write.as_ref().map(|to| write::open(to, &files, args.view, room)).transpose();
+    #[cfg(feature = "live")]
+    if let Some(interface) = &args.live.interface {
+        if !files.is_empty() {
+            bail!("-i: frames come from an interface or from files; leave out one of them");
+        }
+        if args.live.autostop.iter().any(|stop| matches!(stop, Stop::FileSize(_) | Stop::Files(_))) {
+            bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
+        }
+        let opened = args.live.open(interface)?;
+        let written = args.live.give_up(false, write)?;
+        let (mut source, mut session) = args.live.start(opened, false)?;
+        let errors = show(args, (filter, fields), &mut source, written, &mut session)?;
+        return Ok(told(&errors));
     }
-    let errors = show(args, (filter, fields), &mut source, written)?;
-    for error in &errors {
+    let mut source = Source::open(args.files())?;
+    let written = write()?;
+    let errors = show(args, (filter, fields), &mut source, written, &mut AtRest)?;
+    Ok(told(&errors))
+}
+
+fn told(errors: &[SourceError]) -> Exit {
+    for error in errors {
         complain(error);
     }
-    Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
+    if errors.is_empty() { Exit::Done } else { Exit::Failed }
+}
+
+/// What besides the frames decides how long they are read.
+trait Pace {
+    /// Notes a frame; tells whether it is the last that is wanted.
+    fn frame(&mut self, time: Timestamp) -> bool;
+    /// Nothing came: what time it is now by the clock that stamps frames.
+    fn idle(&mut self) -> Timestamp;
+}
+
+/// Files are read as fast as they can be, to their end.
+struct AtRest;
+
+impl Pace for AtRest {
+    fn frame(&mut self, _: Timestamp) -> bool {
+        false
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Timestamp::default()
+    }
+}
+
+#[cfg(feature = "live")]
+impl Pace for Session {
+    fn frame(&mut self, time: Timestamp) -> bool {
+        Session::frame(self, time)
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Session::idle(self)
+    }
 }
 
 /// Reads to the end and shows everything; gives what was wrong with the files.
@@ -310,6 +396,7 @@ fn show(
     (filter, fields): (Option<Filter>, Option<FieldLines>),
     source: &mut Source,
     mut written: Option<Written>,
+    pace: &mut impl Pace,
 ) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits());
     let mut progress = Progress::new();
@@ -322,9 +409,11 @@ fn show(
     let mut has_frames = false;
     let mut is_over = false;
     while !is_over && output.lines() < most {
-        match source.next() {
-            Ok(Some(frame)) => {
+        let mut is_idle = false;
+        match source.next_within(PATIENCE) {
+            Ok(Next::Frame(frame)) => {
                 has_frames = true;
+                is_over = pace.frame(frame.time);
                 let is_known = frame.link.is_known();
                 let is_shown = output.frame(&frame, &mut flow).map_err(unwritten)?;
                 if let Some(written) = &mut written {
@@ -334,12 +423,16 @@ fn show(
                     errors.extend(source.unknown_link());
                 }
             }
-            Ok(None) => {
-                flow.finish();
-                is_over = true;
+            Ok(Next::Nothing) => {
+                flow.idle(pace.idle());
+                is_idle = true;
             }
+            Ok(Next::End) => is_over = true,
             // The other files go on.
             Err(error) => errors.push(error),
+        }
+        if is_over {
+            flow.finish();
         }
         while output.lines() < most
             && let Some((key, transaction)) = flow.next_named()
@@ -352,11 +445,14 @@ fn show(
         if flush_each {
             output.flush().map_err(unwritten)?;
         }
-        if progress.is_due() {
+        if progress.is_due(is_idle) {
             if flush_often {
                 output.flush().map_err(unwritten)?;
             }
-            progress.draw(source.progress(), output.transactions());
+            match source.counters() {
+                Some(counters) => progress.draw_live(&counters, Some(output.transactions())),
+                None => progress.draw(source.progress(), output.transactions()),
+            }
         }
     }
     if output.not_kept() > 0 {
@@ -368,8 +464,8 @@ fn show(
         ));
     }
     // Of what is no capture there is nothing to sum up.
-    if has_frames || errors.is_empty() {
-        output.finish(&flow, source.dropped()).map_err(unwritten)?;
+    if has_frames || errors.is_empty() || args.is_live() {
+        output.finish(&flow, source.dropped(), source.counters()).map_err(unwritten)?;
     }
     if let Some(written) = written {
         written.finish(&mut flow)?;

@@ -3,6 +3,8 @@
 //! [`run`] is the program. What goes wrong is one line on standard error, `nfsrdma-inspect: FILE: what; what to do`.
 
 mod bytes;
+#[cfg(feature = "live")]
+mod capture;
 mod check;
 mod compare;
 #[cfg(feature = "parquet")]
@@ -10,27 +12,45 @@ mod export;
 mod field_lines;
 mod fields;
 mod inspect;
+#[cfg(feature = "live")]
+mod interfaces;
+#[cfg(feature = "live")]
+mod live;
+mod probe;
 mod progress;
 mod style;
 mod traces;
+#[cfg(feature = "tui")]
+mod tui;
 mod write;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "live")]
+use capture::CaptureArgs;
 use check::CheckArgs;
 use compare::CompareArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
+use probe::ProbeArgs;
+
+use crate::replay::transport::Blame;
+#[cfg(feature = "tui")]
+use tui::TuiArgs;
 
 const NAME: &str = env!("CARGO_PKG_NAME");
+
+/// How long a live source is waited for until there is something else to do: to show what waited for a time, or to stop.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What people may want to do, for the help and the manual.
 pub const EXAMPLES: &str =
@@ -44,7 +64,10 @@ pub const EXAMPLES: &str =
                                                   what a display filter selects, in Wireshark's language
   nfsrdma-inspect compare before.pcap after.pcap  what differs between two captures
   nfsrdma-inspect check trace.pcap                what differs from the baseline trace.pcap.baseline
+  nfsrdma-inspect tui capture.pcap                the terminal interface
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
+  nfsrdma-inspect probe --server rdma://nas/export
+                                                  what a server offers: credits, thresholds, versions, limits
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
@@ -54,6 +77,11 @@ pub const EXAMPLES: &str =
                                                   a frame with its bytes
   nfsrdma-inspect -T json capture.pcap | jq 'select(.latency_ns > 1e6) | .operation'
   ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect -
+  nfsrdma-inspect -D                              the interfaces, and what each can see
+  nfsrdma-inspect -i eth0 -Y 'nfsrdma.latency > 0.01'
+                                                  what is slow, as it happens
+  nfsrdma-inspect capture -i eth0 -w ring.pcapng -b filesize:100000 -b files:10
+                                                  the last gigabyte of what the network does
 ";
 
 /// What the columns of the list show, for the help and the manual.
@@ -82,18 +110,25 @@ A narrow terminal shows fewer columns.
 pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   1  compare, check: something differs
   2  usage, or input that could not be read; what was understood before is printed
+  4  the server or the transport cannot be reached
+  6  this program itself broke a rule of the protocol
 ";
+
+#[cfg(feature = "live")]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [OPTIONS] -i IFACE";
+#[cfg(not(feature = "live"))]
+const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
 
 /// Shows the NFS operations of a capture of NFS over RDMA, each with its chunks.
 ///
 /// RDMA moves the data of NFS outside the RPC message, in chunks of memory that the client advertised. This program
 /// puts together what belongs together: the Call, the RDMA Reads and Writes that filled or fetched its chunks, and the
-/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd.
+/// Reply. It reads pcap and pcapng files, plain or compressed with gzip or zstd, or captures by itself.
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
     version,
-    override_usage = "nfsrdma-inspect [OPTIONS] FILE...",
+    override_usage = USAGE,
     // -V is the tree, as in tshark.
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
@@ -119,11 +154,16 @@ struct Cli {
 /// A capture file with the name of a subcommand is read as `./stats` or `-r stats`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "live")]
+    Capture(CaptureArgs),
     Check(CheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
+    Probe(ProbeArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
+    #[cfg(feature = "tui")]
+    Tui(TuiArgs),
 }
 
 /// How the program ends.
@@ -135,6 +175,19 @@ pub enum Exit {
     Differs,
     /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
     Failed,
+    /// The server or the transport cannot be reached.
+    Unreachable,
+    /// This program itself broke a rule of the protocol.
+    OwnFault,
+}
+
+impl From<Blame> for Exit {
+    fn from(blame: Blame) -> Self {
+        match blame {
+            Blame::Unreachable => Self::Unreachable,
+            Blame::Own => Self::OwnFault,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -143,6 +196,8 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Differs => 1,
             Exit::Failed => 2,
+            Exit::Unreachable => 4,
+            Exit::OwnFault => 6,
         })
     }
 }
@@ -160,11 +215,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
+        #[cfg(feature = "live")]
+        Some(Command::Capture(args)) => capture::run(&args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
+        Some(Command::Probe(args)) => probe::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),
+        #[cfg(feature = "tui")]
+        Some(Command::Tui(args)) => tui::run(&args),
         None => inspect::run(&cli.inspect),
     };
     match outcome {

@@ -44,11 +44,11 @@ impl Progress {
         Page { to, is_drawn }
     }
 
-    /// Asked once a frame: whether it is time to show what there is.
+    /// Asked once a frame: whether it is time to show what there is. Where the input `is_idle` there is time to look.
     #[inline]
-    pub(super) fn is_due(&mut self) -> bool {
+    pub(super) fn is_due(&mut self, is_idle: bool) -> bool {
         self.frames += 1;
-        if self.frames < FRAMES {
+        if self.frames < FRAMES && !is_idle {
             return false;
         }
         self.frames = 0;
@@ -61,14 +61,22 @@ impl Progress {
     }
 
     pub(super) fn draw(&self, progress: source::Progress, transactions: u64) {
+        self.show(|elapsed| describe(progress, elapsed, transactions));
+    }
+
+    /// The same of a capture under way.
+    pub(super) fn draw_live(&self, counters: &source::Counters, transactions: Option<u64>) {
+        self.show(|elapsed| describe_live(counters, elapsed, transactions));
+    }
+
+    fn show(&self, describe: impl FnOnce(Duration) -> String) {
         let elapsed = self.start.elapsed();
         if !self.is_wanted || elapsed < PATIENCE {
             return;
         }
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0.into());
         // One column less: a full line would wrap.
-        let line: String =
-            describe(progress, elapsed, transactions).chars().take(usize::max(width, 2) - 1).collect();
+        let line: String = describe(elapsed).chars().take(usize::max(width, 2) - 1).collect();
         // Where standard error is closed nobody looks at it.
         let _ = write!(io::stderr(), "{ERASE}{line}");
         self.is_drawn.set(true);
@@ -119,6 +127,25 @@ fn describe(progress: source::Progress, elapsed: Duration, transactions: u64) ->
     line + &format!("{}/s, {transactions} Transactions", bytes(rate))
 }
 
+fn describe_live(counters: &source::Counters, elapsed: Duration, transactions: Option<u64>) -> String {
+    let source::Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } =
+        *counters;
+    let mut line = format!("{captured} packets in {}", time(elapsed.as_secs_f64()));
+    if let Some(transactions) = transactions {
+        line += &format!(", {transactions} Transactions");
+    }
+    match counters.dropped() {
+        0 => line += ", none dropped",
+        _ => {
+            line += &format!(
+                ", dropped: {dropped_by_kernel} by the kernel, {dropped_by_interface} by the interface, \
+                 {dropped_by_program} here"
+            );
+        }
+    }
+    line
+}
+
 fn bytes(count: f64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut count, mut unit) = (count / 1024.0, UNITS[0]);
@@ -159,6 +186,18 @@ mod tests {
         assert_eq!(
             line(2 << 20, Some(1 << 20), 1),
             "100% of 2.0 MiB, 0:00 left, 2.0 MiB/s, 1234 Transactions"
+        );
+    }
+
+    #[test]
+    fn a_capture_says_what_it_lost() {
+        let mut counters = source::Counters { captured: 1000, received: 1007, ..source::Counters::default() };
+        let line = |counters: &source::Counters| describe_live(counters, Duration::from_secs(65), Some(12));
+        assert_eq!(line(&counters), "1000 packets in 1:05, 12 Transactions, none dropped");
+        counters.dropped_by_kernel = 7;
+        assert_eq!(
+            line(&counters),
+            "1000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 here"
         );
     }
 

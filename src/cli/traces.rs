@@ -46,6 +46,11 @@ impl Reader {
         })
     }
 
+    /// Whether it turned out to be no capture at all.
+    pub(super) fn is_no_capture(&self) -> bool {
+        !self.errors.is_empty() && self.trace.frames == 0
+    }
+
     /// The next record, and whose it is; `None` at the end.
     pub(super) fn next(
         &mut self,
@@ -81,7 +86,7 @@ impl Reader {
                 }
                 Err(error) => self.errors.push(error),
             }
-            if progress.is_due() {
+            if progress.is_due(false) {
                 progress.draw(self.source.progress(), self.trace.transactions);
             }
         }

@@ -19,7 +19,8 @@ pub(super) struct Written {
     file: FrameFile<BufWriter<Box<dyn Write>>>,
 }
 
-/// Begins to write to `to`; `-` is standard output. `files` are the inputs, and `room` the bytes that what waits may take.
+/// Begins to write to `to`; `-` is standard output. `files` are the inputs, none of a live
+/// capture, and `room` the bytes that what waits may take.
 pub(super) fn open(to: &Path, files: &[&PathBuf], view: View, room: usize) -> Result<Written> {
     let name =
         if is_standard_output(to) { "standard output".to_owned() } else { to.to_string_lossy().into_owned() };
@@ -40,7 +41,7 @@ pub(super) fn open(to: &Path, files: &[&PathBuf], view: View, room: usize) -> Re
         Box::new(file)
     };
     let sink = BufWriter::with_capacity(256 << 10, sink);
-    let file = if files.iter().all(|file| file.is_file()) {
+    let file = if !files.is_empty() && files.iter().all(|file| file.is_file()) {
         FrameFile::reading_again(sink, view, room, Source::open(files)?)
     } else {
         FrameFile::keeping(sink, view, room)

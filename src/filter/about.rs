@@ -39,15 +39,24 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
     }
     if wants.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
-        // What was told before an error stands, here and below.
+        // What was told before an error stands.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         listener.finish();
     }
-    if record.is_rdma_error() {
-        return;
+    if !record.is_rdma_error() {
+        rpc_message(to, transaction, reading, which);
+    }
+}
+
+/// Tells the fields of a message from its RPC header on.
+pub(super) fn rpc_message(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
+    let wants = to.wants;
+    if wants.bare_protocols {
+        to.program = CallWords::of(reading).protocol();
     }
     if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
         let mut listener = to.listen(bytes, base);
+        // What was told before an error stands.
         if wants.procedure {
             let _ = reading.observe_rpc(which, &mut listener);
         } else if wants.rpc {

@@ -48,6 +48,8 @@ impl Type {
         match kind {
             Kind::Group if !name.contains('.') => Self::Protocol,
             Kind::Group => Self::Structure,
+            Kind::Time => Self::Time,
+            Kind::Duration => Self::Duration,
             Kind::Unsigned | Kind::Hex(_) => Self::Unsigned,
             Kind::Signed => Self::Signed,
             Kind::Bool => Self::Boolean,
@@ -141,9 +143,12 @@ impl Catalog {
         for alias in ALIASES {
             let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = of.first().map_or(Type::Unsigned, |of| of.kind);
-            // A part of a value has no names of its own.
-            let names =
-                of.iter().flat_map(|of| &of.names).filter(|_| alias.bits.is_none()).copied().collect();
+            // A part of a value has the names of what stands in it.
+            let is_within = |(bits, _): &&FlagName| match alias.bits {
+                Some((shift, mask)) => shift == 0 && bits & !mask == 0,
+                None => true,
+            };
+            let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
             entries.insert(alias.name, Entry { names, ..entry });
         }
@@ -183,7 +188,7 @@ fn plain(name: &'static str, kind: Type, text: &str, source: &str, origin: Origi
 }
 
 /// Titles of protocols that have no header of their own, and where they are defined.
-const TITLES: [(&str, &str, &str); 8] = [
+const TITLES: [(&str, &str, &str); 9] = [
     ("nfs", "Network File System", "RFC 1094, RFC 1813, RFC 7530, RFC 8881"),
     ("mount", "Mount protocol of NFS", "RFC 1813 section 5"),
     ("nlm", "Network Lock Manager", "RFC 1813 section 6"),
@@ -191,6 +196,7 @@ const TITLES: [(&str, &str, &str); 8] = [
     ("rquota", "Remote quotas", "the Solaris and Linux rquota.x"),
     ("stat", "Network Status Monitor", "Protocols for Interworking: XNFS, chapter 11"),
     ("nfsacl", "Access control lists beside NFSv3", "the Solaris and Linux nfs_acl.x"),
+    ("iwarp_rdma", "Remote Direct Memory Access Protocol of iWARP", "RFC 5040"),
     ("infiniband", "InfiniBand", "InfiniBand Architecture Specification volume 1"),
 ];
 
@@ -246,7 +252,7 @@ fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
 const PROPOSALS: usize = 3;
 
 /// Those of `names` that are most like `name`.
-pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let most = name.len().div_ceil(4).clamp(1, 4);
     let mut found: Vec<(usize, &str)> = names
         .filter(|other| other.len().abs_diff(name.len()) <= most)

@@ -47,11 +47,19 @@ pub enum Plain<'v> {
 }
 
 impl<'v> Shown<'v> {
-    /// Whether it is a value of this type: a structure that is called as a number in it has its bytes, too.
+    /// Whether it is a value of this type: a structure that is called as a number or a time in it has its bytes, too.
     pub(super) fn fits(self, kind: Type) -> bool {
-        let is_number =
-            matches!(kind, Type::Unsigned | Type::Signed | Type::Boolean | Type::Enumeration | Type::Flags);
-        !(is_number && matches!(self.0, Value::Bytes(_)))
+        let is_one_value = matches!(
+            kind,
+            Type::Unsigned
+                | Type::Signed
+                | Type::Boolean
+                | Type::Enumeration
+                | Type::Flags
+                | Type::Time
+                | Type::Duration
+        );
+        !(is_one_value && matches!(self.0, Value::Bytes(_)))
     }
 
     /// The value.

@@ -73,7 +73,7 @@ impl Sort {
             Self::Ipv4 => "an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16",
             Self::Ipv6 => "an IPv6 address, as in fd09::2 or fd09::/16",
             Self::Time => "a time, as in \"2025-01-01 12:00:00\"",
-            Self::Duration => "a number of seconds, as in 0.001",
+            Self::Duration => "a length of time, as in 0.001 (seconds), 1ms or 2h",
         }
     }
 }

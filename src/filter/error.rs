@@ -29,7 +29,7 @@ impl fmt::Display for FilterError {
 impl std::error::Error for FilterError {}
 
 /// `; did you mean A or B?`, or nothing where nothing is proposed.
-pub(super) fn proposal(names: &[&str]) -> String {
+pub(crate) fn proposal(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [only] => format!("; did you mean {only}?"),

@@ -145,6 +145,16 @@ pub const ALIASES: &[Alias] = &[
     alias!("tcp.port" = "tcp.srcport" | "tcp.dstport", "Source or destination", "RFC 9293 section 3.1"),
     alias!("udp.port" = "udp.srcport" | "udp.dstport", "Source or destination", "RFC 768"),
     alias!(
+        "nfs.open4.share_access" = "nfs.share_access" [0, 0xff],
+        "The access that OPEN asks for",
+        "RFC 8881 section 18.16.1"
+    ),
+    alias!(
+        "nfs.want" = "nfs.share_access" [0, 0xffff_ff00],
+        "What OPEN and WANT_DELEGATION want of a delegation",
+        "RFC 8881 section 18.16.1, RFC 9754"
+    ),
+    alias!(
         "nfs.status" = "nfs.status2" | "nfs.status3" | "nfs.nfsstat4",
         "Status of a procedure, a COMPOUND or an operation",
         "RFC 1094 section 2.3.1, RFC 1813 section 2.6, RFC 8881 section 15"

@@ -341,7 +341,11 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
         self.depth += 1;
         let slots = self.to.slots(field) & self.only;
         if slots != 0 {
-            let slots = self.begin(field, slots, at);
+            let mut slots = self.begin(field, slots, at);
+            if matches!(field.kind, Kind::Time | Kind::Duration) {
+                // Its value is told when its parts were.
+                slots = 0;
+            }
             self.to.open.push((self.depth, slots, at));
             let mut bare = slots & !self.to.looked_at;
             while bare != 0 {
@@ -358,6 +362,22 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
             self.close(at);
         }
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        let value =
+            if field.kind == Kind::Time { Value::Time(nanoseconds) } else { Value::Duration(nanoseconds) };
+        let mut slots = self.to.slots(field) & self.only & !(self.to.headless | self.to.parts);
+        if let Some(names) = self.to.names {
+            slots &= !(1 << names);
+        }
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as Slot;
+            slots &= slots - 1;
+            let is_looked_at = self.to.looked_at & 1 << slot != 0;
+            self.to.values.push(slot, if is_looked_at { value } else { Value::Unknown });
+        }
     }
 
     #[inline]

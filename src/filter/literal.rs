@@ -78,18 +78,32 @@ fn prefixed(text: &str, most: u8) -> Option<(&str, u8)> {
     }
 }
 
-/// Seconds with a fraction, as nanoseconds.
+/// Units of time, in nanoseconds.
+const UNITS: [(&str, i128); 6] =
+    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND)];
+
+/// A length of time, as nanoseconds: a number of seconds, or of the unit behind it: `0.001`, `1ms`, `1.5h`.
 pub(super) fn duration(text: &str) -> Option<i128> {
+    let unit = text.find(char::is_alphabetic).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    match unit {
+        "" => multiple(number, SECOND),
+        _ => multiple(number, UNITS.iter().find(|(name, _)| *name == unit)?.1),
+    }
+}
+
+/// A number with a fraction, of units of so many nanoseconds.
+fn multiple(text: &str, unit: i128) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    let (seconds, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if seconds.is_empty() && fraction.is_empty() {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let seconds: u64 = if seconds.is_empty() { 0 } else { plain(seconds)? };
-    let nanoseconds = i128::from(seconds) * SECOND + self::fraction(fraction)?;
+    let whole: u64 = if whole.is_empty() { 0 } else { plain(whole)? };
+    let nanoseconds = i128::from(whole) * unit + self::fraction(fraction)? * unit / SECOND;
     Some(if negative { -nanoseconds } else { nanoseconds })
 }
 
@@ -99,7 +113,7 @@ fn plain(digits: &str) -> Option<u64> {
     if is_plain { digits.parse().ok() } else { None }
 }
 
-/// The digits behind the point of a number of seconds, as nanoseconds; what is below a nanosecond is left out.
+/// The digits behind the point of a number, as billionths; what is below one is left out.
 fn fraction(digits: &str) -> Option<i128> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
@@ -116,7 +130,7 @@ const MONTHS: [&str; 12] =
 /// program shows.
 pub(super) fn time(text: &str) -> Option<i128> {
     let text = text.trim();
-    if let Some(seconds) = duration(text) {
+    if let Some(seconds) = multiple(text, SECOND) {
         return Some(seconds);
     }
     let (date, rest) =
@@ -237,7 +251,17 @@ mod tests {
         assert_eq!(duration("0.001"), Some(1_000_000));
         assert_eq!(duration("10"), Some(10 * SECOND));
         assert_eq!(duration("-.5"), Some(-SECOND / 2));
-        assert_eq!(["", ".", "1.2.3", "1s", "+1", "1.-2"].map(duration), [None; 6]);
+        assert_eq!(["", ".", "1.2.3", "+1", "1.-2"].map(duration), [None; 5]);
+    }
+
+    #[test]
+    fn durations_may_have_units() {
+        let second = SECOND;
+        assert_eq!(["5ns", "5us", "5ms"].map(duration), [5, 5_000, 5_000_000].map(Some));
+        assert_eq!(["5s", "5m", "5h"].map(duration), [5, 300, 18_000].map(|n| Some(n * second)));
+        assert_eq!(["1.5ms", "-.25s", "0.1ns"].map(duration), [1_500_000, -second / 4, 0].map(Some));
+        assert_eq!(["ms", "1 ms", "1sec", "1ms5", "1e3", "1MS", "1.2.3s"].map(duration), [None; 7]);
+        assert_eq!(time("5s"), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod value;
 
 pub use columns::{Column, Plain, Shown};
 pub use error::FilterError;
+pub(crate) use error::proposal;
 pub use selection::{Selection, Tally};
 
 use catalog::Catalog;

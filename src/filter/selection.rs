@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 
 use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::Reading;
-use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Key, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Place;
@@ -296,8 +297,13 @@ impl Selection {
             return;
         }
         transaction.read(|reading| {
-            if let Some(which) = completed.filter(|_| wants.of_message()) {
-                about::message(&mut self.to, transaction, reading, which);
+            match completed.filter(|_| wants.of_message()) {
+                // The Send of a Long Call told its RPC-over-RDMA header.
+                Some(which) if matches!(meaning, Meaning::Data { .. }) => {
+                    about::rpc_message(&mut self.to, transaction, reading, which);
+                }
+                Some(which) => about::message(&mut self.to, transaction, reading, which),
+                None => {}
             }
             if wants.transaction {
                 about::transaction(&mut self.to, transaction, &reading.facts());
@@ -345,9 +351,21 @@ fn completed(
             }
             _ => which,
         },
+        Meaning::Data { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
+            return Some(Which::Call);
+        }
         _ => return None,
     };
     // An RDMA_DONE belongs to a Call, and is none.
     let record = transaction.message(which)?;
     record.frames.contains(&frame.number).then_some(which)
+}
+
+/// Whether a frame brought the last bytes of a Call that travels in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
+    let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
+    let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
+    let is_whole = chunk.segments.iter().all(|segment| segment.moved.seen() == u64::from(segment.length));
+    let last = chunk.segments.iter().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
+    is_whole && last == Some(frame.number)
 }

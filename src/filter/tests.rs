@@ -263,6 +263,14 @@ fn times_and_durations() {
         "nfsrdma.latency > 0.001 && nfsrdma.latency < 1",
         &[("nfsrdma.latency", Value::Duration(2_000_000))]
     ));
+    for filter in [
+        "nfsrdma.latency > 1ms and nfsrdma.latency < 2.5ms",
+        "nfsrdma.latency in {500us..3ms}",
+        "nfsrdma.latency == 2000us and nfsrdma.latency == \"2ms\"",
+        "nfsrdma.latency < 1h and nfsrdma.latency < 1m and nfsrdma.latency < 1s and nfsrdma.latency > 5ns",
+    ] {
+        assert!(holds(filter, &[("nfsrdma.latency", Value::Duration(2_000_000))]), "{filter}");
+    }
 }
 
 #[test]

@@ -1,30 +1,77 @@
 //! What checking captures against their baselines gave: for people, and as JSON Lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::comparison::{DifferenceObject, frame_of, words};
+use super::comparison::{frame_of, words};
 use super::json::SCHEMA;
 use super::style::{Screen, Styled, columns, fit};
 use crate::analysis::baseline::Counts;
-use crate::analysis::comparison::Comparison;
-use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::trace::Trace;
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::tally::Tally;
+
+/// A capture in short.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Its Transactions.
+    pub transactions: u64,
+    /// Its operations, those included that the baseline alone has: `NFS 4.2 READ`.
+    pub operations: BTreeSet<String>,
+    /// Differences that the settings of the baseline leave out.
+    pub filtered: u64,
+}
+
+impl Summary {
+    /// That of a capture with these counts.
+    pub fn of(counts: &Counts) -> Self {
+        let operations = counts.operations.keys().cloned().collect();
+        Self { transactions: counts.of("transactions"), operations, filtered: 0 }
+    }
+}
+
+/// What differs.
+#[derive(Debug)]
+pub struct Found {
+    /// The capture.
+    pub summary: Summary,
+    /// How many differences there are of each kind.
+    pub counts: BTreeMap<Kind, u64>,
+    /// How many each operation has, and the first.
+    pub tally: Tally,
+}
+
+impl Found {
+    /// How many differences there are.
+    fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
 
 /// How a check ended.
 #[derive(Debug)]
 pub enum Outcome {
     /// Everything is as the baseline has it.
-    Same(Trace),
+    Same(Summary),
     /// The baseline was written.
-    Blessed(Trace),
+    Blessed(Summary),
     /// Something differs.
-    Different(Box<Comparison>),
+    Different(Box<Found>),
     /// The capture or its baseline could not be read, and why.
     Unreadable(String),
+}
+
+impl Outcome {
+    /// The capture, where it could be read.
+    pub fn summary(&self) -> Option<&Summary> {
+        match self {
+            Self::Same(summary) | Self::Blessed(summary) => Some(summary),
+            Self::Different(found) => Some(&found.summary),
+            Self::Unreadable(_) => None,
+        }
+    }
 }
 
 /// A capture that was checked.
@@ -34,8 +81,6 @@ pub struct Check {
     pub file: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What the capture holds now.
-    pub counts: Counts,
     /// How long it took.
     pub time: Duration,
 }
@@ -46,8 +91,6 @@ pub struct View<'a> {
     pub checks: &'a [Check],
     /// Where they are shown.
     pub screen: Screen,
-    /// Differences of one capture that are shown.
-    pub count: usize,
     /// Whether those are left out that are as they were.
     pub quiet: bool,
 }
@@ -79,24 +122,31 @@ impl View<'_> {
         let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
         for check in self.checks {
             let file = &check.file;
+            let of_summary = |summary: &Summary| {
+                let left_out = match summary.filtered {
+                    0 => String::new(),
+                    count => format!("; {} left out by its settings", of(count, "difference")),
+                };
+                of(summary.transactions, "Transaction") + &left_out
+            };
             match &check.outcome {
-                Outcome::Same(trace) => {
+                Outcome::Same(summary) => {
                     same += 1;
                     if !self.quiet {
-                        let what = of(trace.transactions, "Transaction");
+                        let what = of_summary(summary);
                         writeln!(to, "{:<8}  {file:<name$}  {what}", Styled(styles.ok, "same"))?;
                     }
                 }
-                Outcome::Blessed(trace) => {
+                Outcome::Blessed(summary) => {
                     blessed += 1;
-                    let what = of(trace.transactions, "Transaction");
+                    let what = of_summary(summary);
                     writeln!(to, "{:<8}  {file:<name$}  {what}", Styled(styles.operation, "blessed"))?;
                 }
-                Outcome::Different(comparison) => {
+                Outcome::Different(found) => {
                     different += 1;
-                    let what = of(comparison.total(), "difference");
+                    let what = of(found.total(), "difference");
                     writeln!(to, "{:<8}  {file:<name$}  {what}", Styled(styles.error, "DIFFERS"))?;
-                    self.differences(to, comparison)?;
+                    self.differences(to, found)?;
                 }
                 Outcome::Unreadable(_) => {
                     unreadable += 1;
@@ -118,9 +168,8 @@ impl View<'_> {
         writeln!(to, "{}: {}", of(self.checks.len() as u64, "capture"), words.join(", "))
     }
 
-    fn differences(&self, to: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
-        let shown = comparison.differences().iter().take(self.count);
-        let number = shown.len() as u64;
+    fn differences(&self, to: &mut impl Write, found: &Found) -> io::Result<()> {
+        let shown = found.tally.first.differences();
         for difference in shown {
             let line = line(difference, self.screen.glyphs.to);
             match self.screen.width {
@@ -130,51 +179,48 @@ impl View<'_> {
                 None => writeln!(to, "  {line}")?,
             }
         }
-        if comparison.total() > number {
-            writeln!(to, "  and {} more; -c shows more", comparison.total() - number)?;
+        let left = found.total() - shown.len() as u64;
+        if left > 0 {
+            writeln!(to, "  and {left} more; -c shows more")?;
         }
         Ok(())
     }
+}
 
-    /// Writes a line of kind `difference` for each that was kept, and one of kind `check` for each capture.
+impl Check {
+    /// Writes the line of kind `check`, which follows those of its differences.
     ///
     /// # Errors
     /// What writing gives.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        for check in self.checks {
-            let mut object = CheckObject {
-                schema: SCHEMA,
-                kind: "check",
-                file: &check.file,
-                outcome: "same",
-                transactions: check.counts.whole.get("transactions").copied(),
-                differences: 0,
-                counts: BTreeMap::new(),
-                error: None,
-            };
-            match &check.outcome {
-                Outcome::Same(_) => {}
-                Outcome::Blessed(trace) => {
-                    object.outcome = "blessed";
-                    object.transactions = Some(trace.transactions);
-                }
-                Outcome::Different(comparison) => {
-                    for difference in comparison.differences() {
-                        object_line(to, &DifferenceObject::new(difference, Some(&check.file)))?;
-                    }
-                    object.outcome = "different";
-                    object.differences = comparison.total();
-                    object.counts =
-                        comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect();
-                }
-                Outcome::Unreadable(what) => {
-                    object.outcome = "unreadable";
-                    object.error = Some(what);
-                }
+        let summary = self.outcome.summary();
+        let mut object = CheckObject {
+            schema: SCHEMA,
+            kind: "check",
+            file: &self.file,
+            outcome: "same",
+            transactions: summary.map(|summary| summary.transactions),
+            differences: 0,
+            filtered: summary.map_or(0, |summary| summary.filtered),
+            counts: BTreeMap::new(),
+            error: None,
+        };
+        match &self.outcome {
+            Outcome::Same(_) => {}
+            Outcome::Blessed(_) => object.outcome = "blessed",
+            Outcome::Different(found) => {
+                object.outcome = "different";
+                object.differences = found.total();
+                object.counts = found.counts.iter().map(|(kind, count)| (kind.word(), *count)).collect();
             }
-            object_line(to, &object)?;
+            Outcome::Unreadable(what) => {
+                object.outcome = "unreadable";
+                object.error = Some(what);
+            }
         }
-        Ok(())
+        let mut line = serde_json::to_vec(&object)?;
+        line.push(b'\n');
+        to.write_all(&line)
     }
 }
 
@@ -186,12 +232,7 @@ struct CheckObject<'a> {
     outcome: &'static str,
     transactions: Option<u64>,
     differences: u64,
+    filtered: u64,
     counts: BTreeMap<&'static str, u64>,
     error: Option<&'a str>,
-}
-
-fn object_line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(object)?;
-    line.push(b'\n');
-    to.write_all(&line)
 }

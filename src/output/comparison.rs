@@ -10,8 +10,6 @@ use crate::analysis::comparison::Comparison;
 use crate::analysis::comparison::difference::{Difference, Half};
 use crate::analysis::comparison::trace::Trace;
 
-pub use json::DifferenceObject;
-
 /// Two captures, and what comparing them gave.
 pub struct View<'a> {
     /// The first.
@@ -20,13 +18,15 @@ pub struct View<'a> {
     pub b: &'a Trace,
     /// What came out.
     pub comparison: &'a Comparison,
+    /// The first differences, as many as are shown.
+    pub first: &'a [Difference],
     /// Where it is shown.
     pub screen: Screen,
 }
 
 impl View<'_> {
-    /// Writes it for people: both captures, the first difference with its frames, counts, and the differences that were
-    /// kept, a line each.
+    /// Writes it for people: both captures, the first difference with its frames, counts, and the first differences, a
+    /// line each.
     ///
     /// # Errors
     /// What writing gives.
@@ -34,13 +34,21 @@ impl View<'_> {
         text::write(self, to)
     }
 
-    /// Writes a line of kind `difference` for each that was kept, then one of kind `comparison`.
+    /// Writes the line of kind `comparison`, which follows those of the differences.
     ///
     /// # Errors
     /// What writing gives.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         json::write(self, to)
     }
+}
+
+/// Writes the line of kind `difference` of one; `file` says which capture it is of where there are several.
+///
+/// # Errors
+/// What writing gives.
+pub fn json_line(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
+    json::difference(to, difference, file)
 }
 
 /// The operation and the field alone: `GETATTR size` of `GETATTR.obj_attributes.size`.

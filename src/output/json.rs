@@ -18,7 +18,9 @@ use nfsrdma_dissectors::flow::transaction::Which;
 
 use crate::analysis::names::Names;
 use line::Line;
-pub(crate) use line::{Name, Said, Text, address, inline_length, procedure, rpc_status, status};
+pub(crate) use line::{Name, Text, address};
+#[cfg(feature = "parquet")]
+pub(crate) use line::{Said, inline_length, procedure, rpc_status, status};
 use tape::Tape;
 
 /// The version of the contract that lines keep.
@@ -56,6 +58,7 @@ impl JsonLines {
     }
 
     /// Gives `take` what the messages of a Transaction say, as a line would have it.
+    #[cfg(feature = "parquet")]
     pub(crate) fn said<R>(
         &mut self,
         reading: &Reading<'_>,

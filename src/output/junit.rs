@@ -4,6 +4,7 @@
 //! a suite has `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that one of them
 //! demands. `tests/it/junit/` has both, and a test holds reports to them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -12,13 +13,12 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::checks::{Check, Outcome, line};
 use super::units::{Date, Moment};
-use crate::analysis::comparison::Comparison;
-use crate::analysis::comparison::difference::Difference;
+use crate::analysis::comparison::tally::OfOperation;
 
 /// The case that stands for the capture as a whole.
 const CAPTURE: &str = "capture";
 /// Differences in the text of one failure.
-const SHOWN: usize = 20;
+pub const SHOWN: usize = 20;
 
 /// Text in XML: what has a meaning there is escaped, and what XML 1.0 cannot hold is replaced.
 struct Escaped<'a>(&'a str);
@@ -69,25 +69,21 @@ pub fn write(to: &mut impl Write, checks: &[Check], started: SystemTime) -> io::
 }
 
 fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> io::Result<()> {
-    let comparison = match &check.outcome {
-        Outcome::Different(comparison) => Some(&**comparison),
-        _ => None,
-    };
     let error = match &check.outcome {
         Outcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
     };
-    let mut cases: Vec<&str> = vec![CAPTURE];
-    cases.extend(check.counts.operations.keys().map(String::as_str));
-    // An operation that no count has: that of a baseline alone.
-    let found = comparison.map(Comparison::differences).unwrap_or_default();
-    for difference in found {
-        if !cases.contains(&difference.operation.as_str()) {
-            cases.push(&difference.operation);
-        }
-    }
-    let fails = |case: &str| found.iter().any(|difference| difference.operation == case);
-    let failures = cases.iter().filter(|case| fails(case)).count();
+    let no_operations = BTreeMap::new();
+    let found = match &check.outcome {
+        Outcome::Different(found) => found.tally.operations(),
+        _ => &no_operations,
+    };
+    // An operation of the baseline alone, too, and the others where there are too many.
+    let mut names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    names.extend(check.outcome.summary().iter().flat_map(|summary| &summary.operations).map(String::as_str));
+    names.remove(CAPTURE);
+    let cases: Vec<&str> = [CAPTURE].into_iter().chain(names).collect();
+    let failures = found.len();
     let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
     let timestamp = Moment(Date::of(time)).to_string();
@@ -108,17 +104,16 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
         // A capture is read once for all of its operations.
         let time = Seconds(if at == 0 { check.time } else { Duration::ZERO });
         write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, Escaped(class), Escaped(case))?;
-        let differences: Vec<_> = found.iter().filter(|difference| difference.operation == **case).collect();
         if let (Some(what), CAPTURE) = (error, *case) {
             writeln!(to, ">")?;
             writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, Escaped(what))?;
             writeln!(to, "    </testcase>")?;
-        } else if differences.is_empty() {
-            writeln!(to, "/>")?;
-        } else {
+        } else if let Some(of_operation) = found.get(*case) {
             writeln!(to, ">")?;
-            failure(to, &differences)?;
+            failure(to, of_operation)?;
             writeln!(to, "    </testcase>")?;
+        } else {
+            writeln!(to, "/>")?;
         }
     }
     writeln!(to, "    <system-out/>")?;
@@ -126,16 +121,18 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
     writeln!(to, "  </testsuite>")
 }
 
-fn failure(to: &mut impl Write, differences: &[&Difference]) -> io::Result<()> {
-    let Some(first) = differences.first() else { return Ok(()) };
+fn failure(to: &mut impl Write, found: &OfOperation) -> io::Result<()> {
+    let shown = found.first.differences();
+    let Some(first) = shown.first() else { return Ok(()) };
     let message = line(first, "→");
     write!(to, r#"      <failure message="{}" type="{}">"#, Escaped(&message), first.kind)?;
-    for (at, difference) in differences.iter().take(SHOWN).enumerate() {
+    for (at, difference) in shown.iter().enumerate() {
         let end = if at == 0 { "" } else { "\n" };
         write!(to, "{end}{}", Escaped(&line(difference, "→")))?;
     }
-    if differences.len() > SHOWN {
-        write!(to, "\nand {} more", differences.len() - SHOWN)?;
+    let left = found.count - shown.len() as u64;
+    if left > 0 {
+        write!(to, "\nand {left} more")?;
     }
     writeln!(to, "</failure>")
 }

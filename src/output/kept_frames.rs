@@ -33,6 +33,11 @@ impl KeptFrames {
         Self { frames: VecDeque::new(), bytes: 0, room }
     }
 
+    /// The number of the oldest frame that is kept.
+    pub fn first(&self) -> Option<FrameNumber> {
+        self.frames.front().map(|frame| frame.number)
+    }
+
     /// Keeps a frame; frames must come in the order of their numbers.
     pub fn keep(&mut self, frame: &Frame<'_>) {
         let cost = frame.bytes.len() + size_of::<Kept>();

@@ -26,7 +26,7 @@ const NAMES: usize = 32;
 
 /// Puts operations into words. One is used for all lines, so that a line allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     call: Listener,
     reply: Listener,
     /// Where the path is in the text that was written last.
@@ -38,7 +38,7 @@ const PATH: usize = 16;
 
 impl Labels {
     /// Writes the name of the operation, and behind it what it is about.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         reading: &Reading<'_>,
         facts: &Facts,
@@ -88,28 +88,38 @@ impl Labels {
         }
     }
 
+    /// Where the path is in what was written last.
+    pub(crate) fn path(&self) -> Range<usize> {
+        self.path.clone()
+    }
+
     /// Leaves out the beginning of the path in what was written last, as far as the text is wider than the room.
     pub(super) fn shorten(&self, room: usize, glyphs: &Glyphs, text: &mut String) {
-        let Some(path) = text.get(self.path.clone()) else { return };
-        let excess = columns(text).saturating_sub(room);
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let most = columns(path).saturating_sub(columns(name).min(PATH) + 1);
-        if excess == 0 || most == 0 {
-            return;
-        }
-        let cut = (excess + columns(glyphs.cut)).min(most);
-        let mut passed = 0;
-        let end = path.char_indices().find_map(|(at, character)| {
-            let is_enough = passed >= cut;
-            passed += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
-            is_enough.then_some(at)
-        });
-        let Some(end) = end else { return };
-        // A path is cut between two names, unless the last name alone is too long.
-        let rest = path.get(end..).unwrap_or_default();
-        let end = end + rest.find('/').unwrap_or(0);
-        text.replace_range(self.path.start..self.path.start + end, glyphs.cut);
+        shorten(self.path.clone(), room, glyphs, text);
     }
+}
+
+/// Leaves out the beginning of a path that stands at `place` in a text, as far as the text is wider than the room.
+pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &mut String) {
+    let Some(path) = text.get(place.clone()) else { return };
+    let excess = columns(text).saturating_sub(room);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let most = columns(path).saturating_sub(columns(name).min(PATH) + 1);
+    if excess == 0 || most == 0 {
+        return;
+    }
+    let cut = (excess + columns(glyphs.cut)).min(most);
+    let mut passed = 0;
+    let end = path.char_indices().find_map(|(at, character)| {
+        let is_enough = passed >= cut;
+        passed += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        is_enough.then_some(at)
+    });
+    let Some(end) = end else { return };
+    // A path is cut between two names, unless the last name alone is too long.
+    let rest = path.get(end..).unwrap_or_default();
+    let end = end + rest.find('/').unwrap_or(0);
+    text.replace_range(place.start..place.start + end, glyphs.cut);
 }
 
 /// Whether there is anything to say about an operation of this name; where not, the messages are not read again.

@@ -15,13 +15,14 @@ use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::label::Labels;
-use super::style::{Screen, Style, Styled, columns, fit};
+use super::style::{Glyphs, Screen, Style, Styled, columns, fit};
 use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
 use crate::analysis::names::Names;
 
 /// A column of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+#[expect(missing_docs, reason = "the help of the program says what they show")]
+pub enum Column {
     Time,
     Frame,
     Connection,
@@ -36,7 +37,8 @@ enum Column {
 }
 
 impl Column {
-    fn name(self) -> &'static str {
+    /// The name, as the line of names has it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Time => "TIME",
             Self::Frame => "FRAME",
@@ -52,20 +54,24 @@ impl Column {
         }
     }
 
-    fn is_number(self) -> bool {
+    /// Whether its cells stand at its right edge.
+    pub fn is_number(self) -> bool {
         matches!(self, Self::Time | Self::Frame | Self::Connection | Self::Bytes | Self::Latency)
     }
 }
 
 /// The columns of a screen and their widths; the operation takes what the others leave.
 #[derive(Clone, Debug)]
-struct Layout {
-    columns: Vec<(Column, usize)>,
-    gap: &'static str,
+pub struct Layout {
+    /// From left to right.
+    pub columns: Vec<(Column, usize)>,
+    /// What stands between two of them.
+    pub gap: &'static str,
 }
 
 impl Layout {
-    fn of(width: Option<usize>, time: TimeFormat) -> Self {
+    /// The columns of a screen that is so wide; of a pipe, which is not, all of them.
+    pub fn of(width: Option<usize>, time: TimeFormat) -> Self {
         use Column::*;
         // From where on a column is shown, and its width there; the widest screen that is reached counts.
         let wide = width.unwrap_or(usize::MAX);
@@ -307,54 +313,9 @@ impl List {
     /// The status, and after it what is wrong with the Transaction itself.
     fn status(&mut self, transaction: &Transaction, facts: &Facts) -> Parts {
         let Screen { styles, glyphs, .. } = self.screen;
-        let cell = &mut self.cell;
         let has_room = self.layout.columns.last().is_some_and(|(_, width)| *width >= 24);
-        let missing = transaction.missing();
-        let bytes: u64 = missing.iter().map(missing_bytes).sum();
-        let is_ok = status(facts, cell);
-        if is_ok && bytes > 0 && !has_room {
-            // What is missing needs the place more than that nothing went wrong.
-            cell.clear();
-        }
-        let first = if is_ok { styles.ok } else { styles.error };
-        let split = cell.len();
-        let mut mark = |text: std::fmt::Arguments<'_>| {
-            if !cell.is_empty() {
-                cell.push(' ');
-            }
-            let _ = cell.write_fmt(text);
-        };
-        let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
-        match (copies(Which::Call), copies(Which::Reply)) {
-            (..=1, ..=1) => {}
-            (calls, ..=1) => mark(format_args!("call{}{calls}", glyphs.times)),
-            (..=1, replies) => mark(format_args!("reply{}{replies}", glyphs.times)),
-            (calls, replies) => {
-                mark(format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
-            }
-        }
-        if let Some(index) = transaction.retry_of {
-            mark(format_args!("retry of {index}"));
-        }
-        for missing in &missing {
-            match missing {
-                Missing::Message(Which::Call) => mark(format_args!("no call")),
-                Missing::Message(Which::Reply) if transaction.done => mark(format_args!("done")),
-                Missing::Message(Which::Reply) => mark(format_args!("no reply")),
-                Missing::Header(Which::Call) => mark(format_args!("call cut")),
-                Missing::Header(Which::Reply) => mark(format_args!("reply cut")),
-                Missing::Bytes(..) | Missing::Chunk(..) => {}
-            }
-        }
-        if bytes > 0 && has_room {
-            mark(format_args!("missing"));
-            for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
-                mark(format_args!("{missing}"));
-            }
-        } else if bytes > 0 {
-            mark(format_args!("{} missing", Bytes(bytes)));
-        }
-        Parts { first, split, rest: styles.mark }
+        let (is_ok, split) = status_and_marks(transaction, facts, has_room, &glyphs, &mut self.cell);
+        Parts { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
     }
 }
 
@@ -372,8 +333,64 @@ impl Parts {
     }
 }
 
+/// Writes how the procedure went, and after it what is wrong with the Transaction itself; with room for it, which bytes are
+/// missing. Tells whether the status needs no attention, and where it ends.
+pub(crate) fn status_and_marks(
+    transaction: &Transaction,
+    facts: &Facts,
+    has_room: bool,
+    glyphs: &Glyphs,
+    cell: &mut String,
+) -> (bool, usize) {
+    let missing = transaction.missing();
+    let bytes: u64 = missing.iter().map(missing_bytes).sum();
+    let is_ok = status(facts, cell);
+    if is_ok && bytes > 0 && !has_room {
+        // What is missing needs the place more than that nothing went wrong.
+        cell.clear();
+    }
+    let split = cell.len();
+    let mut mark = |text: std::fmt::Arguments<'_>| {
+        if !cell.is_empty() {
+            cell.push(' ');
+        }
+        let _ = cell.write_fmt(text);
+    };
+    let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
+    match (copies(Which::Call), copies(Which::Reply)) {
+        (..=1, ..=1) => {}
+        (calls, ..=1) => mark(format_args!("call{}{calls}", glyphs.times)),
+        (..=1, replies) => mark(format_args!("reply{}{replies}", glyphs.times)),
+        (calls, replies) => {
+            mark(format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
+        }
+    }
+    if let Some(index) = transaction.retry_of {
+        mark(format_args!("retry of {index}"));
+    }
+    for missing in &missing {
+        match missing {
+            Missing::Message(Which::Call) => mark(format_args!("no call")),
+            Missing::Message(Which::Reply) if transaction.done => mark(format_args!("done")),
+            Missing::Message(Which::Reply) => mark(format_args!("no reply")),
+            Missing::Header(Which::Call) => mark(format_args!("call cut")),
+            Missing::Header(Which::Reply) => mark(format_args!("reply cut")),
+            Missing::Bytes(..) | Missing::Chunk(..) => {}
+        }
+    }
+    if bytes > 0 && has_room {
+        mark(format_args!("missing"));
+        for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
+            mark(format_args!("{missing}"));
+        }
+    } else if bytes > 0 {
+        mark(format_args!("{} missing", Bytes(bytes)));
+    }
+    (is_ok, split)
+}
+
 /// The version as people say it: `4.2` of NFS and its callbacks, else with the program.
-pub(super) fn version(facts: &Facts, text: &mut String) {
+pub(crate) fn version(facts: &Facts, text: &mut String) {
     let (Some(program), Some(version)) = (facts.program, facts.version) else { return };
     let prefix = match program {
         Program::NFS => "",
@@ -395,7 +412,7 @@ pub(super) fn version(facts: &Facts, text: &mut String) {
 
 /// Writes how the procedure went, or RPC where that is to blame; whether it needs no attention. The prefix that all
 /// names of a version have is left out.
-pub(super) fn status(facts: &Facts, text: &mut String) -> bool {
+pub(crate) fn status(facts: &Facts, text: &mut String) -> bool {
     if let Some(status) = facts.status {
         return match status.name {
             Some(_) if status.is_ok => {
@@ -440,7 +457,7 @@ fn without_prefix(name: &'static str) -> &'static str {
 
 /// Bytes that the Transaction put on the wire: the messages, from their RPC-over-RDMA headers on, and what moved
 /// through chunks.
-pub(super) fn wire_bytes(transaction: &Transaction) -> u64 {
+pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
     let chunks =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
@@ -457,7 +474,7 @@ fn missing_bytes(missing: &Missing) -> u64 {
 
 /// Writes the chunks, all of one kind as one: `R 8192`, `W 2000/4096`: what moved, of what was offered
 /// where that is more.
-fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
+pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
     let reply = transaction.reply_chunk.as_slice();
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),

@@ -12,9 +12,12 @@ mod hex_dump;
 pub mod json;
 pub mod junit;
 pub mod kept_frames;
-mod label;
+pub(crate) mod label;
 pub mod list;
 pub mod pcapng;
+pub mod probe;
+#[cfg(feature = "live")]
+pub mod recording;
 mod settings;
 pub mod style;
 pub mod summary;
@@ -33,6 +36,7 @@ use nfsrdma_dissectors::frame::Frame;
 use crate::analysis::names::Names;
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
+use crate::source::Counters;
 
 use fields::FieldLines;
 use frames::FrameList;
@@ -235,14 +239,20 @@ impl<W: Write> Output<W> {
         self.to.flush()
     }
 
-    /// The input has ended: shows the summary. `dropped` is how many packets the capturing program says it lost.
+    /// The input has ended: shows the summary. `dropped` is how many packets the capturing program says it lost, and
+    /// `counters` what a live source has counted.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn finish(&mut self, flow: &Flow, dropped: Option<u64>) -> io::Result<()> {
+    pub fn finish(
+        &mut self,
+        flow: &Flow,
+        dropped: Option<u64>,
+        counters: Option<Counters>,
+    ) -> io::Result<()> {
         let icrc = self.settings.icrc.then(|| flow.icrc());
         let names = self.names.given_up();
-        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, names };
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, counters, names };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

@@ -2,21 +2,29 @@
 
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::frame::{Frame, LinkType};
+use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
 
-use crate::source::Interface;
+use crate::source::{Counters, Interface};
 
 /// Block types, section 11.1.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Option codes, sections 3.5, 4.1 and 4.2.
+/// Option codes, sections 3.5, 4.1, 4.2 and 4.6.
 const OPT_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
+const IF_FILTER: u16 = 11;
 const IF_TSOFFSET: u16 = 14;
+const ISB_STARTTIME: u16 = 2;
+const ISB_ENDTIME: u16 = 3;
+const ISB_IFDROP: u16 = 5;
+const ISB_FILTERACCEPT: u16 = 6;
+const ISB_OSDROP: u16 = 7;
+const ISB_USRDELIV: u16 = 8;
 
 /// Bytes of one option: its length has 16 bits.
 const LONGEST_OPTION: usize = u16::MAX as usize;
@@ -55,6 +63,21 @@ pub struct Writer<W> {
     /// The interface that was asked for last.
     last: usize,
     block: Vec<u8>,
+    /// The capture filter of all interfaces.
+    filter: Option<String>,
+    /// Bytes up to now.
+    length: u64,
+}
+
+/// What an Interface Statistics Block says, section 4.6.
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceStatistics {
+    /// When the interface began to be captured on.
+    pub start: Timestamp,
+    /// When that ended.
+    pub end: Timestamp,
+    /// What was counted between the two.
+    pub counters: Counters,
 }
 
 impl<W: Write> Writer<W> {
@@ -63,7 +86,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What writing gives, as of all functions here.
     pub fn new(to: W) -> io::Result<Self> {
-        let mut this = Self { to, interfaces: Vec::new(), last: 0, block: Vec::new() };
+        let mut this =
+            Self { to, interfaces: Vec::new(), last: 0, block: Vec::new(), filter: None, length: 0 };
         this.begin(SECTION_HEADER);
         // The byte-order magic, version 1.0, and a length of the section that is not known.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
@@ -71,6 +95,16 @@ impl<W: Write> Writer<W> {
         this.option(SHB_USERAPPL, program.as_bytes());
         this.end()?;
         Ok(this)
+    }
+
+    /// The same with the capture filter that all interfaces have.
+    pub fn with_filter(self, filter: Option<&str>) -> Self {
+        Self { filter: filter.map(str::to_owned), ..self }
+    }
+
+    /// Bytes that were written up to now.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// An interface of file number `file`; it is described when it is asked for the first time. Link type, snap length,
@@ -109,6 +143,11 @@ impl<W: Write> Writer<W> {
             self.option(IF_NAME, described.name.as_bytes());
         }
         self.option(IF_TSRESOL, &[described.digits]);
+        if let Some(filter) = self.filter.take() {
+            // Code 0: in the language of pcap-filter(7).
+            self.option(IF_FILTER, &[&[0], filter.as_bytes()].concat());
+            self.filter = Some(filter);
+        }
         if described.offset != 0 {
             self.option(IF_TSOFFSET, &described.offset.to_be_bytes());
         }
@@ -127,20 +166,55 @@ impl<W: Write> Writer<W> {
         frame: &Frame<'_>,
         comments: impl Iterator<Item = &'c str>,
     ) -> io::Result<()> {
+        let [high, low] = self.ticks(on, frame.time);
+        self.begin(ENHANCED_PACKET);
+        let length = frame.bytes.len() as u32;
+        self.words(&[on.0, high, low, length, frame.length.max(length)]);
+        self.padded(frame.bytes);
+        comments.for_each(|comment| self.option(OPT_COMMENT, comment.as_bytes()));
+        self.end()
+    }
+
+    /// Writes what was counted on an interface. What the program itself dropped is what it delivered less than the kernel did,
+    /// and a comment says it.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn statistics(&mut self, on: InterfaceId, statistics: &InterfaceStatistics) -> io::Result<()> {
+        let InterfaceStatistics { start, end, counters } = *statistics;
+        let [start, end] = [start, end].map(|time| self.ticks(on, time));
+        self.begin(INTERFACE_STATISTICS);
+        self.words(&[on.0, end[0], end[1]]);
+        for (code, time) in [(ISB_STARTTIME, start), (ISB_ENDTIME, end)] {
+            self.option(code, &time.map(u32::to_be_bytes).concat());
+        }
+        for (code, count) in [
+            (ISB_IFDROP, counters.dropped_by_interface),
+            (ISB_FILTERACCEPT, counters.received),
+            (ISB_OSDROP, counters.dropped_by_kernel),
+            (ISB_USRDELIV, counters.decoded),
+        ] {
+            self.option(code, &count.to_be_bytes());
+        }
+        if counters.dropped_by_program > 0 {
+            let comment =
+                format!("{} packets were dropped by the capturing program", counters.dropped_by_program);
+            self.option(OPT_COMMENT, comment.as_bytes());
+        }
+        self.end()
+    }
+
+    /// A time by the clock of an interface: the upper and the lower half of its ticks.
+    fn ticks(&self, on: InterfaceId, time: Timestamp) -> [u32; 2] {
         let (digits, offset) = match self.interfaces.get(on.0 as usize) {
             Some(interface) => (interface.digits, interface.offset),
             None => (9, 0),
         };
-        let since = i128::from(frame.time.0) - i128::from(offset) * 1_000_000_000;
+        let since = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
         // What is before the clock began cannot be written.
         let ticks = u64::try_from(since.div_euclid(tick)).unwrap_or(0);
-        self.begin(ENHANCED_PACKET);
-        let length = frame.bytes.len() as u32;
-        self.words(&[on.0, (ticks >> 32) as u32, ticks as u32, length, frame.length.max(length)]);
-        self.padded(frame.bytes);
-        comments.for_each(|comment| self.option(OPT_COMMENT, comment.as_bytes()));
-        self.end()
+        [(ticks >> 32) as u32, ticks as u32]
     }
 
     /// Has everything written that waits in a buffer.
@@ -179,6 +253,7 @@ impl<W: Write> Writer<W> {
             place.copy_from_slice(&length);
         }
         self.block.extend(length);
+        self.length += self.block.len() as u64;
         self.to.write_all(&self.block)
     }
 }
@@ -187,7 +262,7 @@ impl<W: Write> Writer<W> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+    use nfsrdma_dissectors::frame::FrameNumber;
 
     use crate::source::Source;
 
@@ -286,6 +361,29 @@ mod tests {
         Writer::new(&mut bytes).unwrap();
         let mut source = Source::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_was_lost_is_in_the_statistics_whoever_lost_it() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes).unwrap().with_filter(Some("udp port 4791"));
+        let source = read(&file(9, 0, 1));
+        let id = writer.interface(0, source.interface().unwrap().1).unwrap();
+        let counters = Counters {
+            received: 100,
+            dropped_by_kernel: 7,
+            dropped_by_interface: 5,
+            captured: 93,
+            dropped_by_program: 3,
+            decoded: 90,
+        };
+        let [start, end] = [Timestamp(1), Timestamp(2_000_000_000)];
+        writer.statistics(id, &InterfaceStatistics { start, end, counters }).unwrap();
+        assert_eq!(writer.length(), bytes.len() as u64);
+        let mut source = Source::from_reader("test", Cursor::new(bytes));
+        assert!(source.next().unwrap().is_none());
+        assert_eq!(source.dropped(), Some(7 + 5 + 3));
+        assert_eq!(source.interfaces().next().unwrap().1.received, Some(100));
     }
 
     #[test]

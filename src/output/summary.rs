@@ -18,6 +18,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::json::{Name, SCHEMA, Text, address};
 use crate::analysis::connections::{ConnectionTally, Connections};
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, Latencies, MissingTally, Statistics};
+use crate::source::Counters;
 
 /// Everything that a summary says.
 pub struct Summary<'a> {
@@ -29,6 +30,8 @@ pub struct Summary<'a> {
     pub icrc: Option<IcrcCounts>,
     /// Packets that the capturing program says it lost, if it says anything.
     pub dropped: Option<u64>,
+    /// What a live source has counted.
+    pub counters: Option<Counters>,
     /// Names of files that were given up.
     pub names: u64,
 }
@@ -64,7 +67,7 @@ impl Summary<'_> {
     }
 
     fn object(&self) -> SummaryObject<'_> {
-        let Self { statistics, icrc, dropped, .. } = *self;
+        let Self { statistics, icrc, dropped, counters, .. } = *self;
         SummaryObject {
             schema: SCHEMA,
             kind: "summary",
@@ -86,6 +89,7 @@ impl Summary<'_> {
             repeated_messages: statistics.repeated_messages(),
             icrc: icrc.map(IcrcObject::from),
             dropped,
+            capture: counters,
         }
     }
 }
@@ -120,6 +124,8 @@ struct SummaryObject<'a> {
     icrc: Option<IcrcObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<Counters>,
 }
 
 #[derive(Serialize)]

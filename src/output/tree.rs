@@ -5,20 +5,21 @@
 //! the names of some layers.
 
 mod layers;
+mod lines;
 mod named;
 mod transaction;
 mod value;
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
-use super::style::{Glyphs, Screen, Style, Styled};
+use super::style::{Glyphs, Style, Styles};
 use super::units::{Date, Moment};
 
+pub use lines::{Origin, TreeLine};
 pub use transaction::TreeView;
 
 /// Where the bytes of earlier frames are, as far as somebody kept them.
@@ -54,6 +55,8 @@ struct Node {
     text: String,
     /// The value where it is a number.
     number: Option<i64>,
+    /// The value as a display filter has it.
+    literal: Option<String>,
     bytes: Range<usize>,
     children: Vec<usize>,
 }
@@ -62,6 +65,8 @@ struct Node {
 #[derive(Debug)]
 pub(super) struct Tree {
     glyphs: Glyphs,
+    /// Whether values are remembered as display filters have them.
+    has_literals: bool,
     nodes: Vec<Node>,
     roots: Vec<usize>,
     open: Vec<usize>,
@@ -74,6 +79,7 @@ impl Tree {
     pub(super) fn new(glyphs: Glyphs) -> Self {
         Self {
             glyphs,
+            has_literals: false,
             nodes: Vec::new(),
             roots: Vec::new(),
             open: Vec::new(),
@@ -101,11 +107,6 @@ impl Tree {
     /// Where the RPC message begins among the nodes.
     fn rpc(&self) -> Option<usize> {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
-    }
-
-    /// Whether a field of this name was told of, outside of any group.
-    fn has(&self, name: &str) -> bool {
-        self.roots.iter().any(|at| self.nodes[*at].field.name == name)
     }
 
     fn add(&mut self, node: Node) -> usize {
@@ -226,7 +227,7 @@ impl Tree {
         if !is_small {
             return;
         }
-        let text = match self.time(&node.children) {
+        let text = match self.time_of(&node.children) {
             Some(time) => time,
             None => {
                 let mut text = String::new();
@@ -247,7 +248,7 @@ impl Tree {
     }
 
     /// Seconds and nanoseconds are a time; small numbers of seconds are none, but a resolution or a delay.
-    fn time(&self, children: &[usize]) -> Option<String> {
+    fn time_of(&self, children: &[usize]) -> Option<String> {
         let [seconds, nanoseconds] = children else { return None };
         let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
         if (seconds.field.label, nanoseconds.field.label) != ("seconds", "nseconds") {
@@ -299,61 +300,58 @@ impl Tree {
         self.nodes[at].text = text;
     }
 
-    /// Writes what was heard, each line `depth` steps to the right; `note` stands before the RPC message.
-    fn write(
+    /// Adds the lines of what was heard, each `depth` steps to the right; `note` stands before the RPC message, whose
+    /// positions count in `rpc`.
+    fn lines(
         &self,
-        out: &mut impl Write,
-        screen: &Screen,
+        out: &mut Vec<TreeLine>,
+        styles: &Styles,
         depth: usize,
+        (origin, rpc): (Origin, Origin),
         note: Option<&str>,
-    ) -> io::Result<()> {
+    ) {
         let mut in_nfs = false;
+        let mut origin = origin;
         for root in &self.roots {
-            if self.nodes[*root].field.name == RPC
-                && let Some(note) = note
-            {
-                heading(out, depth, screen.styles.dim, format_args!("{note}"))?;
+            if self.nodes[*root].field.name == RPC {
+                origin = rpc;
+                out.extend(note.map(|note| heading(depth, styles.dim, note)));
             }
             let is_nfs = self.nodes[*root].field.name.starts_with("nfs.");
             if is_nfs && !in_nfs {
-                let heading = Styled(screen.styles.layer, "Network File System");
-                writeln!(out, "{:1$}{heading}", "", depth * 2)?;
+                out.push(heading(depth, styles.layer, "Network File System"));
             }
             in_nfs = is_nfs;
-            self.write_node(out, screen, *root, depth + usize::from(is_nfs))?;
+            self.node_lines(out, styles, *root, depth + usize::from(is_nfs), origin);
         }
-        Ok(())
     }
 
-    fn write_node(&self, out: &mut impl Write, screen: &Screen, at: usize, depth: usize) -> io::Result<()> {
+    fn node_lines(&self, out: &mut Vec<TreeLine>, styles: &Styles, at: usize, depth: usize, origin: Origin) {
         let node = &self.nodes[at];
-        let styles = &screen.styles;
-        let indent = depth * 2;
-        let position = format_args!("[{}..{}]", node.bytes.start, node.bytes.end).to_string();
-        let position = Styled(styles.dim, position);
+        let mut line = TreeLine::new(depth, origin).at(node.bytes.clone());
+        line.field = Some(node.field);
         if !node.is_group {
-            let text = &node.text;
-            let label = Styled(styles.label, node.field.label);
-            return writeln!(out, "{:indent$}{label}: {text} {position}", "");
+            line.literal.clone_from(&node.literal);
+            let line = line.with(styles.label, node.field.label).with(Style::new(), ": ");
+            return out.push(line.with(Style::new(), &node.text));
         }
-        write!(out, "{:indent$}", "")?;
         if self.is_operation_heading(node) {
             let (name, status) = node.text.split_once(": ").unwrap_or((&node.text, ""));
-            write!(out, "{}", Styled(styles.operation, name))?;
+            line = line.with(styles.operation, name);
             if !status.is_empty() {
                 let style = if status.ends_with("_OK") { styles.ok } else { styles.error };
-                write!(out, " {}", Styled(style, status))?;
+                line = line.with(Style::new(), " ").with(style, status);
             }
         } else {
             let title = layers::title(node.field);
             let style = if title.is_some() { styles.layer } else { styles.label };
-            write!(out, "{}", Styled(style, title.unwrap_or(node.field.label)))?;
+            line = line.with(style, title.unwrap_or(node.field.label));
             if !node.text.is_empty() {
-                write!(out, ": {}", node.text)?;
+                line = line.with(Style::new(), ": ").with(Style::new(), &node.text);
             }
         }
-        writeln!(out, " {position}")?;
-        node.children.iter().try_for_each(|child| self.write_node(out, screen, *child, depth + 1))
+        out.push(line);
+        node.children.iter().for_each(|child| self.node_lines(out, styles, *child, depth + 1, origin));
     }
 
     /// Whether the heading was made of an operation's number: it begins with the name of the group, or with that of an
@@ -370,6 +368,7 @@ impl<'a> Observer<'a> for Tree {
             is_group: true,
             text: String::new(),
             number: None,
+            literal: None,
             bytes: at..at,
             children: Vec::new(),
         };
@@ -398,7 +397,8 @@ impl<'a> Observer<'a> for Tree {
             Value::Signed(number) => Some(number),
             _ => None,
         };
-        self.add(Node { field, is_group: false, text, number, bytes, children: Vec::new() });
+        let literal = if self.has_literals { value::literal(&value) } else { None };
+        self.add(Node { field, is_group: false, text, number, literal, bytes, children: Vec::new() });
     }
 }
 
@@ -408,24 +408,14 @@ fn without_number(text: &str) -> &str {
 }
 
 /// A line that no decoder tells: what the program itself knows.
-fn fact(
-    out: &mut impl Write,
-    screen: &Screen,
-    depth: usize,
-    label: &str,
-    value: std::fmt::Arguments<'_>,
-) -> io::Result<()> {
-    let label = Styled(screen.styles.label, label);
-    writeln!(out, "{:1$}{label}: {value}", "", depth * 2)
+fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
+    TreeLine::new(depth, Origin::Nothing)
+        .with(styles.label, label)
+        .with(Style::new(), ": ")
+        .with(Style::new(), value)
 }
 
 /// The heading of a part.
-fn heading(
-    out: &mut impl Write,
-    depth: usize,
-    style: Style,
-    text: std::fmt::Arguments<'_>,
-) -> io::Result<()> {
-    let text = text.to_string();
-    writeln!(out, "{:1$}{2}", "", depth * 2, Styled(style, text))
+fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
+    TreeLine::new(depth, Origin::Nothing).with(style, text)
 }

@@ -218,6 +218,18 @@ impl fmt::Display for Moment {
     }
 }
 
+/// A second of the calendar in digits alone, UTC, as names of files have it: `20261121030719`.
+#[derive(Clone, Copy, Debug)]
+pub struct Digits(pub Timestamp);
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Date { year, month, day, second, .. } = Date::of(self.0);
+        let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}{month:02}{day:02}{hours:02}{minutes:02}{seconds:02}")
+    }
+}
+
 /// Text of the wire, within quotes: control characters, and bytes that are not UTF-8, are escaped, so that a file name
 /// can do nothing to a terminal; with ASCII glyphs, so is everything beyond ASCII.
 pub fn quote(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {

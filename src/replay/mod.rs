@@ -1,7 +1,11 @@
 //! Driving the work of a capture again, against a live server; and asking a server what it offers.
 //!
-//! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program.
+//! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program. [`url`] is how a server is
+//! named, [`caller`] makes one Call at a time, and [`probe`] asks a server what it offers.
 
+pub mod caller;
 pub mod compile;
+pub mod probe;
 pub mod trace;
 pub mod transport;
+pub mod url;

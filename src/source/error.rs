@@ -84,6 +84,13 @@ pub enum SourceErrorKind {
     Interface(u32),
     /// The number of a link type that is not known. The file goes on, and may have frames of others.
     LinkType(u32),
+    /// An interface cannot be captured on, or no longer.
+    Capture {
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The compressed data ends too early: the compression.
     TornCompression(&'static str),
     /// The compressed data is damaged, or needs what is not supported: the compression, and the details.
@@ -170,6 +177,7 @@ impl fmt::Display for SourceErrorKind {
                 "link type {link} is not known, and its frames were left out; if they are Ethernet, \
                  convert the file with editcap -T ether, else capture on an interface of a known type"
             ),
+            Self::Capture { what, remedy } => write!(f, "{what}; {remedy}"),
             Self::TornCompression(format) => write!(
                 f,
                 "the {format} data ends too early; frames before it are valid, \

@@ -17,6 +17,8 @@
 //! # Ok::<(), nfsrdma_inspect::source::SourceError>(())
 //! ```
 //!
+//! With the feature `live`, a source may be a network interface instead: `live`.
+//!
 //! Formats are pcap and pcapng, plain or compressed with gzip or zstd, told from the bytes and not from the name.
 //!
 //! The bytes go `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`. A frame
@@ -27,12 +29,16 @@ mod buffer;
 mod bytes;
 mod clock;
 mod compression;
+mod counters;
 mod error;
 mod format;
 mod gzip;
+#[cfg(feature = "live")]
+pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
+mod place;
 mod reader;
 mod zstd;
 
@@ -41,13 +47,16 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
+pub use counters::Counters;
 pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
 use merge::Merge;
 pub use pcapng::Interface;
+pub use place::Place;
 use reader::Reader;
 
 /// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.
@@ -81,7 +90,21 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// The frames of capture files, merged by time and numbered from 1.
+/// What a source has when it is asked with patience.
+pub enum Next<'a> {
+    /// The next frame.
+    Frame(Frame<'a>),
+    /// Nothing came as long as the patience lasted; only a live source says so.
+    Nothing,
+    /// Nothing more comes.
+    End,
+}
+
+/// Patience that is long: then it begins anew.
+#[cfg(feature = "live")]
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The frames of capture files, merged by time and numbered from 1; or those of a network interface.
 ///
 /// Of frames with the same time, those of the file that was named first come first. Only the next frame of each file
 /// is looked at, as mergecap does: a file in which the time goes back is given in its own order.
@@ -91,6 +114,9 @@ pub struct Source {
     number: u64,
     /// The reader that has the last frame.
     last: Option<usize>,
+    /// Instead of files.
+    #[cfg(feature = "live")]
+    live: Option<Box<live::LiveReader>>,
 }
 
 impl Source {
@@ -133,7 +159,25 @@ impl Source {
     }
 
     fn of(readers: impl IntoIterator<Item = Reader>) -> Self {
-        Self { readers: readers.into_iter().collect(), merge: Merge::default(), number: 0, last: None }
+        Self {
+            readers: readers.into_iter().collect(),
+            merge: Merge::default(),
+            number: 0,
+            last: None,
+            #[cfg(feature = "live")]
+            live: None,
+        }
+    }
+
+    #[cfg(feature = "live")]
+    fn of_live(reader: live::LiveReader) -> Self {
+        Self { live: Some(Box::new(reader)), ..Self::of([]) }
+    }
+
+    /// The capture, where the frames come from one.
+    #[cfg(feature = "live")]
+    pub fn live(&self) -> Option<live::Live> {
+        Some(self.live.as_ref()?.live().clone())
     }
 
     /// The next frame; `None` when all files have ended.
@@ -144,6 +188,11 @@ impl Source {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend its frames")]
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, SourceError> {
+        #[cfg(feature = "live")]
+        if self.live.is_some() {
+            while let live::Step::Nothing = self.advance_live(LONG)? {}
+            return Ok(self.frame());
+        }
         self.last = None;
         let next = match self.readers.as_mut_slice() {
             [only] => only.advance()?.map(|_| 0),
@@ -156,19 +205,58 @@ impl Source {
         Ok(self.frame())
     }
 
+    /// The next frame, for which a live source waits no longer than `patience`. Files are read as [`Source::next`] reads them.
+    ///
+    /// # Errors
+    /// As those of [`Source::next`].
+    #[inline]
+    pub fn next_within(&mut self, patience: Duration) -> Result<Next<'_>, SourceError> {
+        #[cfg(feature = "live")]
+        if self.live.is_some() {
+            return Ok(match (self.advance_live(patience)?, self.frame()) {
+                (live::Step::Frame, Some(frame)) => Next::Frame(frame),
+                (live::Step::Nothing, _) => Next::Nothing,
+                _ => Next::End,
+            });
+        }
+        let _ = patience;
+        Ok(self.next()?.map_or(Next::End, Next::Frame))
+    }
+
+    #[cfg(feature = "live")]
+    fn advance_live(&mut self, patience: Duration) -> Result<live::Step, SourceError> {
+        let Some(live) = &mut self.live else { return Ok(live::Step::End) };
+        let step = live.advance(patience).map_err(|kind| unopened(live.interface().name.clone(), kind))?;
+        self.number += u64::from(matches!(step, live::Step::Frame));
+        Ok(step)
+    }
+
     /// The frame that [`Source::next`] gave last; `None` before the first, after the last, and after an error.
     #[inline]
     pub fn frame(&self) -> Option<Frame<'_>> {
+        #[cfg(feature = "live")]
+        if let Some(live) = &self.live {
+            return live.frame(FrameNumber(self.number));
+        }
         self.last_reader()?.frame(FrameNumber(self.number))
     }
 
     /// Name of the file that the last frame came from.
     pub fn file(&self) -> Option<&str> {
+        #[cfg(feature = "live")]
+        if let Some(live) = &self.live {
+            return Some(&live.interface().name);
+        }
         self.last_reader().map(Reader::name)
     }
 
     /// What is wrong with the last frame where its link type is not known; told once of each file.
     pub fn unknown_link(&mut self) -> Option<SourceError> {
+        #[cfg(feature = "live")]
+        if let Some(live) = &mut self.live {
+            let link = live.unknown_link()?;
+            return Some(unopened(live.interface().name.clone(), SourceErrorKind::LinkType(link.0)));
+        }
         self.readers.get_mut(self.last?)?.unknown_link()
     }
 
@@ -181,6 +269,10 @@ impl Source {
     /// The file of the last frame, counted from 0 in the order in which files were named, and the interface that the frame
     /// was captured on.
     pub fn interface(&self) -> Option<(usize, &Interface)> {
+        #[cfg(feature = "live")]
+        if let Some(live) = &self.live {
+            return Some((0, live.interface()));
+        }
         Some((self.last?, self.last_reader()?.interface()?))
     }
 
@@ -195,12 +287,28 @@ impl Source {
     /// Packets that the capturing programs say they lost, up to now; `None` where none says anything. Counters are
     /// mostly at the end of a file.
     pub fn dropped(&self) -> Option<u64> {
+        #[cfg(feature = "live")]
+        if let Some(live) = &self.live {
+            return Some(live.live().counters().dropped());
+        }
         let counts = self.readers.iter().filter_map(|reader| reader.pcapng()?.0.dropped());
         counts.reduce(u64::saturating_add)
     }
 
+    /// What a live source has counted up to now; `None` of files.
+    pub fn counters(&self) -> Option<Counters> {
+        #[cfg(feature = "live")]
+        return Some(self.live.as_ref()?.live().counters());
+        #[cfg(not(feature = "live"))]
+        None
+    }
+
     /// How much has been read, and of how much.
     pub fn progress(&self) -> Progress {
+        #[cfg(feature = "live")]
+        if let Some(live) = &self.live {
+            return Progress { read: live.bytes(), total: None };
+        }
         let inputs = || self.readers.iter().map(Reader::input);
         Progress {
             read: inputs().map(|input| input.bytes_read()).fold(0, u64::saturating_add),

@@ -30,7 +30,9 @@ const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
+const ISB_FILTERACCEPT: u16 = 6;
 const ISB_OSDROP: u16 = 7;
+const ISB_USRDELIV: u16 = 8;
 
 /// Bytes around the body of a block: type and length before it, length after it.
 const AROUND: usize = 12;
@@ -49,7 +51,7 @@ pub struct Interface {
     pub link: LinkType,
     /// The limit to which its frames were cut, in bytes; 0 for none.
     pub snap_length: u32,
-    /// Packets that it received, as the capturing program last counted them (isb_ifrecv).
+    /// Packets that it received, as the capturing program last counted them (isb_ifrecv, or those that passed the filter, isb_filteraccept).
     pub received: Option<u64>,
     /// Packets that were lost for want of buffers, in the interface and in the operating system, as the capturing
     /// program last counted them (isb_ifdrop and isb_osdrop).
@@ -89,6 +91,8 @@ impl Interface {
 /// A pcapng file from its first Section Header Block on.
 pub(super) struct Pcapng {
     order: ByteOrder,
+    /// Sections that began.
+    sections: u64,
     interfaces: Vec<Interface>,
     dropped_before: Option<u64>,
     last: Timestamp,
@@ -102,6 +106,7 @@ impl Pcapng {
     pub(super) fn open(buffer: &mut Buffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {
             order: ByteOrder::Little,
+            sections: 0,
             interfaces: Vec::new(),
             dropped_before: None,
             last: Timestamp(0),
@@ -113,6 +118,12 @@ impl Pcapng {
             other => other,
         })?;
         Ok(this)
+    }
+
+    /// How many sections began, and how many interfaces the present one has described: where both are as before, packets
+    /// mean the same.
+    pub(super) fn shape(&self) -> (u64, usize) {
+        (self.sections, self.interfaces.len())
     }
 
     /// The interfaces that the present section has described so far.
@@ -245,6 +256,7 @@ impl Pcapng {
             return Err(SourceErrorKind::Version("pcapng", major, minor));
         }
         buffer.take(length);
+        self.sections += 1;
         self.dropped_before = self.dropped();
         self.interfaces.clear();
         self.order = order;
@@ -290,13 +302,22 @@ impl Pcapng {
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
             let rest = buffer.at_hand().get(20..length - 4).unwrap_or_default();
             let mut dropped = None;
+            let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
             for (code, value) in (Options { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
                     ISB_IFRECV => interface.received = Some(count),
-                    ISB_IFDROP | ISB_OSDROP => dropped = add(dropped, count),
+                    ISB_IFDROP => dropped = add(dropped, count),
+                    ISB_OSDROP => (dropped, of_system) = (add(dropped, count), count),
+                    ISB_FILTERACCEPT => accepted = Some(count),
+                    ISB_USRDELIV => delivered = Some(count),
                     _ => {}
                 }
+            }
+            interface.received = interface.received.or(accepted);
+            // What came through to the capturing program, and is not in the file.
+            if let Some((accepted, delivered)) = accepted.zip(delivered) {
+                dropped = add(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));
             }
             interface.dropped = dropped.or(interface.dropped);
         }

@@ -22,6 +22,8 @@ pub(super) struct Reader {
     /// Whether `record` is one.
     holds: bool,
     frames: u64,
+    /// Where the first frame ended, and what the file had described by then.
+    first: Option<(u64, (u64, usize))>,
     ended: bool,
     /// Whether it was told that there is a link type that is not known.
     has_told_link: bool,
@@ -39,6 +41,7 @@ impl Reader {
             record: Record::default(),
             holds: false,
             frames: 0,
+            first: None,
             ended: false,
             has_told_link: false,
         }
@@ -79,14 +82,28 @@ impl Reader {
 
     #[cold]
     fn begin(&mut self) -> Result<bool, SourceErrorKind> {
-        match self.format.insert(Format::open(&mut self.buffer)?) {
+        let has_one = match self.format.insert(Format::open(&mut self.buffer)?) {
             Format::Pcap(pcap) => {
                 let interface = Interface::unnamed(pcap.link(), pcap.snap_length());
                 self.only = Some(interface.ticking(pcap.tick()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
             Format::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
-        }
+        }?;
+        self.first = has_one.then(|| (self.buffer.offset(), self.shape()));
+        Ok(has_one)
+    }
+
+    fn shape(&self) -> (u64, usize) {
+        self.pcapng().map_or((0, 0), |(pcapng, _)| pcapng.shape())
+    }
+
+    /// Where the first frame ends, and where what follows the last one begins; `None` where the file cannot be read on from
+    /// there with what stands before.
+    pub(super) fn places(&self) -> Option<(u64, u64)> {
+        let (end, shape) = self.first?;
+        let is_plain = !self.buffer.input().is_compressed() && self.input().total().is_some();
+        (is_plain && shape == self.shape()).then(|| (end, self.buffer.offset()))
     }
 
     #[cold]

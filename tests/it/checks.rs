@@ -108,7 +108,9 @@ fn blessing_again_changes_nothing_and_keeps_the_settings() {
     let first = folder.read("trace.pcap.baseline");
     assert!(ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0).starts_with("same "));
     assert_eq!(folder.read("trace.pcap.baseline"), first);
-    let set = first.replace("[settings]\n", "[settings]\nignore status\ntolerate frames 5%\n");
+    let settings =
+        "[settings]\n# Since the upgrade of March:\nignore status,inline # both\n\ntolerate frames 5%\n";
+    let set = first.replace("[settings]\n", settings);
     folder.write("trace.pcap.baseline", set.as_bytes());
     ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
     assert_eq!(folder.read("trace.pcap.baseline"), set);
@@ -144,13 +146,91 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
     );
     assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
     assert!(text.contains("same      trace.pcap"), "{text}");
-    folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 2\n");
+    assert_eq!(text.matches("o such file").count(), 1, "{text}");
+    folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 1\n");
     assert!(
         ends(&run(&folder.0, &["trace.pcap"]), 2)
-            .contains("trace.pcap.baseline: line 1: a baseline of version 2")
+            .contains("trace.pcap.baseline: line 1: a baseline of version 1")
     );
     folder.write("trace.pcap.baseline", b"Dear Bob,\n");
     assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("line 1: not a baseline"));
+    folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 2\n\x1b[31m\n");
+    let text = ends(&run(&folder.0, &["trace.pcap"]), 2);
+    assert!(text.contains("line 2: a control character") && !text.contains('\u{1b}'), "{text}");
+    folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 2\n\xff\n");
+    assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("line 2: a control character"));
+}
+
+#[test]
+fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
+    let folder = blessed("unreadable-blessed");
+    let right = folder.read("trace.pcap.baseline");
+    let settings = "[settings]\n# ours\nignore inline\n";
+    let conflict = "[settings]\n# ours\n<<<<<<< HEAD\nignore inline\n=======\nignore inline\n>>>>>>> other\n";
+    for (spoiled, expected) in [
+        (
+            "nfsrdma-inspect baseline 1\n\n[settings]\n# ours\nignore inline\n\n[capture]\n".to_owned(),
+            settings,
+        ),
+        (right.replace("[settings]\n", conflict), settings),
+        (format!("<<<<<<< HEAD\n{right}"), "[settings]\n"),
+        ("Dear Bob,\n".to_owned(), "[settings]\n"),
+        (String::new(), "[settings]\n"),
+    ] {
+        folder.write("trace.pcap.baseline", spoiled.as_bytes());
+        ends(&run(&folder.0, &["trace.pcap"]), 2);
+        assert!(ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0).starts_with("blessed "));
+        assert_eq!(folder.read("trace.pcap.baseline"), right.replace("[settings]\n", expected));
+        ends(&run(&folder.0, &["trace.pcap"]), 0);
+    }
+}
+
+#[test]
+fn a_setting_that_means_nothing_is_told_and_not_lost() {
+    let folder = blessed("typo");
+    let right = folder.read("trace.pcap.baseline");
+    for (line, what) in [
+        ("ignore NOSUCHOP", "there is no operation NOSUCHOP"),
+        ("ignore READ,REDA", "there is no operation REDA; did you mean READ?"),
+        ("tolerate nosuch 5", "there is no field, length or count nosuch"),
+        ("tolerate frames inf%", "give a number, such as 4096, or a part, such as 5%"),
+    ] {
+        let set = right.replace("[settings]\n", &format!("[settings]\n{line}\n"));
+        folder.write("trace.pcap.baseline", set.as_bytes());
+        for arguments in [&["trace.pcap"][..], &["--bless", "trace.pcap"]] {
+            let text = ends(&run(&folder.0, arguments), 2);
+            assert!(text.contains(&format!("trace.pcap.baseline: line 6: {what}")), "{text}");
+        }
+        assert_eq!(folder.read("trace.pcap.baseline"), set);
+    }
+}
+
+#[test]
+fn a_capture_without_transactions_has_no_baseline() {
+    let folder = Folder::new("nothing");
+    folder.write("empty.pcap", &captures::bytes("rxe-v42-deleg")[..24]);
+    assert!(ends(&run(&folder.0, &["--bless", "empty.pcap"]), 2).contains("empty.pcap: no Transactions"));
+    assert!(!folder.0.join("empty.pcap.baseline").exists());
+}
+
+#[test]
+fn what_the_settings_leave_out_is_counted() {
+    let folder = blessed("counted");
+    many_differences(&folder);
+    let text =
+        folder.read("trace.pcap.baseline").replace("[settings]\n", "[settings]\nignore argument,result\n");
+    folder.write("trace.pcap.baseline", text.as_bytes());
+    let text = ends(&run(&folder.0, &["trace.pcap"]), 0);
+    assert!(text.starts_with("same ") && text.contains(" left out by its settings"), "{text}");
+}
+
+#[test]
+fn a_value_of_a_baseline_is_shown_as_that_of_the_capture() {
+    let folder = blessed("shown");
+    let text = folder.read("trace.pcap.baseline").replacen(" access=0x1df ->", " access=0x1de ->", 1);
+    folder.write("trace.pcap.baseline", text.as_bytes());
+    let text = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(text.contains("ACCESS access: 0x1de (") && text.contains(") → 0x1df ("), "{text}");
 }
 
 /// Holds a report to a schema with xmllint, if there is one.
@@ -184,6 +264,61 @@ fn a_report_keeps_the_schemas_of_junit() {
     assert!(report.contains(&format!("message=\"frame {frame}: NFS 4.2 ")), "{report}");
     assert!(report.contains("GETFH status: NFS4_OK → NFS4ERR_STALE"), "{report}");
     validates(&folder, "report.xml");
+}
+
+/// A baseline with two operations that are not as the capture has them: one many times, and one once.
+fn many_differences(folder: &Folder) -> u64 {
+    let text = folder.read("trace.pcap.baseline");
+    let mut data = 0;
+    let lines = text.lines().map(|line| {
+        if line.starts_with("  READ ") {
+            data += 1;
+            line.replace(" eof=true", " eof=false")
+        } else {
+            line.replace(" share_deny=OPEN4_SHARE_DENY_NONE", " share_deny=OPEN4_SHARE_DENY_READ")
+        }
+    });
+    let lines: Vec<_> = lines.collect();
+    folder.write("trace.pcap.baseline", (lines.join("\n") + "\n").as_bytes());
+    data
+}
+
+#[test]
+fn a_case_fails_for_what_is_counted_and_not_for_what_is_shown() {
+    let folder = blessed("cases");
+    let reads = many_differences(&folder);
+    let arguments = ["-c", "1", "--junit", "report.xml", "trace.pcap"];
+    let text = ends(&run(&folder.0, &arguments), 1);
+    assert!(reads > 0 && text.contains("\n  and "), "{text}");
+    let report = folder.read("report.xml");
+    assert!(report.contains("failures=\"2\""), "{report}");
+    for case in ["NFS 4.2 OPEN", "NFS 4.2 READ"] {
+        let start = report.find(&format!("name=\"{case}\"")).unwrap();
+        assert!(report[start..].lines().nth(1).unwrap().contains("<failure "), "{report}");
+    }
+}
+
+#[test]
+fn as_many_differences_are_given_as_are_asked_for() {
+    let folder = blessed("asked");
+    many_differences(&folder);
+    let lines = |arguments: &[&str]| {
+        let output = run(&folder.0, &[&["-T", "json", "trace.pcap"], arguments].concat());
+        let lines: Vec<Value> = str::from_utf8(&output.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let check = lines.last().unwrap();
+        assert_eq!(check["kind"], "check");
+        (lines.len() as u64 - 1, check["differences"].as_u64().unwrap())
+    };
+    let (given, all) = lines(&[]);
+    assert!(given == all && all > 3, "{given} {all}");
+    assert_eq!(lines(&["-c", "2"]), (2, all));
+    let text = |count: &str| ends(&run(&folder.0, &["-c", count, "trace.pcap"]), 1);
+    assert_eq!(text("100000").lines().count() as u64, all + 2);
+    assert!(text("0").contains(&format!("  and {all} more; -c shows more")));
 }
 
 #[test]

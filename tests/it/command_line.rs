@@ -109,7 +109,10 @@ fn version() {
 
 #[test]
 fn usage_that_makes_no_sense_is_refused_in_one_line() {
-    assert_eq!(refusal(&[]), "no capture file is named; name one, or '-' for standard input; see --help");
+    assert_eq!(
+        refusal(&[]),
+        "no capture file is named; name one, or '-' for standard input, or an interface with -i; see --help"
+    );
     assert_eq!(
         refusal(&["--vieww", "frames", CAPTURE]),
         "unexpected argument '--vieww' found; a similar argument exists: '--view'; see --help"

@@ -94,7 +94,9 @@ fn nfsv4_2_over_rdma_is_that_over_tcp_and_read_plus_is_read() {
 
 #[test]
 fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
-    let (differences, _) = compared("rxe-v42", "rxe-v41");
+    let (differences, comparison) = compared("rxe-v42", "rxe-v41");
+    // What follows from the minor version is a small part.
+    assert_eq!((&comparison["fields"], &comparison["left_out"]), (&11_978.into(), &1_461.into()));
     let mut found: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for difference in &differences {
         let text = |key: &str| difference[key].as_str().unwrap_or_default();
@@ -114,6 +116,8 @@ fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
         // What the client does in place of COPY.
         (("extra", "NFS 4.1 READ", ""), 1),
         (("extra", "NFS 4.1 WRITE", ""), 1),
+        // What ALLOCATE and CLONE did to the files that are closed then.
+        (("result", "NFS 4.2 CLOSE", "GETATTR.obj_attributes.size"), 2),
         // Delegations of RFC 9754: an OPEN gives a delegation and no stateid, so that there is nothing to close, and
         // DELEGRETURN sets the times that were delegated.
         (("extra", "NFS 4.1 CLOSE", ""), 1),
@@ -140,11 +144,11 @@ fn differences_are_chosen_by_kind_field_and_operation() {
         let output = run(&[&["-T", "json"], arguments].concat(), &[&files[0], &files[1]]);
         lines(&output).1["differences"].as_u64().unwrap()
     };
-    assert_eq!(of(&[]), 19);
+    assert_eq!(of(&[]), 21);
     assert_eq!(of(&["--only", "missing"]), 15);
     assert_eq!(of(&["--only", "missing", "--ignore", "SEEK,COPY"]), 11);
-    assert_eq!(of(&["--ignore", "missing,extra"]), 1);
-    assert_eq!(of(&["--ignore", "missing,extra,nfs.stateid.*"]), 0);
+    assert_eq!(of(&["--ignore", "missing,extra"]), 3);
+    assert_eq!(of(&["--ignore", "missing,extra,nfs.stateid.*"]), 2);
     assert!(of(&["--strict"]) > 1_000);
 }
 
@@ -179,4 +183,56 @@ fn every_line_keeps_the_schema() {
             crate::schema::assert_keeps(&validator, line, "compare");
         }
     }
+}
+
+#[test]
+fn json_gives_every_difference_unless_fewer_are_asked_for() {
+    let of = |arguments: &[&str]| {
+        let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+        let output = run(&[&["-T", "json", "--strict"], arguments].concat(), &[&files[0], &files[1]]);
+        let (differences, comparison) = lines(&output);
+        (differences.len() as u64, comparison["differences"].as_u64().unwrap())
+    };
+    let (given, all) = of(&[]);
+    assert!(given == all && all > 1_000, "{given} {all}");
+    assert_eq!(of(&["-c", "7"]), (7, all));
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
+    let output = run(&["--ignore", "missing,extra,identity,result"], &[&files[0], &files[1]]);
+    let text = str::from_utf8(&output.stdout).unwrap();
+    assert!(text.contains("No differences.") && text.contains(" left out by --only or --ignore."), "{text}");
+    let output = run(&["-T", "json", "--only", "identity"], &[&files[0], &files[1]]);
+    assert!(lines(&output).1["filtered"].as_u64() >= Some(15));
+}
+
+#[test]
+fn what_cannot_be_compared_is_no_success() {
+    let fails = |a: &str, b: &str| {
+        let output = run(&[], &[Path::new(a), Path::new(b)]);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let capture = captures::path("rxe-v42-deleg");
+    let capture = capture.to_str().unwrap();
+    // Nothing is told of a file that is no capture.
+    assert!(fails(capture, "Cargo.toml").contains("Cargo.toml: not a capture file"));
+    let fails_with = |arguments: &[&str]| {
+        let output = run(arguments, &[Path::new(capture), Path::new(capture)]);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(fails_with(&["--only", "REDA"]).contains("there is no operation REDA; did you mean READ?"));
+    assert!(fails_with(&["--only", "nfs.nosuch"]).contains("there is no field nfs.nosuch"));
+    assert!(fails_with(&["--only", "data", "--ignore", "data"]).contains("name it once"));
+    assert!(fails("-", "-").contains("standard input is one capture, and cannot be both"));
+    let folder = std::env::temp_dir();
+    let empty = folder.join(format!("nfsrdma-inspect-{}-empty.pcap", std::process::id()));
+    std::fs::write(&empty, &std::fs::read(capture).unwrap()[..24]).unwrap();
+    let empty = empty.to_str().unwrap();
+    let text = fails(empty, empty);
+    std::fs::remove_file(empty).unwrap();
+    assert!(text.contains("no Transactions in either, so there is nothing to compare"), "{text}");
 }

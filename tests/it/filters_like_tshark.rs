@@ -18,7 +18,7 @@ const NFS3: &[&str] = &["rxe-v3"];
 const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
 
-const FILTERS: [Row; 91] = [
+const FILTERS: [Row; 95] = [
     // Protocols and fields that are there or not.
     ("tcp", NFS3),
     ("infiniband", NFS3),
@@ -112,6 +112,10 @@ const FILTERS: [Row; 91] = [
     ("nfs.status == 2", NFS4),
     ("nfs.procedure_v3 == 6 or nfs.procedure_v3 == 7", NFS3),
     ("nfs.fattr4.size > 1000", NFS4),
+    ("nfs.mtime < \"2020-01-01 00:00:00Z\"", NFS3),
+    ("nfs.dtime == 1", NFS3),
+    ("nfs.open4.share_access == 2", NFS4),
+    ("nfs.want == 0x400", NFS4),
     ("nfs.offset4 > 0", NFS4),
     ("nfs.cb.operation == 4", CALLBACKS),
     ("nfs", CALLBACKS),

@@ -20,11 +20,14 @@ mod exhibit;
 mod export;
 mod field_lines;
 mod field_names;
+mod fields_like_tshark;
 mod filters_like_tshark;
 mod generated;
 mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod live;
 mod loss;
 mod many_connections;
 mod memory;
@@ -33,7 +36,12 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+#[cfg(all(feature = "live", target_os = "linux"))]
+#[path = "../../benches/player.rs"]
+#[allow(dead_code, reason = "the tool for measuring needs more of it")]
+mod player;
 mod program;
+mod promptness;
 mod readers;
 mod reordering;
 #[path = "../../benches/repeat.rs"]
@@ -48,10 +56,14 @@ mod single_changes;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
+mod told;
 mod traces;
+mod transport;
 mod transport_line;
 mod transports;
 mod truncation;
+#[cfg(feature = "tui")]
+mod tui;
 mod tunnels;
 mod wireshark;
 mod witness;

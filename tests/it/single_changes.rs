@@ -1,14 +1,16 @@
-//! Two hundred changes to real captures, one at a time: a status, a count, a byte of file data, a name, a length of a chunk,
-//! a Reply that is not there, two operations that changed places ... `compare` and `check` name each, at its frame.
+//! Hundreds of changes to real captures, one at a time: every field of every operation where it first stands, headers, a
+//! byte of file data, a length of a chunk, a Reply that is not there, two operations that changed places ... over RoCE, TCP
+//! and iWARP. `compare` and `check` name each at its frame, and nothing else.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, Observer, Value};
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{Baseline, Canon, Counts, compare_counts, text};
+use nfsrdma_inspect::analysis::baseline::{self, Baseline, Checking, Settings};
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, Half, Kind};
 use nfsrdma_inspect::analysis::comparison::record::Record;
 use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
@@ -39,13 +41,28 @@ struct Change {
     frames: Vec<u64>,
     /// The kinds that name it; any will do where there are none.
     kinds: Vec<Kind>,
+    /// What else may be told of the same Transaction.
+    more: More,
     /// The capture afterwards.
     after: Vec<(u64, Kept)>,
 }
 
-fn client(recorder: &mut Recorder, transaction: &Transaction) -> Client {
+/// Why one change may be more than one difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    /// It may not: one change is one difference.
+    None,
+    /// What says what follows: a number of operations or bytes, which arm of a union. The rest of the message is read
+    /// otherwise, or cannot be read.
+    Structure,
+    /// A name that stands nowhere else: nothing contradicts it, and it is no difference at all. Or the Transaction that it
+    /// names: a Reply says of which Call it is.
+    Nothing,
+}
+
+fn recorded(recorder: &mut Recorder, transaction: &Transaction) -> (Client, Record) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    Client { address, direction: transaction.direction }
+    (Client { address, direction: transaction.direction }, recorder.record(transaction))
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -56,78 +73,78 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 struct Before {
     recorder: RefCell<Recorder>,
     records: Vec<(Client, Record)>,
-    baseline: Vec<u8>,
+    baseline: Baseline,
 }
 
 impl Before {
     fn new(before: &[Kept]) -> Self {
         let mut recorder = Recorder::default();
         let (transactions, _) = transactions((1..).zip(before));
-        let records = transactions
-            .iter()
-            .map(|transaction| (client(&mut recorder, transaction), recorder.record(transaction)))
-            .collect();
+        let records = transactions.iter().map(|transaction| recorded(&mut recorder, transaction)).collect();
         Self { records, recorder: RefCell::new(recorder), baseline: baseline(before) }
     }
 }
 
 fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
+    compared_by(Selection::default(), before, after)
+}
+
+fn compared_by(selection: Selection, before: &Before, after: &[Transaction]) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut comparison = Comparison::new(Selection::default(), 1_000);
-    for (client, record) in &before.records {
-        comparison.push(Side::A, client.clone(), record.clone());
-    }
-    for transaction in after {
-        let client = client(&mut recorder, transaction);
-        comparison.push(Side::B, client, recorder.record(transaction));
-    }
-    comparison.finish();
-    comparison.differences().to_vec()
+    let mut comparison = Comparison::new(selection, usize::MAX);
+    let (mut a, mut b) = (before.records.iter().cloned(), after.iter());
+    let mut found = Vec::new();
+    let next = |side| match side {
+        Side::A => a.next(),
+        Side::B => b.next().map(|transaction| recorded(&mut recorder, transaction)),
+    };
+    let Ok(()) = comparison.drive(next, |difference| {
+        found.push(difference);
+        Ok::<_, Infallible>(())
+    });
+    found
 }
 
 fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-/// The baseline of a capture, as text.
-fn baseline(before: &[Kept]) -> Vec<u8> {
+/// The baseline of a capture, as it is read from its text.
+fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, mut trace) = transactions((1..).zip(before));
-    let (mut recorder, mut baseline) = (Recorder::default(), Baseline::default());
-    for transaction in &transactions {
-        let client = client(&mut recorder, transaction);
-        let record = recorder.record(transaction);
+    let mut recorder = Recorder::default();
+    let mut transactions = transactions.iter();
+    let next = || {
+        let transaction = transactions.next()?;
+        let (client, record) = recorded(&mut recorder, transaction);
         trace.transaction(transaction, &record);
-        baseline.counts.record(&record);
-        baseline.records.push((client, record));
-    }
+        Some((client, record))
+    };
+    let mut baseline = Baseline::of(Settings::default(), next).unwrap();
     baseline.counts.end(&trace);
-    baseline.in_order();
     let mut bytes = Vec::new();
-    text::write(&mut bytes, &baseline).unwrap();
-    bytes
+    baseline::write(&mut bytes, &baseline).unwrap();
+    baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
-    let baseline = text::read(&mut &*before.baseline).unwrap_or_else(|e| panic!("{e}"));
-    let selection = Selection { exact: true, ..Selection::default() };
-    let mut comparison = Comparison::new(selection, 1_000);
     let mut recorder = before.recorder.borrow_mut();
-    let (mut canon, mut counts) = (Canon::default(), Counts::default());
-    for (client, record) in baseline.records {
-        comparison.push(Side::A, client, record);
-    }
-    for transaction in after {
-        let client = client(&mut recorder, transaction);
-        let mut record = recorder.record(transaction);
+    let mut checking = Checking::new(before.baseline.clone());
+    let mut transactions = after.iter();
+    let mut found = Vec::new();
+    let mut tell = |difference| {
+        found.push(difference);
+        Ok::<_, Infallible>(())
+    };
+    let next = || {
+        let transaction = transactions.next()?;
+        let (client, record) = recorded(&mut recorder, transaction);
         trace.transaction(transaction, &record);
-        counts.record(&record);
-        canon.record(&mut record);
-        comparison.push(Side::B, client, record);
-    }
-    counts.end(&trace);
-    comparison.finish();
-    compare_counts(&mut comparison, &baseline.counts, &counts);
-    comparison.differences().to_vec()
+        Some((client, record))
+    };
+    let Ok(()) = checking.drive(next, &mut tell);
+    let Ok(()) = checking.end(&trace, tell);
+    found
 }
 
 /// Whether a difference is at a frame: of either side, or of the definition of an identity.
@@ -142,20 +159,23 @@ fn is_at(difference: &Difference, frames: &[u64]) -> bool {
     shows(&difference.a) || shows(&difference.b)
 }
 
-/// What both commands do not name of a change.
-fn unnamed(before: &Before, change: &Change) -> Vec<String> {
+/// What both commands do not name of a change, and what they name that is none.
+fn wrong(before: &Before, change: &Change) -> Vec<String> {
     let (transactions, trace) = after(&change.after);
-    let mut unnamed = Vec::new();
+    let mut wrong = Vec::new();
     for (command, differences) in
         [("compare", compared(before, &transactions)), ("check", checked(before, &transactions, trace))]
     {
-        let at_frame: Vec<_> =
-            differences.iter().filter(|difference| is_at(difference, &change.frames)).collect();
-        let is_named = at_frame
-            .iter()
-            .any(|difference| change.kinds.is_empty() || change.kinds.contains(&difference.kind));
-        if !is_named {
-            let told: Vec<_> = differences
+        // Counts of the capture as a whole change with anything.
+        let told: Vec<_> = differences.iter().filter(|told| told.operation != "capture").collect();
+        let at_frame = told.iter().filter(|told| is_at(told, &change.frames));
+        let is_kind = |kind| change.kinds.is_empty() || change.kinds.contains(&kind);
+        let is_named = at_frame.clone().any(|told| is_kind(told.kind));
+        let may_be_none = change.more == More::Nothing && told.is_empty();
+        let is_one = told.len() == 1 || change.more == More::Structure && told.len() == at_frame.count();
+        let is_right = may_be_none || is_named && is_one;
+        if !is_right {
+            let lines: Vec<_> = told
                 .iter()
                 .take(4)
                 .map(|difference| {
@@ -163,10 +183,11 @@ fn unnamed(before: &Before, change: &Change) -> Vec<String> {
                     format!("{kind} {path} {:?} {:?} at {:?}, {:?}", a.value, b.value, a.frame, b.frame)
                 })
                 .collect();
-            unnamed.push(format!("{command}: {} at {:?}: {told:#?}", change.what, change.frames));
+            let count = told.len();
+            wrong.push(format!("{command}: {} at {:?}: {count} {lines:#?}", change.what, change.frames));
         }
     }
-    unnamed
+    wrong
 }
 
 /// A field of a message: which, and where its bytes are.
@@ -174,31 +195,47 @@ struct Spot {
     operation: &'static str,
     field: &'static Field,
     bytes: Range<usize>,
-    is_header: bool,
+    /// Whether the rest of the message is read by its value.
+    is_structure: bool,
+    /// The group that it is in.
+    above: &'static str,
 }
+
+/// Fields by which the rest of a message is read, besides discriminants.
+const STRUCTURE: [&str; 7] = [
+    "nfs.ops.count",
+    "nfs.attr_mask",
+    "rpc.msgtyp",
+    "rpc.version",
+    "rpc.program",
+    "rpc.programversion",
+    "rpc.procedure",
+];
 
 /// Hears where fields are.
 #[derive(Default)]
 struct Spots {
-    depth: usize,
+    groups: Vec<&'static str>,
     operation: &'static str,
     spots: Vec<Spot>,
 }
 
 impl<'a> Observer<'a> for Spots {
     fn enter(&mut self, field: &'static Field, _: usize) {
-        if self.depth == 0 {
+        if self.groups.is_empty() {
             self.operation = field.label;
         }
-        self.depth += 1;
+        self.groups.push(field.label);
     }
 
     fn leave(&mut self, _: usize) {
-        self.depth -= 1;
+        self.groups.pop();
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
-        let is_header = field.name.starts_with("rpcordma");
+        let is_structure = matches!(value, Value::Enum(..) | Value::Bool(_))
+            || field.name.starts_with("rpcordma.")
+            || STRUCTURE.contains(&field.name);
         // The last byte of a text is content, where that of the field may be fill.
         let bytes = match value {
             Value::Bytes(content) | Value::Text(content) if content.is_empty() => return,
@@ -207,7 +244,8 @@ impl<'a> Observer<'a> for Spots {
             Value::Chunk(..) => return,
             _ => bytes,
         };
-        self.spots.push(Spot { operation: self.operation, field, bytes, is_header });
+        let above = self.groups.last().copied().unwrap_or_default();
+        self.spots.push(Spot { operation: self.operation, field, bytes, is_structure, above });
     }
 }
 
@@ -226,17 +264,9 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
     after
 }
 
-/// How the table sees a field: which kinds of difference name a change of it.
-fn kinds_of(field: &Field, is_call: bool) -> Option<Vec<Kind>> {
-    match role_of(field.name, is_call) {
-        Role::Varies(_) | Role::Racing(_) => None,
-        // What says what follows cannot change alone.
-        _ if field.name == "nfs.ops.count" || field.name.ends_with("opcode") => Some(Vec::new()),
-        Role::Equal(kind) | Role::OfTransport(kind) => {
-            Some(vec![kind, Kind::Undecoded, Kind::Missing, Kind::Status])
-        }
-        Role::Identity(_) => Some(vec![Kind::Identity]),
-    }
+/// Whether a change of a field is to be told.
+fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
+    !matches!(role_of(field.name, above, is_call), Role::Varies(_) | Role::Racing(_))
 }
 
 /// Every field of every operation, one change each: the lowest bit of its last byte.
@@ -256,26 +286,26 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                 let _ = reading.observe(which, &mut spots);
             });
             for spot in spots.spots {
-                // A header that says another thing is another message, or none.
-                if spot.is_header || spot.field.name.starts_with("rpc.") && spot.field.label != "uid" {
-                    continue;
-                }
-                let Some(kinds) = kinds_of(spot.field, is_call) else { continue };
-                if spot.field.name == "nfs.ops.count" || spot.field.name.ends_with("opcode") {
+                if !is_told(spot.field, spot.above, is_call) {
                     continue;
                 }
                 let count = done.entry((spot.operation, spot.field.name, is_call)).or_default();
                 *count += 1;
-                // The second of its kind: an identity has been used by then.
-                if *count != 2 || changes.len() >= most {
+                if *count > 1 || changes.len() >= most {
                     continue;
                 }
-                let at = start + spot.bytes.end - 1;
+                let is_identity = matches!(role_of(spot.field.name, spot.above, is_call), Role::Identity(_));
+                let more = match (spot.is_structure, is_identity) {
+                    (true, _) => More::Structure,
+                    (false, true) => More::Nothing,
+                    (false, false) => More::None,
+                };
                 changes.push(Change {
                     what: format!("{} {} of the {which:?}", spot.operation, spot.field.name),
-                    frames: vec![frame],
-                    kinds: if kinds.contains(&Kind::Identity) { kinds } else { Vec::new() },
-                    after: flipped(frames, frame, at, 1),
+                    frames: frames_of(transaction),
+                    kinds: Vec::new(),
+                    more,
+                    after: flipped(frames, frame, start + spot.bytes.end - 1, 1),
                 });
             }
         }
@@ -305,7 +335,15 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
                 changes.push(Change {
                     what: format!("the length of a segment in the {which:?}"),
                     frames: frames_of(transaction),
-                    kinds: vec![Kind::ChunkLength, Kind::ChunkBytes, Kind::Incomplete, Kind::Data],
+                    kinds: vec![
+                        Kind::ChunkLength,
+                        Kind::ChunkBytes,
+                        Kind::Incomplete,
+                        Kind::Data,
+                        Kind::Undecoded,
+                    ],
+                    // Bytes that are offered and never came are not in the capture.
+                    more: More::Structure,
                     after: flipped(frames, frame, start + spot.bytes.end - 1, 8),
                 });
             }
@@ -333,6 +371,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
                 what: "a byte of file data".to_owned(),
                 frames: frames_of(transaction),
                 kinds: vec![Kind::Data],
+                more: More::None,
                 after: flipped(frames, last.0, at + end.len() / 2, 0x40),
             });
         }
@@ -349,7 +388,7 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     for (at, transaction) in transactions.iter().enumerate().skip(4).step_by(step) {
         for (what, kind, gone) in [
             ("no Reply", Kind::Reply, vec![Which::Reply]),
-            ("no Call", Kind::Missing, vec![Which::Call]),
+            ("no Call", Kind::Call, vec![Which::Call]),
             ("no Transaction", Kind::Missing, vec![Which::Call, Which::Reply]),
         ] {
             // A Call of several packets is not gone with one of them.
@@ -363,10 +402,16 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
                 .collect();
             let after: Vec<_> =
                 numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
+            // Of two Calls that ask the same, one after the other, either may be the one that is gone.
+            let ask =
+                |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline()[4..].to_vec());
+            let around = at.saturating_sub(1)..transactions.len().min(at + 2);
+            let alike = transactions[around].iter().filter(|other| ask(other) == ask(transaction));
             changes.push(Change {
                 what: format!("{what} of Transaction {}", at + 1),
-                frames: frames_of(transaction),
-                kinds: vec![kind, Kind::Incomplete, Kind::Call],
+                frames: alike.flat_map(frames_of).collect(),
+                kinds: vec![kind],
+                more: More::None,
                 after,
             });
         }
@@ -418,6 +463,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
             what: format!("two {name} changed places"),
             frames: pair.iter().flat_map(frames_of).collect(),
             kinds: vec![Kind::Order],
+            more: More::None,
             after,
         });
     }
@@ -444,9 +490,9 @@ fn all_changes_of(name: &str, before: &[Kept], fields: usize, others: usize) -> 
     changes.extend(changes_of_data(before, others));
     changes.extend(changes_of_messages(before, others));
     changes.extend(changes_of_order(before, others));
-    let unnamed: Vec<_> = changes.iter().flat_map(|change| unnamed(&known, change)).collect();
+    let wrong: Vec<_> = changes.iter().flat_map(|change| wrong(&known, change)).collect();
     eprintln!("{name}: {} changes", changes.len());
-    assert!(unnamed.is_empty(), "{} of {}: {}", unnamed.len(), changes.len(), unnamed.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}: {}", wrong.len(), changes.len(), wrong.join("\n"));
     changes.len()
 }
 
@@ -466,6 +512,80 @@ fn every_single_change_to_a_capture_of_nfsv3_is_named_at_its_frame() {
 fn every_single_change_to_a_capture_with_callbacks_is_named_at_its_frame() {
     let count = all_changes_of("rxe-v42-deleg", &frames("rxe-v42-deleg"), 40, 6);
     assert!(count >= 40, "{count}");
+}
+
+#[test]
+fn every_single_change_to_a_capture_over_tcp_is_named_at_its_frame() {
+    let count = all_changes_of("tcp-v3", &frames("tcp-v3"), 60, 8);
+    assert!(count >= 60, "{count}");
+}
+
+#[test]
+fn every_single_change_to_a_capture_over_iwarp_is_named_at_its_frame() {
+    let count = all_changes_of("siw-v3", &frames("siw-v3"), 60, 8);
+    assert!(count >= 60, "{count}");
+}
+
+/// The field with this name that a message has in a frame: where its last byte stands in the frame.
+fn field_in(frames: &[Kept], frame: u64, which: Which, label: &str) -> usize {
+    let (transactions, _) = transactions((1..).zip(frames));
+    let of = |transaction: &Transaction| {
+        let (at, start) = place_of(frames, transaction, which)?;
+        let mut spots = Spots::default();
+        transaction.read(|reading| {
+            let _ = reading.observe(which, &mut spots);
+        });
+        let spot = spots.spots.iter().find(|spot| at == frame && spot.field.label == label)?;
+        Some(start + spot.bytes.end - 1)
+    };
+    transactions.iter().find_map(of).unwrap_or_else(|| panic!("{label} in frame {frame}"))
+}
+
+#[test]
+fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
+    let (before, other) = (Before::new(&frames("rxe-v42")), frames("rxe-v41"));
+    let count = compared(&before, &after(&numbered(&other)).0).len();
+    for (frame, which, label, mask, kind) in [
+        // FILE_SYNC4 becomes UNSTABLE4, WRITEW_LT READW_LT, and 0600 0644.
+        (120, Which::Call, "stable", 2, Kind::Argument),
+        (1630, Which::Call, "locktype", 7, Kind::Argument),
+        (618, Which::Reply, "eof", 1, Kind::Result),
+        (1306, Which::Call, "mode", 0o44, Kind::Argument),
+    ] {
+        let at = field_in(&other, frame, which, label);
+        let differences = compared(&before, &after(&flipped(&other, frame, at, mask)).0);
+        let told = |told: &&Difference| told.b.frame.is_some_and(|at| at.0 == frame) && told.kind == kind;
+        assert_eq!((differences.len(), differences.iter().filter(told).count()), (count + 1, 1), "{label}");
+    }
+}
+
+#[test]
+fn strict_hears_what_may_differ_in_headers_too() {
+    let frames = frames("rxe-v3");
+    let before = Before::new(&frames);
+    let strict = |changed: &[(u64, Kept)]| {
+        let selection = Selection { strict: true, ..Selection::default() };
+        let paths = compared_by(selection, &before, &after(changed).0).into_iter().map(|told| told.path);
+        paths.collect::<Vec<_>>()
+    };
+    assert_eq!(strict(&numbered(&frames)), [""; 0]);
+    // The credits of a Reply to LOOKUP, and the byte of fill after the name "s8k".
+    let credits = field_in(&frames, 63, Which::Reply, "rdma_credit");
+    assert_eq!(strict(&flipped(&frames, 63, credits, 1)), ["rdma_credit"]);
+    let name = field_in(&frames, 564, Which::Call, "name");
+    let fill = flipped(&frames, 564, name + 1, 1);
+    assert_eq!(strict(&fill), ["LOOKUP.fill"]);
+    assert_eq!(compared(&before, &after(&fill).0), []);
+}
+
+#[test]
+fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
+    let frames = frames("rxe-v3");
+    let xid = field_in(&frames, 979, Which::Reply, "xid");
+    let differences = compared(&Before::new(&frames), &after(&flipped(&frames, 979, xid, 1)).0);
+    let told: Vec<_> = differences.iter().map(|told| (told.kind, told.path.as_str())).collect();
+    assert_eq!(told, [(Kind::Header, "rdma_xid")]);
+    assert_eq!(differences[0].b.frame.map(|frame| frame.0), Some(979));
 }
 
 #[test]

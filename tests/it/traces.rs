@@ -1,13 +1,15 @@
 //! Traces: every capture compiles, and what was compiled is what was captured.
 
 use std::collections::HashMap;
+use std::io::Cursor;
 
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::replay::compile::{Compiler, Counts, Keep};
-use nfsrdma_inspect::replay::trace::emit::{Placed, Values, captured, emit};
-use nfsrdma_inspect::replay::trace::file::{Block, Reader, TraceError};
-use nfsrdma_inspect::replay::trace::{Message, Payload, Slot};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::replay::compile::{Compiler, Counts};
+use nfsrdma_inspect::replay::trace::emit::{AsCaptured, Header, Placed, Values, captured, emit};
+use nfsrdma_inspect::replay::trace::layout::Keeping;
+use nfsrdma_inspect::replay::trace::{Content, Message, Part, Slot, Trace, TraceError};
 use nfsrdma_inspect::source::Source;
 
 use super::captures;
@@ -21,15 +23,19 @@ struct Sent {
     length: u64,
 }
 
-fn compiled(name: &str, keep: Keep) -> (Vec<u8>, Counts, Vec<Sent>) {
-    let mut compiler = Compiler::new(Vec::new(), keep).unwrap();
+fn compiled(name: &str, keeping: Keeping) -> (Vec<u8>, Counts, Vec<Sent>) {
+    let mut compiler = Compiler::new(Cursor::new(Vec::new()), keeping).unwrap();
     let mut sent = Vec::new();
     transactions(name, |transaction| {
         sent.extend([Which::Call, Which::Reply].map(|which| said(transaction, which)).into_iter().flatten());
         compiler.transaction(transaction).unwrap();
     });
-    let (trace, counts) = compiler.finish().unwrap();
-    (trace, counts, sent)
+    let (trace, counts) = compiler.finish(&[name.to_owned()]).unwrap();
+    (trace.into_inner(), counts, sent)
+}
+
+fn open(trace: &[u8]) -> Trace<Cursor<&[u8]>> {
+    Trace::open(Cursor::new(trace)).unwrap()
 }
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
@@ -85,107 +91,134 @@ impl Values for Longer {
 }
 
 /// Puts payloads into a message, at their positions.
-fn put_together(head: &[u8], placed: &[Placed], data: &[u8]) -> Option<Vec<u8>> {
-    let mut whole = Vec::new();
+fn put_together(head: &[u8], placed: &[Placed], trace: &mut Trace<Cursor<&[u8]>>) -> Option<Vec<u8>> {
+    let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
     for Placed { position, payload } in placed {
         let until = from + (*position as usize - whole.len());
         whole.extend_from_slice(&head[from..until]);
         from = until;
-        if payload.data == Payload::NOWHERE {
+        if !trace.content(payload, &mut content).unwrap() {
             return None;
         }
-        let at = payload.data as usize;
-        whole.extend_from_slice(&data[at..at + payload.length as usize]);
+        whole.extend_from_slice(&content);
         whole.resize(whole.len().next_multiple_of(4), 0);
     }
     whole.extend_from_slice(&head[from..]);
     Some(whole)
 }
 
-fn data_of(trace: &[u8]) -> Vec<u8> {
-    let mut data = Vec::new();
-    let mut take = |block: Block<'_>| {
-        if let Block::Data(at, bytes) = block {
-            assert_eq!(at, data.len() as u64);
-            data.extend_from_slice(bytes);
-        }
-    };
-    Reader::new(trace).unwrap().read(&mut take).unwrap();
-    data
-}
-
 #[test]
 fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
     for name in captures::ALL {
-        let (trace, counts, sent) = compiled(name, Keep::Data);
-        let data = data_of(&trace);
+        let (trace, counts, sent) = compiled(name, Keeping::KEPT);
         let sent: HashMap<_, _> =
             sent.iter().map(|sent| ((sent.transaction, sent.which == Which::Call), sent)).collect();
-        let (mut values, mut out, mut placed) = (First::default(), Vec::new(), Vec::new());
-        let (mut seen, mut equal) = (0, 0);
+        let mut values = First::default();
+        let (mut out, mut placed) = (Vec::new(), Vec::new());
+        let (mut seen, mut equal, mut steps) = (0, 0, 0);
+        let mut contents = open(&trace);
         let mut check = |transaction: u64, is_call: bool, message: &Message<'_>| {
-            emit(message, &mut values, &mut out, &mut placed).unwrap();
+            emit(message, Header::Captured, &mut values, &mut out, &mut placed).unwrap();
             let Some(sent) = sent.get(&(transaction, is_call)) else { return };
             let beside: u64 =
                 placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
             assert_eq!(out.len() as u64 + beside, sent.length, "{name} {transaction} {is_call}");
+            assert!(message.is_whole(), "{name} {transaction} {is_call}");
             seen += 1;
-            if let (Some(bytes), Some(whole)) = (&sent.bytes, put_together(&out, &placed, &data)) {
+            if let (Some(bytes), Some(whole)) = (&sent.bytes, put_together(&out, &placed, &mut contents)) {
                 assert!(*bytes == whole, "{name} {transaction} {is_call}");
                 equal += 1;
             }
         };
-        let mut steps = 0;
-        let mut take = |block: Block<'_>| {
-            let Block::Step(step) = block else { return };
-            steps += 1;
-            check(step.origin.transaction, true, &step.call);
-            check(step.origin.transaction, false, &step.reply);
-        };
-        Reader::new(&trace[..]).unwrap().read(&mut take).unwrap();
-        assert_eq!(steps, counts.steps, "{name}");
+        open(&trace)
+            .steps(|step| {
+                steps += 1;
+                check(step.origin.id, true, &step.call);
+                check(step.origin.id, false, &step.reply);
+            })
+            .unwrap();
+        assert_eq!(steps, counts.end.steps, "{name}");
         assert_eq!(seen, sent.len(), "{name}: every message that was captured whole was looked at");
         assert!(equal > seen / 2, "{name}: {equal} of {seen}");
     }
 }
 
 #[test]
-fn a_longer_filehandle_moves_what_follows_it() {
-    let (trace, ..) = compiled("rxe-v42", Keep::Data);
+fn show_a_trace() {
+    let Ok(name) = std::env::var("SHOW") else { return };
+    let (trace, counts, _) = compiled(&name, Keeping::KEPT);
+    println!("{counts:?} {} bytes", trace.len());
+    let mut trace = open(&trace);
+    println!("{:#?}", trace.summary());
+    let mut left = 60;
+    trace
+        .steps(|step| {
+            left -= 1;
+            if left < 0 {
+                return;
+            }
+            println!("{:?}\n  {:?} {:?}", step.origin, step.caller, step.asked);
+            println!("  {:?} {:?} {:?}", step.shape, step.carried, step.needs);
+            for message in [&step.call, &step.reply] {
+                println!("  - {:?} {} {}..{}", message.seen, message.head.0.len(), message.body, message.end);
+                for slot in message.slots {
+                    println!("    {:?} {} {} v{} op{} {} by {} {:x}", slot.part, slot.holds, slot.length, slot.variable,
+                        slot.operation, slot.at, slot.definition, slot.place);
+                }
+                for payload in message.payloads {
+                    println!("    {payload:?}");
+                }
+            }
+        })
+        .unwrap();
+    trace.undefined(|undefined| println!("{undefined:?}")).unwrap();
+}
+
+#[test]
+fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else() {
+    let (trace, ..) = compiled("rxe-v42", Keeping::KEPT);
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
-    let mut take = |block: Block<'_>| {
-        let Block::Step(step) = block else { return };
-        emit(&step.call, &mut First::default(), &mut out, &mut placed).unwrap();
-        let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
-        let counted = step.call.slots.iter().filter(|slot| slot.is_counted);
-        let by: u32 = counted
-            .map(|slot| {
-                let value = captured(step.call.head.0, &slot).unwrap();
-                (value.len() + 9).next_multiple_of(4) as u32 - (slot.length - 4)
-            })
-            .sum();
-        emit(&step.call, &mut Longer(Vec::new()), &mut out, &mut placed).unwrap();
-        assert_eq!(out.len(), step.call.head.0.len() + by as usize);
-        for (placed, before) in placed.iter().zip(before) {
-            assert_eq!(placed.position, before + by);
-            moved += 1;
-        }
-    };
-    Reader::new(&trace[..]).unwrap().read(&mut take).unwrap();
+    open(&trace)
+        .steps(|step| {
+            emit(&step.call, Header::Captured, &mut AsCaptured, &mut out, &mut placed).unwrap();
+            let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
+            let counted = step.call.slots.iter().filter(|slot| slot.is_counted);
+            let by: u32 = counted
+                .map(|slot| {
+                    let value = captured(step.call.head.0, &slot).unwrap();
+                    (value.len() + 9).next_multiple_of(4) as u32 - (slot.length - 4)
+                })
+                .sum();
+            let longer = &mut Longer(Vec::new());
+            emit(&step.call, Header::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
+            assert_eq!(out.len(), step.call.head.0.len() + by as usize);
+            assert_eq!(out[..4], [1, 2, 3, 4]);
+            for (placed, before) in placed.iter().zip(before) {
+                assert_eq!(placed.position, before + by);
+                moved += 1;
+            }
+        })
+        .unwrap();
     assert_eq!(moved, 16, "payloads of the WRITEs of rxe-v42");
 }
 
 #[test]
 fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
-    let (trace, ..) = compiled("rxe-v3", Keep::Hash);
-    let read = |bytes: &[u8]| Reader::new(bytes).and_then(|mut reader| reader.read(|_| {}));
+    let (trace, ..) = compiled("rxe-v3", Keeping::HASHED);
+    let read = |bytes: &[u8]| {
+        let mut trace = Trace::open(Cursor::new(bytes))?;
+        trace.steps(|_| {})?;
+        trace.extents(|_| {})?;
+        trace.undefined(|_| {})?;
+        trace.objects(|_| {})
+    };
     read(&trace).unwrap();
     for end in (0..trace.len()).step_by(97) {
         let error = read(&trace[..end]).unwrap_err();
         let is_right = match error {
-            TraceError::NoTrace => end < 12,
-            TraceError::Cut { at } => at <= end as u64,
+            TraceError::NoTrace => end < 28,
+            TraceError::Cut { at } => at >= end as u64 || at <= trace.len() as u64,
             _ => false,
         };
         assert!(is_right, "cut at {end}: {error}");
@@ -195,4 +228,55 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
         bytes[at] ^= 0x10;
         assert!(read(&bytes).is_err(), "byte {at}");
     }
+}
+
+#[test]
+fn what_is_used_was_defined_before_by_time() {
+    for name in captures::ALL {
+        let (trace, ..) = compiled(name, Keeping::HASHED);
+        let (mut times, mut definers) = (HashMap::new(), 0);
+        let mut steps = Vec::new();
+        open(&trace)
+            .steps(|step| {
+                times.insert(step.origin.id, step.origin.time);
+                for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
+                    if slot.part == Part::DEFINED {
+                        assert_eq!(slot.definition, step.origin.id);
+                        definers += 1;
+                    }
+                    steps.push((step.origin.id, step.origin.time, slot.definition, slot.part));
+                }
+            })
+            .unwrap();
+        for (id, time, definition, part) in steps {
+            if definition != 0 && part == Part::USED {
+                assert!(times[&definition] <= time, "{name}: {id} uses what {definition} defines");
+            }
+        }
+        assert!(definers > 0, "{name}");
+    }
+}
+
+#[test]
+fn file_data_that_is_not_kept_has_its_hash() {
+    let (kept, ..) = compiled("rxe-v42", Keeping::KEPT);
+    let (hashed, ..) = compiled("rxe-v42", Keeping::HASHED);
+    assert!(hashed.len() < kept.len());
+    let hashes = |trace: &[u8], content| {
+        let mut hashes = Vec::new();
+        let mut take = |message: &Message<'_>| {
+            let own = message.payloads.iter().filter(|payload| payload.content == content);
+            hashes.extend(own.map(|payload| payload.hash));
+        };
+        open(trace)
+            .steps(|step| {
+                take(&step.call);
+                take(&step.reply);
+            })
+            .unwrap();
+        hashes
+    };
+    let [kept, hashed] = [hashes(&kept, Content::KEPT), hashes(&hashed, Content::HASHED)];
+    assert!(!kept.is_empty());
+    assert!(hashed.iter().all(|hash| kept.contains(hash)));
 }

@@ -100,6 +100,17 @@ pub(super) struct ConnectionKey {
     serial: u64,
 }
 
+/// What the set-up of a connection said, and whether it is ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionState {
+    /// Its number, as Transactions name it.
+    pub number: u64,
+    /// What its two sides told each other; `None` where their set-up was not seen, and without RDMA.
+    pub terms: Option<Terms>,
+    /// Whether a FIN or a RST was seen in its stream; connections of queue pairs have none.
+    pub is_ending: bool,
+}
+
 /// A connection between two queue pairs, of which one may still be unknown, or between two ports.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -231,6 +242,14 @@ impl Connections {
     #[inline]
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Connection> {
         self.slots.get_mut(at)
+    }
+
+    /// What is known of those that have a number.
+    pub(super) fn states(&self) -> impl Iterator<Item = ConnectionState> + '_ {
+        self.slots.iter().filter_map(|(_, connection)| {
+            let Connection { number, terms, is_ending, .. } = *connection;
+            Some(ConnectionState { number: number?, terms, is_ending })
+        })
     }
 
     /// Every connection.

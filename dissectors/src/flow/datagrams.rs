@@ -7,6 +7,7 @@ use crate::rpc::{self, MsgType};
 use super::account::Passed;
 use super::connection::Ports;
 use super::exchange::Desk;
+use super::settling;
 use super::transaction::{MessageRecord, Transport};
 use super::{Flow, Meaning, Sight};
 
@@ -55,6 +56,9 @@ impl Flow {
             rpc_at: Some(0),
         };
         let (meaning, _) = connection.exchange.bare(&mut desk, sender, message);
+        if self.limits.prompt {
+            settling::datagram(meaning, &mut self.ledger);
+        }
         self.follow_message(at, meaning, sight);
         if self.connections.is_over_bound() {
             self.forget_connections(Some(at), sight);

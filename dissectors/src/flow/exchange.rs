@@ -287,6 +287,7 @@ impl Exchange {
                 state: State::Open,
                 repeated_by: None,
                 weight: 0,
+                is_settled: false,
             }),
         };
         self.calls.insert((sender, xid), key);
@@ -344,6 +345,7 @@ impl Exchange {
                 state: State::Open,
                 repeated_by: None,
                 weight: 0,
+                is_settled: false,
             };
             let key = desk.ledger.add(entry);
             self.calls.insert((requester, xid), key);

@@ -9,6 +9,7 @@ use crate::rdma::{Owner, Side};
 use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
+use super::settling;
 use super::step::{Deed, Step};
 use super::transaction::{MessageRecord, Transaction};
 
@@ -98,6 +99,8 @@ pub(super) struct Entry {
     pub(super) repeated_by: Option<Key>,
     /// What its messages were found to take, in bytes.
     pub(super) weight: usize,
+    /// Whether its Reply was acknowledged.
+    pub(super) is_settled: bool,
 }
 
 impl Entry {
@@ -200,6 +203,8 @@ pub(super) struct Ledger {
     /// What the messages of all entries take, in bytes.
     weight: usize,
     heaviest: usize,
+    /// Whether what is settled leaves at once.
+    is_prompt: bool,
     /// What was done for Transactions since this was emptied, where somebody wants to know.
     pub(super) steps: Vec<Step>,
 }
@@ -209,8 +214,8 @@ const CLUTTER: usize = 1024;
 
 impl Ledger {
     /// `lingering` closed Transactions at most wait for copies, and none once the messages take more than `heaviest` bytes;
-    /// the first to close leave first.
-    pub(super) fn new(lingering: usize, heaviest: usize) -> Self {
+    /// the first to close leave first. Where it `is_prompt`, those do not wait that expect nothing more.
+    pub(super) fn new(lingering: usize, heaviest: usize, is_prompt: bool) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -223,6 +228,7 @@ impl Ledger {
             closed_on: Vec::new(),
             weight: 0,
             heaviest,
+            is_prompt,
             steps: Vec::new(),
         }
     }
@@ -400,7 +406,11 @@ impl Ledger {
         while let Some(closing) = self.closings.front() {
             // Where the clock went back, the time may never come.
             let waited = now.apart(closing.time) > LINGER;
-            if !waited && self.closed <= self.lingering && self.weight <= self.heaviest {
+            if !waited
+                && self.closed <= self.lingering
+                && self.weight <= self.heaviest
+                && !(self.is_prompt && self.expects_nothing(closing, now))
+            {
                 return None;
             }
             if self.counts(closing) {
@@ -409,6 +419,21 @@ impl Ledger {
             self.closings.pop_front();
         }
         None
+    }
+
+    /// Whether nothing more is to be expected of what was closed so.
+    fn expects_nothing(&self, closing: &Closing, now: Timestamp) -> bool {
+        self.get(closing.key).is_none_or(|entry| {
+            entry.state != State::Closed(closing.number)
+                || (entry.is_settled && settling::is_final(&entry.transaction, now.apart(closing.time)))
+        })
+    }
+
+    /// The Reply was acknowledged.
+    pub(super) fn settle(&mut self, key: Key) {
+        if let Some(entry) = self.get_mut(key) {
+            entry.is_settled = true;
+        }
     }
 
     /// The first of the closed entries.

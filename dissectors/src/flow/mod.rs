@@ -10,6 +10,7 @@
 //! - [`datagrams`]: messages in datagrams of UDP;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
+//! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
@@ -34,6 +35,7 @@ mod records;
 mod reliable;
 mod retries;
 mod segments;
+mod settling;
 mod setup;
 mod step;
 mod stream;
@@ -44,6 +46,7 @@ pub mod transaction;
 use std::collections::VecDeque;
 
 pub use account::{Account, GivenUp, Passed, Undecoded};
+pub use connection::ConnectionState;
 pub use coverage::Coverage;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
@@ -102,6 +105,9 @@ pub struct Limits {
     pub check_icrc: bool,
     /// Whether [`Flow::steps`] tells what each frame did.
     pub note_steps: bool,
+    /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
+    /// late copy can come any more.
+    pub prompt: bool,
 }
 
 impl Default for Limits {
@@ -122,6 +128,7 @@ impl Default for Limits {
             keep_data: false,
             check_icrc: false,
             note_steps: false,
+            prompt: false,
         }
     }
 }
@@ -181,7 +188,7 @@ impl Flow {
     pub fn new(limits: Limits) -> Self {
         Self {
             connections: Connections::new(limits.connections),
-            ledger: Ledger::new(limits.lingering_transactions, limits.message_bytes),
+            ledger: Ledger::new(limits.lingering_transactions, limits.message_bytes, limits.prompt),
             set_ups: SetUps::new(limits.set_ups),
             fragments: Fragments::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
@@ -234,13 +241,27 @@ impl Flow {
             Carried::Udp(udp) => self.datagram(sight, &datagram, udp),
             Carried::Other(_) => self.account.passed(Passed::Other),
         };
-        while let Some(key) = self.ledger.is_due(frame.time) {
-            self.release(key);
-        }
+        self.release_due(frame.time);
         if self.meanings.is_empty() {
             self.meanings.push(meaning);
         }
         (datagram, meaning)
+    }
+
+    /// No frame came, and now it is `now` by the clock that stamps the frames: what waited for a time is given out.
+    pub fn idle(&mut self, now: Timestamp) {
+        self.now = now;
+        self.ledger.steps.clear();
+        self.meanings.clear();
+        self.give_up_old_holes(now);
+        self.release_due(now);
+    }
+
+    #[inline]
+    fn release_due(&mut self, now: Timestamp) {
+        while let Some(key) = self.ledger.is_due(now) {
+            self.release(key);
+        }
     }
 
     /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its
@@ -292,6 +313,11 @@ impl Flow {
     /// A Transaction that has not been given out yet.
     pub fn transaction(&self, key: Key) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
+    }
+
+    /// The connections that are remembered and have carried RPC.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionState> + '_ {
+        self.connections.states()
     }
 
     /// What is not in any Transaction.

@@ -13,6 +13,7 @@ use super::connection::{Connection, Found, Path};
 use super::exchange::{self, Desk};
 use super::ledger::Ledger;
 use super::reliable::Unplaced;
+use super::settling;
 use super::transaction::{Transport, Which};
 use super::{Flow, GivenUp, Meaning, Sight, Undecoded};
 
@@ -103,6 +104,9 @@ impl Flow {
         let mut early = Vec::new();
         let held = own.held_bytes() + peer.held_bytes();
         let operation = if is_response {
+            if desk.limits.prompt {
+                settling::acknowledged(peer, packet, desk.ledger);
+            }
             peer.response(packet, path_mtu)
         } else {
             while own.has_parts()
@@ -140,6 +144,12 @@ impl Flow {
             Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
             Err(Unplaced::Malformed) => desk.account.undecoded(Undecoded::Malformed),
         };
+        if self.limits.prompt
+            && let Meaning::Message { key, which: Which::Reply } = meaning
+            && own.is_settled(packet.bth.psn)
+        {
+            self.ledger.settle(key);
+        }
         if held > 0 || own.has_parts() {
             self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
             if self.held > self.limits.part_bytes {

@@ -379,11 +379,15 @@ impl<'a> Reading<'a> {
                 Which::Reply => control.results(&mut cursor, observer),
             };
         }
-        let Some(mut cursor) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
+        let Some(mut body) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
         let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
         match which {
-            Which::Call => procedure.arguments(&mut cursor, observer),
-            Which::Reply => procedure.results(&mut cursor, observer),
+            Which::Call => procedure.arguments(&mut body, observer)?,
+            Which::Reply => procedure.results(&mut body, observer)?,
+        }
+        match payload {
+            Payload::Integrity => gss::Checksum::read(&mut cursor, observer).map(|_| ()),
+            _ => Ok(()),
         }
     }
 }

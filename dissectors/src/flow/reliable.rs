@@ -98,6 +98,8 @@ pub(super) struct Requests {
     /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come,
     /// but for packets that were captured late.
     over: Sequence,
+    /// Messages before this were acknowledged, and were told to have been.
+    settled: Sequence,
     /// Nothing more will come.
     is_ended: bool,
     /// Frames with parts that were dropped because nothing tells what they belong to.
@@ -464,6 +466,24 @@ impl Requests {
                 _ => None,
             });
         self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
+    }
+
+    /// The peer acknowledges a packet: the messages that it had not acknowledged before, by their owners.
+    pub(super) fn settle(&mut self, psn: Psn) -> impl Iterator<Item = Owner> + '_ {
+        let until = match self.extend(psn) {
+            sequence if self.newest.is_some_and(|newest| sequence <= newest) => sequence + 1,
+            _ => 0,
+        };
+        let from = self.settled;
+        self.settled = from.max(until);
+        let first = self.sent.partition_point(|sent| sent.last < from);
+        let news = self.sent.iter().skip(first).take_while(move |sent| sent.last < until);
+        news.map(|sent| sent.owner)
+    }
+
+    /// Whether the peer has acknowledged a packet with this PSN.
+    pub(super) fn is_settled(&self, psn: Psn) -> bool {
+        self.extend(psn) < self.settled
     }
 
     /// Nothing more will come: all messages are over.

@@ -11,6 +11,7 @@ use super::connection::{Connection, ConnectionKey, Connections, Ports};
 use super::iwarp::Iwarp;
 use super::ledger::Ledger;
 use super::records::{Next, Records};
+use super::settling;
 use super::setup::{Service, Terms};
 use super::stream::half::{self, Half};
 use super::stream::protocol::{self, Protocol, Verdict};
@@ -398,6 +399,9 @@ impl Flow {
         }
         if flags.ack() && !flags.rst() {
             peer.acknowledge(segment.acknowledgment, sight.time);
+            while let Some(key) = peer.settle() {
+                self.ledger.settle(key);
+            }
         }
         if flags.rst() {
             self.give_up_holes(at, sight.time);
@@ -503,6 +507,9 @@ impl Flow {
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
         let sight = Sight { frames: &[], time: self.now };
+        if self.limits.prompt {
+            settling::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
+        }
         for index in first..self.meanings.len() {
             if let (Some(key), Some(meaning)) = (key, self.meanings.get(index).copied()) {
                 self.follow_message(key.at, meaning, sight);

@@ -15,9 +15,11 @@ pub use segment::{Segment, Target};
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
     use ddp::{DdpControl, Tagged, Untagged};
-    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapControl, ReadRequest};
+    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated};
+    use rdmap::{RdmapControl, ReadRequest};
     mpa::describe(registry);
-    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, Invalidate, ReadRequest);
+    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, ReadRequest);
+    describe_headers!(registry; Invalidate, NothingInvalidated);
     describe_headers!(registry; Immediate, AtomicRequest, AtomicResponse);
     rdmap::describe_terminate(registry);
 }

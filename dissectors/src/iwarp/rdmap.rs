@@ -118,10 +118,16 @@ crate::header! {
         4..8 opcode: Opcode => "iwarp_rdma.opcode",
     }
 
-    /// The field behind the control bytes of an untagged segment. RFC 5040 section 4.1.
-    pub struct Invalidate [4] "iwarp_rdma" {
-        /// The memory that must not be used any more; without meaning but in the two Sends with Invalidate.
+    /// The field behind the control bytes of an untagged segment of a Send with Invalidate. RFC 5040 section 4.1.
+    pub struct Invalidate [4] "iwarp_rdma.invalidate" {
+        /// The memory that must not be used any more.
         0..32 stag: Handle => "iwarp_rdma.inval_stag",
+    }
+
+    /// The same field of all other untagged segments. RFC 5040 section 4.1.
+    pub struct NothingInvalidated [4] "iwarp_rdma.not_invalidate" {
+        /// Reserved.
+        0..32 reserved: u32 => "iwarp_rdma.reserved",
     }
 
     /// RDMA Read Request Header. RFC 5040 section 4.4.

@@ -8,7 +8,8 @@ use super::crc::Crc;
 use super::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
-    AtomicRequest, AtomicResponse, Immediate, Invalidate, Opcode, RdmapControl, ReadRequest, Terminate,
+    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, Opcode, RdmapControl,
+    ReadRequest, Terminate,
 };
 
 /// Where the bytes of a segment go.
@@ -65,10 +66,15 @@ impl Segment {
             let (tagged, _) = Tagged::decode(rest, at, observer)?;
             (Target::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED)
         } else {
-            let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
+            let (invalidate, rest) = if rdmap.opcode.invalidates() {
+                let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
+                (Some(invalidate.stag), rest)
+            } else {
+                let (_, rest) = NothingInvalidated::decode(rest, at, observer)?;
+                (None, rest)
+            };
             let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
             let Untagged { queue, number, offset } = untagged;
-            let invalidate = rdmap.opcode.invalidates().then_some(invalidate.stag);
             (Target::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED)
         };
         let queue = match target {
@@ -209,7 +215,7 @@ mod tests {
             "iwarp_rdma.version",
             "iwarp_rdma.rsv",
             "iwarp_rdma.opcode",
-            "iwarp_rdma.inval_stag",
+            "iwarp_rdma.reserved",
             "iwarp_ddp.qn",
             "iwarp_ddp.msn",
             "iwarp_ddp.mo",

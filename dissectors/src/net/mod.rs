@@ -38,6 +38,7 @@ use crate::infiniband::{self, Packet};
 pub(crate) fn describe(registry: &mut Registry) {
     describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
     describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
+    registry.field(&transport::TCP_OPTIONS);
     describe_headers!(registry; Erspan2, Erspan3, ErspanPlatform, Mpls, PseudowireControl, PseudowireChannel, Vxlan);
     gre::describe(registry);
     fabric::describe(registry);

@@ -5,7 +5,7 @@ use super::link::EtherType;
 use super::tunnel::{self, Inside, Way};
 use super::{Carried, Datagram, Malformed, Reason, fabric, gre, vxlan};
 use crate::address::Port;
-use crate::field::{FlagName, Kind, Observer, Value};
+use crate::field::{Field, FlagName, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::header::Fixed;
 use crate::infiniband::Wire;
@@ -122,6 +122,10 @@ crate::header! {
     }
 }
 
+/// What stands between the fixed part of a TCP header and its payload.
+pub(super) static TCP_OPTIONS: Field =
+    Field { name: "tcp.options", label: "options", kind: Kind::Bytes, doc: "Options. RFC 9293 section 3.1" };
+
 /// The byte of a TCP header that holds its control bits.
 const TCP_FLAGS_AT: usize = 13;
 
@@ -217,6 +221,12 @@ fn tcp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
     let header_length = header.hdr_len.bytes() as usize;
     if header_length < Tcp::LENGTH || header_length > part.length {
         return Carried::malformed(Malformed::TcpHeaderLength, part.at + 12);
+    }
+    if O::WATCHES
+        && let Some(options @ [_, ..]) = part.bytes.get(Tcp::LENGTH..header_length)
+    {
+        let at = part.at + Tcp::LENGTH;
+        observer.value(&TCP_OPTIONS, at..at + options.len(), Value::Bytes(options));
     }
     Carried::Tcp(TcpSegment {
         source_port: header.srcport,

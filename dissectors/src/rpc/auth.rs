@@ -58,7 +58,7 @@ crate::xdr! { "rpc.auth";
     struct AuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: mostly a checksum over the header or the sequence number. RFC 2203 section 5.3.
-    struct GssVerifier<'a> { checksum: VerifierBody<'a> => "rpc.authgss.checksum" }
+    struct GssVerifier<'a> { checksum: VerifierBody<'a> => "rpc.authgss.token" }
 
     /// The verifier of AUTH_NONE: empty, or what a server that speaks TLS answers to AUTH_TLS. RFC 9289 section 4.1.
     struct NoneVerifier<'a> { body: StartTls<'a> }

@@ -2,7 +2,8 @@
 
 /// Describes XDR structures, in the form that the RFCs write them. The literal before the first item begins the
 /// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another. The content of
-/// a union's arm is a field, too: it is called as the arm, or `as` the specification calls it.
+/// a union's arm is a field, too: it is called as the arm, or `as` the specification calls it. A structure that is a
+/// point or a length of time is a `time` or a `duration`, with a function `nanoseconds`.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -36,7 +37,17 @@ macro_rules! xdr {
         $($crate::xdr!(@$form [$($doc)+] $group $name [$($lt)?] [$($tag: $tag_type $(=> $tag_filter)?)?] { $($body)* });)*
     };
 
-    (@struct [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] [] {
+    (@struct $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
+        $crate::xdr!(@structure $doc $group $name $lt Group [] $fields);
+    };
+    (@time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
+        $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
+    };
+    (@duration $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
+        $crate::xdr!(@structure $doc $group $name $lt Duration [nanoseconds] $fields);
+    };
+
+    (@structure [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $kind:ident [$($time:ident)?] {
         $($(#[doc = $field_doc:literal])* $field:ident : $type:ty $(=> $filter:literal)?),* $(,)?
     }) => {
         $(#[doc = $doc])+
@@ -57,13 +68,15 @@ macro_rules! xdr {
                 )),*];
         }
 
-        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::Group,
+        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::$kind,
             |cursor, field, observer| {
                 observer.enter(field, cursor.position());
                 let [$($field),*] = Self::FIELDS;
                 $(let $field = $crate::xdr::Xdr::decode(cursor, $field, observer)?;)*
                 observer.leave(cursor.position());
-                Ok(Self { $($field),* })
+                let this = Self { $($field),* };
+                $(observer.time(field, this.$time());)?
+                Ok(this)
             },
             |this, encoder| {
                 $($crate::xdr::Xdr::encode(&this.$field, encoder);)*
@@ -305,7 +318,10 @@ macro_rules! xdr {
             $field: &'static $crate::field::Field,
             $observer: &mut O,
         ) -> Result<Self, $crate::xdr::Error> {
-            let is_structure = const { matches!($kind, $crate::field::Kind::Group) };
+            let is_structure = const {
+                use $crate::field::Kind;
+                matches!($kind, Kind::Group | Kind::Time | Kind::Duration)
+            };
             if O::WATCHES
                 && is_structure
                 && !$observer.wants($field, <Self as $crate::xdr::Xdr>::describe)

@@ -3,6 +3,7 @@
 use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved, Value};
 
+use super::types::fill;
 use super::{Cursor, Encoder, Error, Opaque, Xdr};
 
 /// An opaque item of at most `BOUND` bytes in which something before it puts a structure.
@@ -53,7 +54,9 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for Enclosed<'a, T, BOUND> {
         match T::decode(&mut trial, field, &mut Unobserved) {
             Ok(known) if trial.remaining() == 0 => {
                 if O::WATCHES {
+                    observer.notation(position..position + 4);
                     T::decode(&mut { content }, field, observer)?;
+                    fill(trial.position(), cursor, observer);
                 }
                 // The fill was captured, too.
                 cursor.take(0)?;
@@ -67,6 +70,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for Enclosed<'a, T, BOUND> {
         }
         let bytes = { content }.take(content.remaining())?;
         observer.value(field, position..position + 4 + bytes.len(), Value::Bytes(bytes));
+        fill(position + 4 + bytes.len(), cursor, observer);
         cursor.take(0)?;
         Ok(Self::Unread(Opaque(bytes)))
     }

@@ -25,6 +25,12 @@ impl Encoder {
         Self::default()
     }
 
+    /// An empty message in the room of an earlier one, whose bytes are dropped.
+    pub fn within(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes, ..Self::default() }
+    }
+
     /// The message so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -75,6 +81,16 @@ impl Encoder {
         self.spliced += length as usize + roundup(length as usize);
     }
 
+    /// Appends what another encoder holds, with the items that were left out of it.
+    pub fn append(&mut self, other: &Self) {
+        let before = self.bytes.len() + self.spliced;
+        let moved =
+            other.splices.iter().map(|splice| Splice { position: splice.position + before, ..*splice });
+        self.splices.extend(moved);
+        self.bytes.extend_from_slice(&other.bytes);
+        self.spliced += other.spliced;
+    }
+
     /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself. Its length counts
     /// what travels in chunks.
     pub fn nested(&mut self, write: impl FnOnce(&mut Self)) {
@@ -86,5 +102,32 @@ impl Encoder {
             word.copy_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
         }
         self.bytes.extend_from_slice(&[0; 3][..roundup(length)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_keeps_its_items_at_their_places() {
+        let mut inner = Encoder::new();
+        inner.chunk(5);
+        inner.word(7);
+        let mut outer = Encoder::new();
+        outer.chunk(3);
+        outer.append(&inner);
+        outer.chunk(1);
+        let positions: Vec<_> = outer.splices().iter().map(|splice| splice.position).collect();
+        // 4 and "abc" with its fill; 4 and "hello" with its fill, 4; 4.
+        assert_eq!(positions, [4, 8 + 4, 8 + 12 + 4 + 4]);
+        assert_eq!(outer.bytes(), b"\0\0\0\x03\0\0\0\x05\0\0\0\x07\0\0\0\x01");
+    }
+
+    #[test]
+    fn the_room_of_an_earlier_message_is_used_again() {
+        let encoder = Encoder::within(Vec::with_capacity(100));
+        let (bytes, _) = encoder.finish();
+        assert_eq!((bytes.len(), bytes.capacity()), (0, 100));
     }
 }

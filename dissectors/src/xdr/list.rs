@@ -126,9 +126,10 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
-        let at = cursor.at();
-        observer.list(field, cursor.position());
+        let (at, position) = (cursor.at(), cursor.position());
+        observer.list(field, position);
         let count = cursor.word()?;
+        observer.notation(position..position + 4);
         // Every item but `void` takes four bytes, so a count beyond that is refused before it is walked.
         let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
         if count > bound {
@@ -165,8 +166,10 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
         let place = Place::Message(*cursor);
         let mut count = 0;
         loop {
-            let at = cursor.at();
-            match cursor.word()? {
+            let (at, position) = (cursor.at(), cursor.position());
+            let follows = cursor.word()?;
+            observer.notation(position..position + 4);
+            match follows {
                 0 => return Ok(Self { count, place }),
                 1 if count == BOUND => {
                     return Err(Error::TooLong { at, length: count.saturating_add(1), bound: BOUND });

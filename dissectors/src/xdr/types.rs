@@ -87,6 +87,7 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
         let at = cursor.position();
         let bytes = cursor.padded(N)?;
         observer.value(field, at..at + N, Value::Bytes(bytes));
+        fill(at + N, cursor, observer);
         let mut value = [0; N];
         value.copy_from_slice(bytes);
         Ok(value)
@@ -127,6 +128,14 @@ fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, Error> {
     if length > bound { Err(Error::TooLong { at, length, bound }) } else { Ok(length) }
 }
 
+/// Tells the fill that was read from `end`, where the data ends, on (RFC 4506 section 4.10).
+#[inline(always)]
+pub(super) fn fill<'a, O: Observer<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
+    if end < cursor.position() {
+        observer.notation(end..cursor.position());
+    }
+}
+
 macro_rules! inline_data {
     ($(#[doc = $doc:literal])+ $name:ident, $kind:ident) => {
         $(#[doc = $doc])+
@@ -149,6 +158,7 @@ macro_rules! inline_data {
                 }
                 let bytes = cursor.padded(length as usize)?;
                 observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
+                fill(position + 4 + bytes.len(), cursor, observer);
                 Ok(Self(bytes))
             }
 
@@ -232,6 +242,7 @@ macro_rules! ddp_data {
                 }
                 let bytes = cursor.padded(length as usize)?;
                 observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
+                fill(position + 4 + bytes.len(), cursor, observer);
                 Ok(Self::Inline(bytes))
             }
 
@@ -293,8 +304,10 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
-        let at = cursor.at();
-        match cursor.word()? {
+        let (at, position) = (cursor.at(), cursor.position());
+        let follows = cursor.word()?;
+        observer.notation(position..position + 4);
+        match follows {
             0 => Ok(None),
             1 => T::decode(cursor, field, observer).map(Some),
             value => Err(Error::Invalid { at, what: "bool", value }),

@@ -1,67 +1,70 @@
-//! Records as a baseline has them: identities under numbers of their own, and long lists as hashes.
+//! Records as a baseline has them: what may differ is left out, identities are short hashes, and long lists one hash each.
+//!
+//! A baseline is of one capture, and what is read from the same bytes must be the same. So nothing is made up that would
+//! change where something else does: no number, no place in a list.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use crate::analysis::comparison::difference::Kind;
 use crate::analysis::comparison::pair::OPERATIONS;
-use crate::analysis::comparison::record::{Datum, Entry, Message, Record, Section, hash};
-use crate::analysis::comparison::renaming::Name;
+use crate::analysis::comparison::record::{ChunkKind, Datum, Entry, Record, Section, hash};
 use crate::analysis::comparison::role::{Identity, Role};
 
 /// A field that stands so often in one operation is part of a long list.
 const LIST: usize = 5;
 
-/// Numbers the identities of one capture, in the order in which they appear: `filehandle:3`.
-#[derive(Debug, Default)]
-pub struct Canon {
-    numbers: HashMap<Name, u64>,
-    counts: HashMap<Identity, u64>,
-}
-
-impl Canon {
-    /// Brings a record into the form that baselines have. Times and the like are left out.
-    pub fn record(&mut self, record: &mut Record) {
-        let scope = record.scope();
-        for message in record.call.iter_mut().chain(&mut record.reply) {
-            for section in &mut message.sections {
-                section.entries.retain(|entry| {
-                    !matches!(entry.path.role, Role::Varies(_)) && entry.path.field != OPERATIONS
-                });
-                fold(section);
-                for entry in &mut section.entries {
-                    if let Role::Identity(identity) = entry.path.role
-                        && !entry.datum.is_fold()
-                        && let Some(name) = Name::of(identity, &entry.datum, scope)
-                    {
-                        entry.datum = Datum::Name(identity, self.number(identity, name));
-                    }
+/// Brings a record into the form that baselines have.
+pub(super) fn canonical(record: &mut Record) {
+    for message in record.call.iter_mut().chain(&mut record.reply) {
+        // Lengths are held as they are.
+        message.varying = 0;
+        for section in &mut message.sections {
+            section.entries.retain(|entry| {
+                !matches!(entry.path.role, Role::Varies(_)) && entry.path.field != OPERATIONS
+            });
+            fold(section);
+            for entry in &mut section.entries {
+                if let Role::Identity(identity) = entry.path.role {
+                    shorten(identity, &mut entry.datum);
                 }
             }
         }
-        record.arguments = record.call.as_ref().map_or(0, arguments);
-        record.about = 0;
     }
-
-    fn number(&mut self, identity: Identity, name: Name) -> u64 {
-        let counts = &mut self.counts;
-        *self.numbers.entry(name).or_insert_with(|| {
-            let count = counts.entry(identity).or_default();
-            *count += 1;
-            *count
-        })
+    for chunk in &mut record.chunks {
+        chunk.varying = 0;
+        if let ChunkKind::Read(_, before) = &mut chunk.kind {
+            *before = 0;
+        }
     }
 }
 
-/// Everything in a Call but identities, hashed.
-pub(super) fn arguments(call: &Message) -> u64 {
-    let mut text = String::new();
-    for entry in call.sections.iter().flat_map(|section| &section.entries) {
-        if !matches!(entry.datum, Datum::Name(..)) {
-            let _ = write!(text, "{}={} ", entry.path.text, entry.datum);
+/// Bytes that nobody can read become the beginning of their hash. Zeros and ones are known to people as they are.
+fn shorten(identity: Identity, datum: &mut Datum) {
+    if let Datum::Bytes(bytes) = datum
+        && bytes.iter().any(|byte| *byte != 0)
+        && bytes.iter().any(|byte| *byte != 0xff)
+    {
+        *datum = Datum::Name(identity, (hash(bytes) >> 96) as u32);
+    }
+}
+
+/// Notes by what the record is found again: everything in its Call, and its names, offsets and counts. Identities are among
+/// it unless they are ignored.
+pub(super) fn keys(record: &mut Record, has_identities: bool) {
+    let (mut all, mut about) = (String::new(), String::new());
+    let sections = record.call.iter().flat_map(|call| &call.sections);
+    for entry in sections.flat_map(|section| &section.entries) {
+        if has_identities || !matches!(entry.path.role, Role::Identity(_)) {
+            let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
+        }
+        if matches!(entry.path.role, Role::Equal(Kind::Name | Kind::Offset | Kind::Count)) {
+            let _ = write!(about, "{} ", entry.datum);
         }
     }
-    hash(text.as_bytes()) as u64
+    record.arguments = hash(all.as_bytes()) as u64;
+    record.about = hash(about.as_bytes()) as u64;
 }
 
 /// Fields that stand often become one each, where the first of them was: their count, and the hash of all values.

@@ -1,40 +1,102 @@
-//! Which records of two rows stand for each other: the longest common row, and what moved.
+//! Which records of two rows stand for each other: the likeliest common row, and what moved.
+//!
+//! Short rows are put together by weights: how alike two records are. Long ones first by what stands once on both sides,
+//! so that they are together again after a gap of any length, and then between those places by weights.
 
-/// The longest common row of two rows of these lengths: pairs of indices that both ascend.
-pub(super) fn common(a: usize, b: usize, is_same: impl Fn(usize, usize) -> bool) -> Vec<(usize, usize)> {
-    // lengths[i * (b + 1) + j]: of the longest common row of what follows i and j.
+use std::collections::{HashMap, HashSet};
+
+/// Places that are weighed one against the other at once, at most.
+const CELLS: usize = 1 << 16;
+
+/// The common row of two rows of these lengths that weighs most: pairs of indices that both ascend. What weighs nothing is
+/// no pair.
+pub(super) fn heaviest(a: usize, b: usize, weight: impl Fn(usize, usize) -> u32) -> Vec<(usize, usize)> {
+    // sums[i * (b + 1) + j]: of the heaviest common row of what follows i and j.
     let width = b + 1;
-    let mut lengths = vec![0u16; (a + 1) * width];
-    let mut same = vec![false; a * b];
-    let at = |lengths: &[u16], i: usize, j: usize| lengths.get(i * width + j).copied().unwrap_or(0);
+    let mut sums = vec![0u32; (a + 1) * width];
+    let mut weights = vec![0u32; a * b];
+    let at = |sums: &[u32], i: usize, j: usize| sums.get(i * width + j).copied().unwrap_or(0);
     for i in (0..a).rev() {
         for j in (0..b).rev() {
-            let equal = is_same(i, j);
-            if let Some(cell) = same.get_mut(i * b + j) {
-                *cell = equal;
+            let own = weight(i, j);
+            let mut best = at(&sums, i + 1, j).max(at(&sums, i, j + 1));
+            if own > 0 {
+                best = best.max(at(&sums, i + 1, j + 1).saturating_add(own));
             }
-            let best = if equal {
-                at(&lengths, i + 1, j + 1) + 1
-            } else {
-                at(&lengths, i + 1, j).max(at(&lengths, i, j + 1))
-            };
-            if let Some(cell) = lengths.get_mut(i * width + j) {
-                *cell = best;
+            if let (Some(sum), Some(cell)) = (sums.get_mut(i * width + j), weights.get_mut(i * b + j)) {
+                (*sum, *cell) = (best, own);
             }
         }
     }
     let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
     while i < a && j < b {
-        if same.get(i * b + j).copied().unwrap_or(false) {
+        let own = weights.get(i * b + j).copied().unwrap_or(0);
+        if own > 0 && at(&sums, i, j) == at(&sums, i + 1, j + 1).saturating_add(own) {
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
-        } else if at(&lengths, i + 1, j) >= at(&lengths, i, j + 1) {
+        } else if at(&sums, i + 1, j) >= at(&sums, i, j + 1) {
             i += 1;
         } else {
             j += 1;
         }
     }
     pairs
+}
+
+/// What stands once in both rows, in the order that most of it has on both sides.
+pub(super) fn anchors(a: &[u64], b: &[u64]) -> Vec<(usize, usize)> {
+    // Where each stands, and whether it stands once.
+    let places = |row: &[u64]| {
+        let mut places: HashMap<u64, (usize, bool)> = HashMap::with_capacity(row.len());
+        for (at, key) in row.iter().enumerate() {
+            places.entry(*key).and_modify(|place| place.1 = false).or_insert((at, true));
+        }
+        places
+    };
+    let (in_a, in_b) = (places(a), places(b));
+    let single = |places: &HashMap<u64, (usize, bool)>, key: u64| {
+        places.get(&key).filter(|(_, is_single)| *is_single).map(|(at, _)| *at)
+    };
+    let pairs: Vec<(usize, usize)> = a
+        .iter()
+        .enumerate()
+        .filter_map(|(i, key)| single(&in_a, *key).and(single(&in_b, *key)).map(|j| (i, j)))
+        .collect();
+    ascending(&pairs)
+}
+
+/// The longest part of pairs, whose first indices ascend, in which the second ascend, too.
+fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // ends[n]: the pair with the lowest second index that ends a row of n + 1; before: the pair before each.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    let second = |at: usize| pairs.get(at).map_or(0, |(_, j)| *j);
+    for (at, (_, j)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| second(*end) < *j);
+        before.push(length.checked_sub(1).and_then(|last| ends.get(last).copied()));
+        match ends.get_mut(length) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    let mut row = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(at) = next {
+        row.extend(pairs.get(at).copied());
+        next = before.get(at).copied().flatten();
+    }
+    row.reverse();
+    row
+}
+
+/// What two rows are put together by.
+pub(super) struct Rows<'k, W, S> {
+    /// What each record is, on A and B: where it stands once on both sides, both belong together.
+    pub(super) keys: [&'k [u64]; 2],
+    /// How alike two records are; 0 if they cannot stand for each other.
+    pub(super) weight: W,
+    /// Whether two records are the same, as far as can be known before they are compared.
+    pub(super) is_same: S,
 }
 
 /// How a part of two rows was put together. All indices count from the beginning of the part.
@@ -51,84 +113,120 @@ pub(super) struct Alignment {
 /// Pairs in a row after which the two sides are together again.
 const TOGETHER: usize = 32;
 
-/// Puts two rows together whose first records are not the same. `is_same` says that two records ask the same, `alike` that
-/// they could stand for each other, the likelier first. `is_all` says that nothing comes after the rows.
-pub(super) fn align(
-    a: usize,
-    b: usize,
-    is_all: bool,
-    is_same: impl Fn(usize, usize) -> bool,
-    alike: &[&dyn Fn(usize, usize) -> bool],
-) -> Alignment {
-    let row = common(a, b, &is_same);
-    let until = if is_all { (a, b) } else { end(&row, a, b) };
-    let mut pairs: Vec<_> = row.into_iter().filter(|(i, j)| *i < until.0 && *j < until.1).collect();
-    let mut free_a = vec![true; until.0];
-    let mut free_b = vec![true; until.1];
-    let mut take = |i: usize, j: usize| {
-        if let (Some(a), Some(b)) = (free_a.get_mut(i), free_b.get_mut(j)) {
-            (*a, *b) = (false, false);
-        }
-    };
-    pairs.iter().for_each(|(i, j)| take(*i, *j));
-    let mut moved = Vec::new();
-    for i in 0..until.0 {
-        if !free_a.get(i).copied().unwrap_or(false) {
-            continue;
-        }
-        let partner = (0..until.1).find(|j| free_b.get(*j).copied().unwrap_or(false) && is_same(i, *j));
-        if let Some(j) = partner {
-            moved.push((i, j));
-            if let (Some(a), Some(b)) = (free_a.get_mut(i), free_b.get_mut(j)) {
-                (*a, *b) = (false, false);
+impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> Rows<'_, W, S> {
+    /// Puts both rows together; `None` where they are not together again before their end, unless `is_all` says that
+    /// nothing comes after them, or `must` that no more can be looked at.
+    pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
+        let [a, b] = self.keys.map(<[u64]>::len);
+        let mut pairs = Vec::new();
+        self.between((0, 0), (a, b), &mut pairs);
+        let until = if is_all { (a, b) } else { self.end(&pairs, must)? };
+        pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
+        let moved = self.moved(&pairs, until);
+        // What moved has its partner; what stood in its place has none.
+        let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
+        let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
+        pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
+        Some(Alignment { pairs, moved, until })
+    }
+
+    /// Puts together what is between two places.
+    fn between(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
+        let (mut from, mut to) = (from, to);
+        // What is the same at both ends needs no weighing.
+        let mut tail = Vec::new();
+        if (to.0 - from.0).saturating_mul(to.1 - from.1) > CELLS {
+            while from.0 < to.0 && from.1 < to.1 && (self.is_same)(from.0, from.1) {
+                pairs.push(from);
+                from = (from.0 + 1, from.1 + 1);
+            }
+            while from.0 < to.0 && from.1 < to.1 && (self.is_same)(to.0 - 1, to.1 - 1) {
+                to = (to.0 - 1, to.1 - 1);
+                tail.push(to);
             }
         }
-    }
-    // What is left between two pairs, and could stand for each other.
-    for is_alike in alike {
-        let mut more = Vec::new();
-        let mut from = (0, 0);
-        for to in pairs.iter().copied().chain([until]) {
-            let left = |free: &[bool], from: usize, to: usize| -> Vec<usize> {
-                (from..to).filter(|at| free.get(*at).copied().unwrap_or(false)).collect()
-            };
-            let (in_a, in_b) = (left(&free_a, from.0, to.0), left(&free_b, from.1, to.1));
-            let pair = |(i, j): (usize, usize)| in_a.get(i).copied().zip(in_b.get(j).copied());
-            let found =
-                common(in_a.len(), in_b.len(), |i, j| pair((i, j)).is_some_and(|(i, j)| is_alike(i, j)));
-            more.extend(found.into_iter().filter_map(pair));
-            from = (to.0 + 1, to.1 + 1);
+        let (a, b) = (to.0 - from.0, to.1 - from.1);
+        if a > 0 && b > 0 {
+            if a.saturating_mul(b) <= CELLS {
+                let found = heaviest(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
+                pairs.extend(found.into_iter().map(|(i, j)| (from.0 + i, from.1 + j)));
+            } else {
+                self.along_anchors(from, to, pairs);
+            }
         }
-        for (i, j) in &more {
+        pairs.extend(tail.into_iter().rev());
+    }
+
+    fn along_anchors(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
+        let [a, b] = self.keys;
+        let part = |row: &'_ [u64], from: usize, to: usize| row.get(from..to).unwrap_or_default().to_vec();
+        let mut anchors = anchors(&part(a, from.0, to.0), &part(b, from.1, to.1));
+        anchors.iter_mut().for_each(|(i, j)| (*i, *j) = (*i + from.0, *j + from.1));
+        if anchors.is_empty() {
+            // Nothing stands once: both halves for themselves.
+            let middle = (from.0.midpoint(to.0), from.1.midpoint(to.1));
+            self.between(from, middle, pairs);
+            self.between(middle, to, pairs);
+            return;
+        }
+        let mut from = from;
+        for anchor in anchors {
+            self.between(from, anchor, pairs);
+            pairs.push(anchor);
+            from = (anchor.0 + 1, anchor.1 + 1);
+        }
+        self.between(from, to, pairs);
+    }
+
+    /// Records that are in no pair, or in one of two that only could stand for each other, and are the same as one in
+    /// another place.
+    fn moved(&self, pairs: &[(usize, usize)], until: (usize, usize)) -> Vec<(usize, usize)> {
+        let known: HashSet<_> = pairs.iter().collect();
+        let mut free_a = vec![true; until.0];
+        let mut free_b = vec![true; until.1];
+        for (i, j) in pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)) {
             if let (Some(a), Some(b)) = (free_a.get_mut(*i), free_b.get_mut(*j)) {
                 (*a, *b) = (false, false);
             }
         }
-        pairs.extend(more);
-        pairs.sort_unstable();
+        // By key, so that long rows are gone through once.
+        let [a, b] = self.keys;
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (j, key) in b.iter().enumerate().take(until.1) {
+            if free_b.get(j).copied().unwrap_or(false) {
+                places.entry(*key).or_default().push(j);
+            }
+        }
+        let mut moved = Vec::new();
+        for (i, key) in a.iter().enumerate().take(until.0) {
+            if free_a.get(i).copied().unwrap_or(false)
+                && let Some(places) = places.get_mut(key)
+                && let Some(at) =
+                    places.iter().position(|j| !known.contains(&(i, *j)) && (self.is_same)(i, *j))
+            {
+                moved.push((i, places.remove(at)));
+            }
+        }
+        moved
     }
-    Alignment { pairs, moved, until }
-}
 
-/// Where both sides are together again, or else somewhere in the middle.
-fn end(row: &[(usize, usize)], a: usize, b: usize) -> (usize, usize) {
-    let mut run = 0;
-    let mut start = None;
-    let mut last = None;
-    for pair in row {
-        let follows = last.is_some_and(|(i, j)| *pair == (i + 1, j + 1));
-        (run, start) = if follows { (run + 1, start) } else { (1, Some(*pair)) };
-        if run >= TOGETHER {
-            break;
+    /// Where both sides are together again, or else somewhere in the middle if that `must` be.
+    fn end(&self, pairs: &[(usize, usize)], must: bool) -> Option<(usize, usize)> {
+        let mut run = 0;
+        let mut start = None;
+        let mut last = None;
+        for pair in pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)) {
+            let follows = last.is_some_and(|(i, j)| *pair == (i + 1, j + 1));
+            (run, start) = if follows { (run + 1, start) } else { (1, Some(*pair)) };
+            if run >= TOGETHER && start != Some((0, 0)) {
+                return start;
+            }
+            last = Some(*pair);
         }
-        last = Some(*pair);
-    }
-    match start {
-        Some(start) if run >= TOGETHER && start != (0, 0) => start,
-        _ => {
-            let middle = row.iter().rfind(|(i, j)| *i <= a * 3 / 4 && *j <= b * 3 / 4 && (*i > 0 || *j > 0));
-            middle.copied().unwrap_or((a.div_ceil(2), b.div_ceil(2)))
-        }
+        let [a, b] = self.keys.map(<[u64]>::len);
+        let is_middle = |(i, j): &&(usize, usize)| *i <= a * 3 / 4 && *j <= b * 3 / 4 && (*i > 0 || *j > 0);
+        let middle = pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)).rfind(is_middle);
+        must.then(|| middle.copied().unwrap_or((a.div_ceil(2), b.div_ceil(2))))
     }
 }
 
@@ -139,7 +237,18 @@ mod tests {
     /// Letters are records: the same letter in the same case is the same, in the other it is alike.
     fn of(a: &str, b: &str) -> Alignment {
         let (a, b) = (a.as_bytes(), b.as_bytes());
-        align(a.len(), b.len(), true, |i, j| a[i] == b[j], &[&|i, j| a[i].eq_ignore_ascii_case(&b[j])])
+        let keys = [a, b].map(|row| row.iter().map(|letter| u64::from(*letter)).collect::<Vec<_>>());
+        let weight = |i: usize, j: usize| match (a[i] == b[j], a[i].eq_ignore_ascii_case(&b[j])) {
+            (true, _) => 100,
+            (_, alike) => u32::from(alike),
+        };
+        let rows = Rows { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
+        rows.align(true, true).unwrap()
+    }
+
+    fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<Alignment> {
+        let is_same = |i: usize, j: usize| a[i] == b[j];
+        Rows { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
     }
 
     #[test]
@@ -160,15 +269,48 @@ mod tests {
     }
 
     #[test]
+    fn what_moved_is_in_no_pair_with_what_is_only_alike() {
+        let swapped = of("aBcdb", "abcdB");
+        assert_eq!((swapped.pairs.len(), swapped.moved), (3, vec![(1, 4), (4, 1)]));
+    }
+
+    #[test]
     fn nothing_in_common_ends_in_the_middle() {
-        let nothing = align(100, 60, false, |_, _| false, &[]);
+        let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (200..260).collect());
+        assert_eq!(numbers(&a, &b, false, false), None);
+        let nothing = numbers(&a, &b, false, true).unwrap();
         assert_eq!((nothing.pairs.len(), nothing.until), (0, (50, 30)));
     }
 
     #[test]
     fn a_long_row_in_common_is_left_for_later() {
         // One is missing, and then all is the same.
-        let after = align(100, 99, false, |i, j| i == j + 1, &[]);
+        let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (1..100).collect());
+        let after = numbers(&a, &b, false, false).unwrap();
         assert_eq!((after.pairs, after.until), (vec![], (1, 0)));
+    }
+
+    #[test]
+    fn after_a_gap_of_thousands_both_are_together_again() {
+        // Most stands often, and every tenth once.
+        let key = |at: u64| if at.is_multiple_of(10) { 1_000_000 + at } else { at % 7 };
+        let a: Vec<u64> = (0..10_000).map(key).collect();
+        let b: Vec<u64> = (0..500).chain(8_500..10_000).map(key).collect();
+        let found = numbers(&a, &b, true, true).unwrap();
+        assert_eq!((found.pairs.len(), found.moved.len()), (b.len(), 0));
+        let later = numbers(&a, &b[500..], true, true).unwrap();
+        assert_eq!((later.pairs.len(), later.pairs[0]), (1_500, (8_500, 0)));
+    }
+
+    #[test]
+    fn long_rows_in_which_nothing_stands_once_are_put_together_in_parts() {
+        let row = vec![1_u64; 3_000];
+        assert_eq!(numbers(&row, &row[1..], true, true).unwrap().pairs.len(), 2_999);
+    }
+
+    #[test]
+    fn the_heaviest_row_is_not_always_the_longest() {
+        let weights = [[0, 5, 0], [1, 0, 0], [0, 1, 9]];
+        assert_eq!(heaviest(3, 3, |i, j| weights[i][j]), [(0, 1), (2, 2)]);
     }
 }

@@ -129,10 +129,19 @@ pub struct Difference {
     pub path: String,
     /// The filter name of the field. Empty where it is no field.
     pub field: &'static str,
-    /// How often this field differs in this Transaction: lists have it many times.
+    /// How often this field differs in this Transaction, because lists have it many times; of two names that do not belong
+    /// together, how often they stand together.
     pub times: u64,
     /// On side A.
     pub a: Half,
     /// On side B.
     pub b: Half,
+}
+
+impl Difference {
+    /// By what differences are put in order: the frame of A, or of B where A has none; then that of B, and the kind.
+    pub fn order(&self) -> (Option<u64>, Option<u64>, Kind) {
+        let [a, b] = [&self.a, &self.b].map(|half| half.frame.map(|frame| frame.0));
+        (a.or(b), b, self.kind)
+    }
 }

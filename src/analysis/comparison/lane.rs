@@ -5,14 +5,21 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::transaction::Direction;
 
-use super::record::Record;
-use super::renaming::{Name, Renaming};
+use super::Kind;
+use super::difference::Place;
+use super::record::{Datum, Message, Record, hash};
+use super::recorder::{Asked, arguments};
+use super::renaming::{Aging, Name, Renaming};
 use super::role::{Identity, Role};
 
-/// Records that are looked at when the two sides are not together.
-pub(super) const WINDOW: usize = 128;
+/// Records that are looked at where the two sides are not together: few first, and more where those are not enough.
+pub(super) const WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
 /// Records that found no partner and wait for one that comes late, of all lanes.
 pub(super) const LEFT: usize = 4_096;
+
+/// A Reply without its Call stands for a Transaction that found no partner when there were about as many pairs: at most so
+/// many more or less.
+pub(super) const NEAR: u64 = 64;
 
 /// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
 /// address.
@@ -24,36 +31,56 @@ pub struct Client {
     pub direction: Direction,
 }
 
+/// A record that waits, and what it is known again by.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) record: Record,
+    pub(super) key: Key,
+    /// How many pairs there were when it found no partner.
+    pub(super) pairs: u64,
+}
+
 /// One side of a lane.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     pub(super) client: Option<Client>,
-    pub(super) waiting: VecDeque<Record>,
+    pub(super) waiting: VecDeque<Waiting>,
     /// The first frame of the last record that was taken.
     pub(super) passed: u64,
     /// The last frame of those that were taken.
     until: u64,
     /// Those that found no partner.
-    pub(super) left: VecDeque<Record>,
+    pub(super) left: VecDeque<Waiting>,
     /// Those that were given out after what followed them was taken: a Reply never came.
-    pub(super) late: Vec<Record>,
+    pub(super) late: Vec<Waiting>,
     pub(super) records: u64,
+    /// Where the first of them is, and what it is about.
+    pub(super) first: Option<(Place, Rc<str>)>,
+    /// Records that were given up, because the other side did not have the client for long.
+    pub(super) dropped: u64,
+    /// The minor version of NFSv4 that the last of them had.
+    minor_version: Option<u32>,
     /// Whether any of them went over RDMA.
     pub(super) is_rdma: bool,
 }
 
 impl Row {
     /// Adds a record in the order of its first frame.
-    pub(super) fn push(&mut self, record: Record) {
+    pub(super) fn push(&mut self, waiting: Waiting) {
         self.records += 1;
-        self.is_rdma |= record.is_rdma();
-        let frame = frame(&record);
+        self.is_rdma |= waiting.record.is_rdma();
+        self.minor_version = waiting.record.minor_version.or(self.minor_version);
+        let frame = frame(&waiting.record);
+        if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
+            self.first = Some((waiting.record.place, Rc::clone(&waiting.record.title)));
+        }
         if frame < self.passed {
-            self.late.push(record);
+            self.late.push(waiting);
             return;
         }
-        let at = self.waiting.iter().rposition(|other| self::frame(other) <= frame).map_or(0, |at| at + 1);
-        self.waiting.insert(at, record);
+        let is_before = |other: &Waiting| self::frame(&other.record) <= frame;
+        let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
+        self.waiting.insert(at, waiting);
     }
 
     /// Whether nothing of it waits.
@@ -62,16 +89,17 @@ impl Row {
     }
 
     /// Takes the first so many.
-    pub(super) fn take(&mut self, count: usize) -> Vec<Record> {
+    pub(super) fn take(&mut self, count: usize) -> Vec<Waiting> {
         let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
         while taken.len() < count
-            && let Some(mut record) = self.waiting.pop_front()
+            && let Some(mut waiting) = self.waiting.pop_front()
         {
-            let next = self.waiting.front().map(frame);
-            record.is_racing = frame(&record) < self.until || next.is_some_and(|next| next < record.until);
+            let next = self.waiting.front().map(|next| frame(&next.record));
+            let record = &mut waiting.record;
+            record.is_racing = frame(record) < self.until || next.is_some_and(|next| next < record.until);
             self.until = self.until.max(record.until);
-            self.passed = self.passed.max(frame(&record));
-            taken.push(record);
+            self.passed = self.passed.max(frame(record));
+            taken.push(waiting);
         }
         taken
     }
@@ -88,29 +116,178 @@ pub(super) struct Lane {
     pub(super) rows: [Row; 2],
 }
 
-/// What a Call is, as far as both sides can be expected to have it alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Lane {
+    /// Whether both sides are of two minor versions of NFSv4.
+    pub(super) fn is_other_minor(&self) -> bool {
+        let [a, b] = &self.rows;
+        a.minor_version.zip(b.minor_version).is_some_and(|(a, b)| a != b)
+    }
+}
+
+/// What a Call is, as far as both sides can be expected to have it alike. Nothing of it changes by what is learnt later.
+#[derive(Clone, Debug)]
 pub(super) struct Key {
-    /// The operation.
-    pub(super) signature: u64,
-    /// Its names, offsets and counts.
-    pub(super) about: u64,
-    /// Everything in it that must be equal.
-    arguments: u64,
-    /// Its filehandles, as far as both sides are known to call them so.
-    filehandles: u64,
+    /// The operation, and everything in the Call that must be equal, in one number.
+    call: u64,
+    /// The same without what follows from the minor version.
+    of_any_minor: u64,
+    signature: u64,
+    about: u64,
+    /// The filehandles of the Call.
+    filehandles: Box<[Filehandle]>,
+}
+
+/// A filehandle by its name, and by what brought it: two runs call a file otherwise, but find it in the same way.
+#[derive(Clone, Copy, Debug)]
+struct Filehandle {
+    name: Name,
+    origin: u64,
+}
+
+/// What brought the filehandles of one side.
+#[derive(Debug, Default)]
+pub(super) struct Origins(Aging<Name, u64>);
+
+impl Origins {
+    /// The key of a record, from whose messages filehandles are learnt.
+    pub(super) fn key(&mut self, record: &Record) -> Key {
+        let by = mixed([record.signature, asked(record), 0, 0]);
+        let filehandles = record.call.as_ref().map(|call| self.heard(call, by, 0)).unwrap_or_default();
+        let scope = filehandles.first().map_or(0, |filehandle| filehandle.origin);
+        if let Some(reply) = &record.reply {
+            self.heard(reply, by, scope);
+        }
+        Key {
+            call: mixed([record.signature, record.arguments, 0, 0]),
+            of_any_minor: by,
+            signature: record.signature,
+            about: record.about,
+            filehandles,
+        }
+    }
+
+    /// The filehandles of a message. One that is new came by this operation, below that filehandle, and beside this name.
+    fn heard(&mut self, message: &Message, by: u64, scope: u64) -> Box<[Filehandle]> {
+        let mut found = Vec::new();
+        let mut beside = scope;
+        for entry in message.sections.iter().flat_map(|section| &section.entries) {
+            match entry.path.role {
+                Role::Identity(Identity::Filehandle) => {}
+                Role::Equal(Kind::Name) => {
+                    beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
+                    continue;
+                }
+                _ => continue,
+            }
+            let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None) else { continue };
+            let origin = match self.0.get(name) {
+                Some(origin) => *origin,
+                None => {
+                    let place = hash(entry.path.text.as_bytes()) as u64;
+                    let origin = mixed([by, beside, place, 0]);
+                    self.0.insert(name, origin);
+                    origin
+                }
+            };
+            found.push(Filehandle { name, origin });
+        }
+        found.into()
+    }
+}
+
+/// What a record asks in any minor version.
+fn asked(record: &Record) -> u64 {
+    match (&record.call, record.minor_version) {
+        (Some(call), Some(_)) => arguments(call, Asked::InAnyMinorVersion),
+        _ => record.arguments,
+    }
+}
+
+fn datum_hash(datum: &Datum) -> u64 {
+    match datum {
+        Datum::Text(bytes) | Datum::Bytes(bytes) => hash(bytes) as u64,
+        other => hash(other.to_string().as_bytes()) as u64,
+    }
+}
+
+fn mixed(words: [u64; 4]) -> u64 {
+    let mut bytes = [0; 32];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    hash(&bytes) as u64
+}
+
+/// What the filehandles of two Calls are to each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Objects {
+    /// The same, as far as is known.
+    Same,
+    /// Nothing is known of them.
+    Unknown,
+    /// Known to be others.
+    Other,
 }
 
 impl Key {
-    pub(super) fn of(record: &Record, side: usize, renaming: &mut Renaming) -> Self {
-        let mut filehandles = 0_u64;
-        for entry in record.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries) {
-            if entry.path.role == Role::Identity(Identity::Filehandle)
-                && let Some(name) = Name::of(Identity::Filehandle, &entry.datum, None)
-            {
-                filehandles = filehandles.rotate_left(7).wrapping_mul(31) ^ renaming.number(side, name);
+    /// With what is known of its filehandles by now.
+    pub(super) fn known(&self, side: usize, is_other_minor: bool, renaming: &mut Renaming) -> Known<'_> {
+        let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
+        let call = if is_other_minor { self.of_any_minor } else { self.call };
+        Known { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+    }
+}
+
+/// A key, and the numbers that its filehandles share with those of the other side.
+pub(super) struct Known<'k> {
+    key: &'k Key,
+    /// The operation and what must be equal in it, in one number.
+    pub(super) call: u64,
+    numbers: Vec<u64>,
+}
+
+impl Known<'_> {
+    fn objects(&self, other: &Self) -> Objects {
+        if self.numbers.len() != other.numbers.len() {
+            return Objects::Other;
+        }
+        let mut objects = Objects::Same;
+        let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
+        for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
+            let is_pair = *of_a != 0 && of_a == of_b;
+            if !is_pair && a.origin != b.origin {
+                if *of_a != 0 || *of_b != 0 {
+                    return Objects::Other;
+                }
+                objects = Objects::Unknown;
             }
         }
-        Self { signature: record.signature, about: record.about, arguments: record.arguments, filehandles }
+        objects
+    }
+
+    /// Whether both ask the same, of objects that are not known to be others.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.call == other.call && self.objects(other) != Objects::Other
+    }
+
+    /// How alike two Calls are: one pair of those that ask the same outweighs all that are alike, and the filehandles
+    /// decide among those which are as alike.
+    pub(super) fn weight(&self, other: &Self) -> u32 {
+        let (a, b) = (self.key, other.key);
+        if a.signature != b.signature {
+            return 0;
+        }
+        let [same, unknown, others] = if self.call == other.call {
+            [1_000_000, 900_000, 400_000]
+        } else if a.about == b.about {
+            [1_000, 900, 400]
+        } else {
+            [3, 2, 0]
+        };
+        match self.objects(other) {
+            Objects::Same => same,
+            Objects::Unknown => unknown,
+            Objects::Other => others,
+        }
     }
 }

@@ -2,34 +2,46 @@
 //!
 //! - [`recorder`]: a Transaction is reduced to a [`record`], every field of it, whatever the operation;
 //! - [`role`]: the one table that says which fields must be equal, which are identities, and which may differ;
-//! - [`lane`]: records of one client and one direction, on both sides; [`alignment`]: which of them stand for each other;
-//! - [`pair`]: two records compared; [`renaming`]: the names that identities have on both sides;
-//! - [`difference`]: what comes out; [`selection`]: which differences count.
+//! - [`clients`]: which clients are the same; [`lane`]: records of one client and one direction, on both sides;
+//! - [`walk`]: along both; [`alignment`]: which of them stand for each other,
+//!   by what nothing learnt later changes;
+//! - [`pair`]: two records compared; [`terms`]: what is compared of them; [`listing`]: entries of directories, by name;
+//!   [`lengths`]: chunks and what went inline;
+//! - [`renaming`]: the names that identities have on both sides;
+//! - [`difference`]: what comes out; [`selection`]: which differences count, by a [`vocabulary`]; [`tally`]: how many there
+//!   are, and the first;
+//! - [`drive`]: both captures from beginning to end.
 //!
 //! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
 //! what the other has not. So captures of any length are compared in a fixed amount of memory.
 
 mod alignment;
+mod clients;
 pub mod difference;
+mod drive;
 mod lane;
+mod lengths;
+mod listing;
 pub mod pair;
 pub mod record;
 pub mod recorder;
 pub mod renaming;
 pub mod role;
 pub mod selection;
+pub mod tally;
+mod terms;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+mod vocabulary;
+mod walk;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-
-use nfsrdma_dissectors::flow::transaction::Direction;
 
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
-use lane::{Key, LEFT, Lane, Row, WINDOW, frame};
+use lane::{LEFT, Lane, Origins, Waiting};
 use pair::{Compared, Comparer, half};
 use record::Record;
 use renaming::Renaming;
@@ -80,6 +92,8 @@ pub struct Mix {
 pub struct Comparison {
     selection: Selection,
     renaming: Renaming,
+    /// What brought the filehandles of each side.
+    origins: [Origins; 2],
     lanes: Vec<Lane>,
     /// Which lane is whose, on each side.
     clients: [HashMap<Client, usize>; 2],
@@ -91,6 +105,8 @@ pub struct Comparison {
     differences: Vec<Difference>,
     most: usize,
     counts: BTreeMap<Kind, u64>,
+    /// Differences that the selection leaves out.
+    filtered: u64,
     mix: BTreeMap<Rc<str>, Mix>,
     compared: Compared,
     pairs: u64,
@@ -104,6 +120,7 @@ impl Comparison {
         Self {
             selection,
             renaming: Renaming::default(),
+            origins: Default::default(),
             lanes: Vec::new(),
             clients: Default::default(),
             left: 0,
@@ -112,6 +129,7 @@ impl Comparison {
             differences: Vec::new(),
             most: most.max(1),
             counts: BTreeMap::new(),
+            filtered: 0,
             mix: BTreeMap::new(),
             compared: Compared::default(),
             pairs: 0,
@@ -133,7 +151,8 @@ impl Comparison {
             self.lanes.push(lane);
             self.lanes.len() - 1
         });
-        self.lanes[lane].rows[at].push(record);
+        let key = self.origins[at].key(&record);
+        self.lanes[lane].rows[at].push(Waiting { record, key, pairs: 0 });
     }
 
     /// A capture full of nonsense has operations without end.
@@ -190,29 +209,15 @@ impl Comparison {
         (0..2).any(|at| self.waiting[at] >= records || self.waiting_bytes[at] >= bytes)
     }
 
-    /// What a client does that the other side does not have yet cannot wait for ever.
-    fn leave_alone(&mut self, lane: &mut Lane) {
-        for (at, side) in [(0, Side::A), (1, Side::B)] {
-            if lane.rows[1 - at].client.is_none() && self.has_enough(side) {
-                let half = lane.rows[at].waiting.len().div_ceil(2);
-                let records = lane.rows[at].take(half);
-                self.took(at, &records);
-                self.left += records.len();
-                lane.rows[at].left.extend(records);
-                self.evict(lane);
-            }
-        }
-    }
-
     /// Of those that found no partner only so many wait for one that comes late.
     fn evict(&mut self, lane: &mut Lane) {
         let across = is_across(lane);
         for side in 0..2 {
             while self.left > LEFT
-                && let Some(record) = lane.rows[side].left.pop_front()
+                && let Some(waiting) = lane.rows[side].left.pop_front()
             {
                 self.left -= 1;
-                self.alone(&record, side, across);
+                self.alone(&waiting.record, side, across);
             }
         }
     }
@@ -224,96 +229,33 @@ impl Comparison {
             self.work(&mut lane, Pace::Last);
             self.settle(&mut lane);
         }
+        self.tell_wrong_names(true);
         self.sort();
     }
 
-    /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
-    fn join_lanes(&mut self, is_all: bool) {
-        let of = |lanes: &[Lane], side: usize| -> Vec<usize> {
-            (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
-        };
-        let client = |lanes: &[Lane], at: usize, side: usize| lanes[at].rows[side].client.clone();
-        let (mut alone_a, mut alone_b) = (of(&self.lanes, 0), of(&self.lanes, 1));
-        let mut pairs: Vec<(usize, usize)> = Vec::new();
-        alone_a.retain(|a| {
-            let same = client(&self.lanes, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
-            let free = same.filter(|b| self.lanes[*b].rows[0].client.is_none());
-            pairs.extend(free.map(|b| (*a, b)));
-            free.is_none()
-        });
-        let taken: HashSet<usize> = pairs.iter().map(|(_, b)| *b).collect();
-        alone_b.retain(|b| !taken.contains(b));
-        for direction in [Direction::Forward, Direction::Reverse] {
-            let goes = |at: &usize, side: usize| {
-                self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
-            };
-            let in_a = alone_a.iter().filter(|at| goes(at, 0));
-            let in_b = alone_b.iter().filter(|at| goes(at, 1));
-            pairs.extend(in_a.copied().zip(in_b.copied()));
-        }
-        for (a, b) in &pairs {
-            let row = std::mem::take(&mut self.lanes[*b].rows[1]);
-            self.lanes[*a].rows[1] = row;
-        }
-        // Of clients without number those go that wait for nothing; they are known again when they call again.
-        let is_crowded = self.lanes.len() > LANES;
-        self.lanes.retain(|lane| {
-            lane.rows.iter().any(|row| row.client.is_some())
-                && !(is_crowded && !is_all && lane.rows.iter().all(Row::is_idle))
-        });
-        self.clients.iter_mut().for_each(HashMap::clear);
-        for (at, lane) in self.lanes.iter().enumerate() {
-            for (clients, row) in self.clients.iter_mut().zip(&lane.rows) {
-                clients.extend(row.client.clone().map(|client| (client, at)));
-            }
-        }
-        if !is_all {
-            return;
-        }
-        // One difference says that a client is on one side alone.
-        for lane in &mut self.lanes {
-            let Some(alone) = (0..2).find(|side| lane.rows[1 - side].client.is_none()) else { continue };
-            let row = std::mem::take(&mut lane.rows[alone]);
-            let (Some(client), Some(first)) = (row.client.clone(), row.waiting.front()) else { continue };
-            let here = Half {
-                place: Some(first.place),
-                frame: first.place.frame(),
-                value: Some(format!("{} with {} Transactions", client.address, row.records)),
-            };
-            let halves = if alone == 0 { [here, Half::default()] } else { [Half::default(), here] };
-            let [a, b] = halves;
-            let difference = Difference {
-                kind: Kind::Client,
-                operation: first.title.to_string(),
-                path: String::new(),
-                field: "",
-                times: 1,
-                a,
-                b,
-            };
-            Self::tell(&self.selection, &mut self.counts, &mut self.mix, &mut self.differences, difference);
-        }
-    }
-
+    /// Whether the selection lets it be told.
     fn tell(
         selection: &Selection,
         counts: &mut BTreeMap<Kind, u64>,
         mix: &mut BTreeMap<Rc<str>, Mix>,
         differences: &mut Vec<Difference>,
         difference: Difference,
-    ) {
+    ) -> bool {
         if !selection.counts(&difference) {
-            return;
+            return false;
         }
         *counts.entry(difference.kind).or_default() += 1;
         if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
             mix.differences += 1;
         }
         differences.push(difference);
+        true
     }
 
     fn report(&mut self, difference: Difference) {
-        Self::tell(&self.selection, &mut self.counts, &mut self.mix, &mut self.differences, difference);
+        let (counts, mix) = (&mut self.counts, &mut self.mix);
+        let is_told = Self::tell(&self.selection, counts, mix, &mut self.differences, difference);
+        self.filtered += u64::from(!is_told);
         if self.differences.len() >= self.most.saturating_mul(2).max(1024) {
             self.sort();
         }
@@ -321,10 +263,7 @@ impl Comparison {
 
     /// Keeps the first.
     fn sort(&mut self) {
-        let frame = |half: &Half| half.frame.map(|frame| frame.0);
-        self.differences.sort_by_key(|difference| {
-            (frame(&difference.a).or(frame(&difference.b)), frame(&difference.b), difference.kind)
-        });
+        self.differences.sort_by_key(Difference::order);
         self.differences.truncate(self.most);
     }
 
@@ -338,165 +277,25 @@ impl Comparison {
             selection: &self.selection,
             renaming: &mut self.renaming,
             compared: &mut self.compared,
-            is_other_minor: false,
         }
         .compare(a, b);
         for difference in differences {
             self.report(difference);
         }
+        self.tell_wrong_names(false);
     }
 
-    fn took(&mut self, side: usize, records: &[Record]) {
+    /// Which names belong together is known later than they are compared.
+    fn tell_wrong_names(&mut self, is_last: bool) {
+        for difference in self.renaming.wrong(is_last) {
+            self.report(difference);
+        }
+    }
+
+    fn took(&mut self, side: usize, records: &[Waiting]) {
         self.waiting[side] -= records.len();
-        self.waiting_bytes[side] =
-            self.waiting_bytes[side].saturating_sub(records.iter().map(Record::size).sum());
-    }
-
-    /// Goes along both rows of a lane.
-    fn work(&mut self, lane: &mut Lane, pace: Pace) {
-        loop {
-            let across = is_across(lane);
-            let [a, b] = &mut lane.rows;
-            // What is not the last may still be joined by one of a lower frame.
-            let keep = match pace {
-                Pace::Steady => WINDOW.max((a.waiting.len() + b.waiting.len()) / 8),
-                Pace::Together | Pace::Pressed | Pace::Last => 0,
-            };
-            if a.waiting.len() <= keep && b.waiting.len() <= keep {
-                return;
-            }
-            let heads = a.waiting.front().zip(b.waiting.front());
-            let together = heads.is_some_and(|(one, other)| {
-                Key::of(one, 0, &mut self.renaming) == Key::of(other, 1, &mut self.renaming)
-            });
-            if together {
-                let (of_a, of_b) = (a.take(1), b.take(1));
-                self.took(0, &of_a);
-                self.took(1, &of_b);
-                for (one, other) in of_a.iter().zip(&of_b) {
-                    self.compare(one, other, across);
-                }
-                continue;
-            }
-            if pace == Pace::Together {
-                return;
-            }
-            self.apart(lane, pace == Pace::Last);
-        }
-    }
-
-    /// The heads are not the same: finds where the rows go on together.
-    fn apart(&mut self, lane: &mut Lane, is_all: bool) {
-        let [a, b] = &mut lane.rows;
-        let keys = |row: &Row, side: usize, renaming: &mut Renaming| -> Vec<_> {
-            row.waiting.iter().take(WINDOW).map(|record| Key::of(record, side, renaming)).collect()
-        };
-        let (keys_a, keys_b) = (keys(a, 0, &mut self.renaming), keys(b, 1, &mut self.renaming));
-        let is_end = is_all && keys_a.len() == a.waiting.len() && keys_b.len() == b.waiting.len();
-        let same = |i: usize, j: usize| keys_a.get(i) == keys_b.get(j);
-        // The same filehandle and offset first, then the same operation.
-        let about = |i: usize, j: usize| {
-            keys_a
-                .get(i)
-                .zip(keys_b.get(j))
-                .is_some_and(|(one, other)| (one.signature, one.about) == (other.signature, other.about))
-        };
-        let alike = |i: usize, j: usize| {
-            keys_a.get(i).zip(keys_b.get(j)).is_some_and(|(one, other)| one.signature == other.signature)
-        };
-        let found = alignment::align(keys_a.len(), keys_b.len(), is_end, same, &[&about, &alike]);
-        let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
-        self.took(0, &of_a);
-        self.took(1, &of_b);
-        // In the order of A, because what is defined is used later.
-        let across = is_across(lane);
-        let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
-        pairs.sort_unstable();
-        for (i, j) in &pairs {
-            if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
-                self.compare(one, other, across);
-                if found.moved.contains(&(*i, *j)) {
-                    self.moved(&of_a, &of_b, (*i, *j), &pairs);
-                }
-            }
-        }
-        for (side, records) in [(0, of_a), (1, of_b)] {
-            let is_free = |at: usize| !pairs.iter().any(|(i, j)| if side == 0 { *i == at } else { *j == at });
-            let free =
-                records.into_iter().enumerate().filter(|(at, _)| is_free(*at)).map(|(_, record)| record);
-            let row = &mut lane.rows[side];
-            let before = row.left.len();
-            row.left.extend(free);
-            self.left += row.left.len() - before;
-        }
-        self.evict(lane);
-    }
-
-    /// A record stands in another place on the other side. That is a difference where one of the two operations waited
-    /// for the other on both sides; operations that were in flight at the same time do not depend on each other.
-    fn moved(&mut self, a: &[Record], b: &[Record], (i, j): (usize, usize), pairs: &[(usize, usize)]) {
-        let (Some(one), Some(other)) = (a.get(i), b.get(j)) else { return };
-        let waited = |first: &Record, second: &Record| first.until < frame(second);
-        let is_exact = self.selection.strict || self.selection.exact;
-        let crossed = pairs.iter().find(|(p, q)| {
-            let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return false };
-            if i < *p && j > *q {
-                is_exact || waited(one, in_a) && waited(in_b, other)
-            } else if i > *p && j < *q {
-                is_exact || waited(in_a, one) && waited(other, in_b)
-            } else {
-                false
-            }
-        });
-        let Some((p, q)) = crossed else {
-            self.reordered += 1;
-            return;
-        };
-        let (Some(in_a), Some(in_b)) = (a.get(*p), b.get(*q)) else { return };
-        let word = |is_before: bool, record: &Record| {
-            let word = if is_before { "before" } else { "after" };
-            Some(format!("{word} {} of frame {}", record.title, frame(record)))
-        };
-        self.report(Difference {
-            kind: Kind::Order,
-            operation: one.title.to_string(),
-            path: String::new(),
-            field: "",
-            times: 1,
-            a: half(one, true, word(i < *p, in_a)),
-            b: half(other, true, word(j < *q, in_b)),
-        });
-    }
-
-    /// What found no partner: the one that came late may be it.
-    fn settle(&mut self, lane: &mut Lane) {
-        let across = is_across(lane);
-        for side in 0..2 {
-            for late in std::mem::take(&mut lane.rows[side].late) {
-                let wanted = Key::of(&late, side, &mut self.renaming);
-                self.waiting[side] -= 1;
-                let renaming = &mut self.renaming;
-                let found = lane.rows[1 - side]
-                    .left
-                    .iter()
-                    .position(|other| Key::of(other, 1 - side, renaming) == wanted);
-                self.left -= usize::from(found.is_some());
-                match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
-                    Some(other) if side == 0 => self.compare(&late, &other, across),
-                    Some(other) => self.compare(&other, &late, across),
-                    None => {
-                        self.left += 1;
-                        lane.rows[side].left.push_back(late);
-                    }
-                }
-            }
-        }
-        for side in 0..2 {
-            for record in std::mem::take(&mut lane.rows[side].left) {
-                self.left -= 1;
-                self.alone(&record, side, across);
-            }
-        }
+        let bytes = records.iter().map(|waiting| waiting.record.size()).sum();
+        self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
     }
 
     /// A record of one side alone.
@@ -538,7 +337,12 @@ impl Comparison {
             .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
     }
 
-    /// The differences with the lowest frames, in their order.
+    /// How many differences the selection leaves out: `--ignore`, `--only`, or the settings of a baseline.
+    pub fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    /// The differences with the lowest frames, in their order; without those that were taken.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }

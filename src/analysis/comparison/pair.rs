@@ -5,10 +5,12 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::difference::{Difference, Half, Kind};
-use super::record::{Chunk, ChunkKind, Datum, End, Entry, Message, Record, Section};
-use super::renaming::{Name, Renaming, Verdict};
+use super::listing::{Listing, Met};
+use super::record::{Datum, End, Entry, Message, Record, SEVERAL, Section};
+use super::renaming::{Name, Renaming, Sighting};
 use super::role::{Identity, Role};
 use super::selection::Selection;
+use super::terms::{Judged, Terms};
 
 /// How far a field is looked for that does not stand where the other side has it.
 const AHEAD: usize = 64;
@@ -25,7 +27,7 @@ pub struct Compared {
     pub data_bytes: u64,
     /// Fields that are not in one of the captures, so that nothing is known of them.
     pub unknown: u64,
-    /// Arguments and results that were left out because the minor versions differ.
+    /// Arguments and results that were left out because they follow from the minor version.
     pub left_out: u64,
 }
 
@@ -37,19 +39,78 @@ pub struct Comparer<'c> {
     pub renaming: &'c mut Renaming,
     /// What was compared.
     pub compared: &'c mut Compared,
-    /// Whether the two records are of two minor versions of NFSv4.
-    pub is_other_minor: bool,
 }
 
 /// The two records, and the differences up to now.
-struct Found<'r> {
-    a: &'r Record,
-    b: &'r Record,
-    differences: Vec<Difference>,
+pub(super) struct Found<'r> {
+    pub(super) a: &'r Record,
+    pub(super) b: &'r Record,
+    pub(super) terms: Terms,
+    /// Which filehandle the cookies of both belong to.
+    scopes: [Option<Name>; 2],
+    /// With each the operation that it is in.
+    differences: Vec<(Spot, Difference)>,
+}
+
+/// A message, and the place of an operation in it, by which differences of one field are known to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spot {
+    is_call: bool,
+    section: usize,
+}
+
+/// Two operations that stand for each other.
+struct Sections<'s> {
+    spot: Spot,
+    a: &'s Section,
+    b: &'s Section,
+    /// Whether both messages are there to their end.
+    is_whole: bool,
+    /// READ for READ_PLUS.
+    is_plus: bool,
+    /// A status differs: what follows it is of the other arm of a union.
+    is_other_arm: bool,
+    /// What unions are below whose discriminants differ: what one side alone has there is of another arm.
+    arms: Vec<String>,
+    /// The group of fields that one side has alone, as the last field was.
+    group: Option<Group>,
+}
+
+/// Fields next to each other that one side has alone: they are one difference.
+struct Group {
+    is_a: bool,
+    above: String,
+    /// Of the first of them.
+    path: String,
+    kind: Kind,
+}
+
+impl Sections<'_> {
+    fn path(&self, entry: &Entry) -> String {
+        let dot = if self.a.name.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.a.name, entry.path.text)
+    }
+
+    /// The bits of a mode that must be equal: of one that goes with a umask, those that the umask leaves.
+    fn umask(&self, a: &Entry, b: &Entry) -> u64 {
+        let of = |section: &Section, entry: &Entry| {
+            let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
+            let is_umask =
+                |other: &&Entry| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
+            match section.entries.iter().find(is_umask)?.datum {
+                Datum::Flags(mask, _) | Datum::Number(mask) => Some(!mask),
+                _ => None,
+            }
+        };
+        if a.path.text == b.path.text {
+            return u64::MAX;
+        }
+        of(self.a, a).or_else(|| of(self.b, b)).unwrap_or(u64::MAX)
+    }
 }
 
 /// The frame that shows a field of the Call or of the Reply.
-fn frame(record: &Record, is_call: bool) -> Option<FrameNumber> {
+pub(super) fn frame(record: &Record, is_call: bool) -> Option<FrameNumber> {
     let place = record.place;
     if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
 }
@@ -63,66 +124,134 @@ impl Found<'_> {
     fn add(
         &mut self,
         kind: Kind,
-        is_call: bool,
+        spot: Spot,
         path: String,
         field: &'static str,
         values: [Option<String>; 2],
     ) {
         // A list has a field many times.
-        if !path.is_empty()
-            && let Some(known) =
-                self.differences.iter_mut().find(|known| known.path == path && known.kind == kind)
-        {
-            // An operation that one COMPOUND has alone has a result alone, too: that is one difference.
-            known.times += u64::from(!matches!(kind, Kind::Missing | Kind::Extra));
+        let known = self
+            .differences
+            .iter_mut()
+            .find(|(at, known)| !path.is_empty() && *at == spot && known.path == path && known.kind == kind);
+        if let Some((_, known)) = known {
+            known.times += 1;
             return;
         }
         let [a, b] = values;
-        self.differences.push(Difference {
+        let difference = Difference {
             kind,
-            operation: self.a.title.to_string(),
+            operation: if self.a.call.is_some() { &self.a.title } else { &self.b.title }.to_string(),
             path,
             field,
             times: 1,
-            a: half(self.a, is_call, a),
-            b: half(self.b, is_call, b),
-        });
+            a: half(self.a, spot.is_call, a),
+            b: half(self.b, spot.is_call, b),
+        };
+        self.differences.push((spot, difference));
     }
 
-    fn length(&mut self, kind: Kind, is_call: bool, path: String, a: impl ToString, b: impl ToString) {
-        self.add(kind, is_call, path, "", [Some(a.to_string()), Some(b.to_string())]);
+    /// One more of a difference that is known.
+    fn again(&mut self, kind: Kind, spot: Spot, path: &str) {
+        let is_it =
+            |(at, known): &&mut (Spot, Difference)| *at == spot && known.path == path && known.kind == kind;
+        if let Some((_, known)) = self.differences.iter_mut().find(is_it) {
+            known.times += 1;
+        }
+    }
+
+    /// Adds what is no field.
+    pub(super) fn length(
+        &mut self,
+        kind: Kind,
+        is_call: bool,
+        path: String,
+        a: impl ToString,
+        b: impl ToString,
+    ) {
+        self.add(kind, Spot { is_call, section: 0 }, path, "", [Some(a.to_string()), Some(b.to_string())]);
+    }
+
+    /// Whether a field of the Call or of the Reply differs; fields bring their lengths with them, but what could not be
+    /// decoded brings nothing.
+    pub(super) fn is_explained(&self, is_call: bool) -> bool {
+        let of = |spot: &Spot, kind: Kind| spot.is_call == is_call && kind != Kind::Undecoded;
+        self.differences.iter().any(|(spot, known)| of(spot, known.kind))
+    }
+
+    /// Whether both went another way.
+    pub(super) fn has_other_status(&self) -> bool {
+        self.differences.iter().any(|(_, known)| known.kind == Kind::Status)
+    }
+
+    /// One cause is one difference.
+    fn concluded(mut self) -> Vec<Difference> {
+        // An operation that one COMPOUND has alone has a result alone, too.
+        let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
+        self.differences
+            .retain(|known| known.0.is_call || !is_alone(known.1.kind) || !alone.contains(&key(known)));
+        // The status of a COMPOUND is that of its last operation.
+        let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
+        let last: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(spot, known)| spot.section > 0 && known.kind == Kind::Status)
+            .map(|(_, known)| values(known))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            spot.section > 0 || known.kind != Kind::Status || !last.contains(&values(known))
+        });
+        // A stateid that is none has no seqid.
+        let others: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(_, known)| known.kind == Kind::Identity)
+            .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            let above = known.path.strip_suffix("seqid");
+            !above.is_some_and(|above| others.iter().any(|(at, other)| at == spot && other == above))
+        });
+        self.differences.into_iter().map(|(_, difference)| difference).collect()
     }
 }
 
+fn key((_, difference): &(Spot, Difference)) -> (Kind, String) {
+    (difference.kind, difference.path.clone())
+}
+
+fn is_alone(kind: Kind) -> bool {
+    matches!(kind, Kind::Missing | Kind::Extra)
+}
+
 impl Comparer<'_> {
-    /// The differences of two records.
+    /// The differences of two records. Identities that stand for something else are told by [`Renaming::wrong`], when it
+    /// is known what they stand for.
     pub fn compare(&mut self, a: &Record, b: &Record) -> Vec<Difference> {
-        let mut found = Found { a, b, differences: Vec::new() };
-        // Where one side has chunks and the other cannot, neither they nor what went inline is compared.
-        let is_across = a.is_rdma() != b.is_rdma();
-        // Another minor version asks for other attributes and rights, and lengths follow.
-        self.is_other_minor = a.minor_version != b.minor_version && !self.selection.strict;
-        let has_lengths = !is_across && !self.is_other_minor;
+        let terms = Terms::of(self.selection, a, b);
+        let mut found = Found { a, b, terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
             let of =
                 |record: &'_ Record| if is_call { record.call.is_some() } else { record.reply.is_some() };
             let (in_a, in_b) = (of(a), of(b));
             if in_a != in_b {
                 let kind = if is_call { Kind::Call } else { Kind::Reply };
-                let word = |is_there| Some(if is_there { "there" } else { "not in the capture" }.to_owned());
-                found.add(kind, is_call, String::new(), "", [word(in_a), word(in_b)]);
+                let word = |is_there| if is_there { "there" } else { "not in the capture" };
+                found.length(kind, is_call, String::new(), word(in_a), word(in_b));
+                // Without the Call nothing is known of the Reply.
+                if is_call {
+                    return found.concluded();
+                }
                 continue;
             }
             let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
             let (Some(of_a), Some(of_b)) = messages else { continue };
-            let before = found.differences.len();
-            self.messages(&mut found, is_call, of_a, of_b, is_across);
-            let is_explained = found.differences.len() > before;
-            if has_lengths {
-                self.lengths(&mut found, is_call, of_a, of_b, is_explained);
+            self.messages(&mut found, is_call, of_a, of_b);
+            if terms.has_lengths() {
+                self.lengths(&mut found, is_call, of_a, of_b);
             }
         }
-        if has_lengths {
+        if terms.has_lengths() {
             self.chunks(&mut found);
         }
         if a.missing != b.missing
@@ -140,90 +269,135 @@ impl Comparer<'_> {
             let in_call = is_call(a) || is_call(b);
             found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
         }
-        found.differences
+        if terms.is_exact && !terms.is_strict {
+            exactly(&mut found);
+        }
+        found.concluded()
     }
 
-    fn messages(&mut self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message, is_across: bool) {
+    fn messages(&mut self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message) {
         let is_whole = a.end == End::Whole && b.end == End::Whole;
-        if (a.end == End::Undecoded) != (b.end == End::Undecoded) {
+        let mut at = (0, 0);
+        let pairs = aligned(&a.sections, &b.sections, found.terms.is_across);
+        for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
+            // After a failure nothing follows.
+            if is_whole && (is_call || !found.has_other_status()) {
+                let part =
+                    |sections: &'_ [Section], from, to| sections.get(from..to).unwrap_or_default().to_vec();
+                sections_alone(found, is_call, at, &part(&a.sections, at.0, i), &part(&b.sections, at.1, j));
+            }
+            if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
+                let is_plus = found.terms.is_across && a.name != b.name;
+                let spot = Spot { is_call, section: i };
+                // What has no status of its own is in the union of the one before it.
+                let mut entries = a.entries.iter().chain(&b.entries);
+                let has_status = entries.any(|entry| entry.path.role == Role::Equal(Kind::Status));
+                let is_other_arm = !is_call && found.has_other_status() && !has_status;
+                let (arms, group) = (Vec::new(), None);
+                let sections = Sections { spot, a, b, is_whole, is_plus, is_other_arm, arms, group };
+                self.sections(found, sections);
+            }
+            at = (i + 1, j + 1);
+        }
+        // What is decoded as another arm is decoded otherwise.
+        if (a.end == End::Undecoded) != (b.end == End::Undecoded) && !found.has_other_status() {
             let word =
                 |message: &Message| if message.end == End::Undecoded { "not decoded" } else { "decoded" };
             found.length(Kind::Undecoded, is_call, String::new(), word(a), word(b));
         }
-        let is_status = |difference: &Difference| difference.kind == Kind::Status;
-        let has_failed = |found: &Found<'_>| found.differences.iter().any(is_status);
-        // Which filehandle the cookies of a message belong to.
-        let scopes = [found.a.scope(), found.b.scope()];
-        let mut at = (0, 0);
-        for (i, j) in aligned(&a.sections, &b.sections, is_across) {
-            let only_a = a.sections.get(at.0..i).unwrap_or_default();
-            let only_b = b.sections.get(at.1..j).unwrap_or_default();
-            if is_whole && (is_call || !has_failed(found)) {
-                sections_alone(found, is_call, only_a, only_b);
-            }
-            if let (Some(one), Some(other)) = (a.sections.get(i), b.sections.get(j)) {
-                self.sections(found, is_call, one, other, is_whole, is_across, scopes);
-            }
-            at = (i + 1, j + 1);
-        }
-        if is_whole && (is_call || !has_failed(found)) {
-            let rest =
-                |sections: &'_ [Section], from: usize| sections.get(from..).unwrap_or_default().to_vec();
-            sections_alone(found, is_call, &rest(&a.sections, at.0), &rest(&b.sections, at.1));
+    }
+
+    fn sections(&mut self, found: &mut Found<'_>, mut sections: Sections<'_>) {
+        let Sections { a, b, is_plus, .. } = sections;
+        // READ_PLUS tells its data in parts; its hash is that of a READ.
+        let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
+        let is_skipped = |entry: &&Entry| {
+            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
+                || is_both_plus && &*entry.path.text == "data"
+                || entry.path.field == OPERATIONS
+        };
+        let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        if !sections.spot.is_call
+            && let (Some(one), Some(other)) = (Listing::of(&of_a), Listing::of(&of_b))
+            && !one.is_same(&other)
+        {
+            self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
+        } else {
+            self.fields(found, &mut sections, &of_a, &of_b);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is known of the messages that the sections are in")]
-    fn sections(
+    /// Two listings of one directory that do not have the same names.
+    fn listings(
         &mut self,
         found: &mut Found<'_>,
-        is_call: bool,
-        a: &Section,
-        b: &Section,
-        is_whole: bool,
-        is_across: bool,
-        scopes: [Option<Name>; 2],
+        sections: &mut Sections<'_>,
+        (of_a, a): (&[&Entry], Listing<'_>),
+        (of_b, b): (&[&Entry], Listing<'_>),
     ) {
-        let is_plus = is_across && a.name != b.name;
-        // READ_PLUS tells its data in parts; its hash is that of a READ.
-        let skip = |entry: &Entry| {
-            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
+        let part = |of: &'_ [&Entry], range: std::ops::Range<usize>| {
+            of.get(range).unwrap_or_default().iter().map(|entry| (*entry).clone()).collect::<Vec<Entry>>()
         };
-        let (mut of_a, mut of_b) = (
-            a.entries.iter().filter(|entry| !skip(entry)).collect::<Vec<_>>().into_iter().peekable(),
-            b.entries.iter().filter(|entry| !skip(entry)).collect::<Vec<_>>().into_iter().peekable(),
-        );
-        let name = |entry: &Entry| {
-            let dot = if a.name.is_empty() { "" } else { "." };
-            format!("{}{dot}{}", a.name, entry.path.text)
+        let mut fields = |this: &mut Self, found: &mut Found<'_>, in_a, in_b| {
+            let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
+            this.fields(found, sections, &in_a.iter().collect::<Vec<_>>(), &in_b.iter().collect::<Vec<_>>());
         };
+        fields(self, found, 0..a.fields.start, 0..b.fields.start);
+        let mut alone = Vec::new();
+        for met in a.along(&b) {
+            match met {
+                Met::Both(in_a, in_b) => fields(self, found, in_a, in_b),
+                Met::A(name) => alone.push([Some(name.shown()), None]),
+                Met::B(name) => alone.push([None, Some(name.shown())]),
+                Met::Moved(name, from, to) => {
+                    let word = |place| Some(format!("{} in place {place}", name.shown()));
+                    alone.push([word(from), word(to)]);
+                }
+            }
+        }
+        fields(self, found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
+        let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
+        let (path, field) = match name {
+            Some(entry) => (sections.path(entry), entry.path.field),
+            None => (String::new(), ""),
+        };
+        for values in alone {
+            found.add(Kind::Name, sections.spot, path.clone(), field, values);
+        }
+    }
+
+    fn fields(&mut self, found: &mut Found<'_>, sections: &mut Sections<'_>, a: &[&Entry], b: &[&Entry]) {
+        let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
+        let alike = Alike { is_plus: sections.is_plus, is_other_minor: found.terms.is_other_minor };
+        let is_place = |a: &Entry, b: &Entry| is_place(a, b, alike);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
-                (Some(one), Some(other)) if is_place(one, other, is_plus) => {
-                    self.entries(found, is_call, one, other, &name, scopes);
+                (Some(one), Some(other)) if is_place(one, other) => {
+                    self.entries(found, sections, one, other);
                     of_a.next();
                     of_b.next();
                 }
                 (Some(one), Some(other)) => {
                     let find = |entries: &mut dyn Iterator<Item = &Entry>, wanted: &Entry| {
-                        entries.take(AHEAD).position(|entry| is_place(entry, wanted, is_plus))
+                        entries.take(AHEAD).position(|entry| is_place(entry, wanted))
                     };
                     let in_b = find(&mut of_b.clone(), one);
                     let in_a = find(&mut of_a.clone(), other);
                     if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
                         if let Some(entry) = of_a.next() {
-                            self.alone(found, is_call, entry, true, name(entry));
+                            self.alone(found, sections, entry, true);
                         }
                     } else if let Some(entry) = of_b.next() {
-                        self.alone(found, is_call, entry, false, name(entry));
+                        self.alone(found, sections, entry, false);
                     }
                 }
                 (Some(_), None) | (None, Some(_)) => {
                     // What one message does not have to its end says nothing.
                     let is_a = of_a.peek().is_some();
                     let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
-                    if is_whole {
-                        self.alone(found, is_call, entry, is_a, name(entry));
+                    if sections.is_whole {
+                        self.alone(found, sections, entry, is_a);
                     } else {
                         self.compared.unknown += 1;
                     }
@@ -234,240 +408,175 @@ impl Comparer<'_> {
     }
 
     /// A field that one side has alone.
-    fn alone(&mut self, found: &mut Found<'_>, is_call: bool, entry: &Entry, is_a: bool, path: String) {
-        let kind = match entry.path.role {
-            _ if entry.path.field == OPERATIONS => return,
-            Role::Varies(_) if !self.selection.strict => return,
-            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
-            Role::Identity(_) => Kind::Identity,
-            Role::Varies(_) => {
-                if is_call {
-                    Kind::Argument
-                } else {
-                    Kind::Result
-                }
+    fn alone(&mut self, found: &mut Found<'_>, sections: &mut Sections<'_>, entry: &Entry, is_a: bool) {
+        let is_below = |above: &str| entry.path.text.starts_with(above);
+        if sections.is_other_arm || sections.arms.iter().any(|arm| is_below(arm)) {
+            return;
+        }
+        let kind = match found.terms.one(&entry.path, sections.spot.is_call) {
+            Judged::As(kind) | Judged::Bits(kind, _) => kind,
+            Judged::LeftOut => {
+                self.compared.left_out += 1;
+                return;
             }
+            Judged::Free | Judged::Names(_) => return,
         };
-        if self.leaves_out(kind) {
+        if let Some(group) = &sections.group
+            && group.is_a == is_a
+            && is_below(&group.above)
+        {
+            found.again(group.kind, sections.spot, &group.path);
             return;
         }
         let value = Some(entry.datum.shown());
         let values = if is_a { [value, None] } else { [None, value] };
-        found.add(kind, is_call, path, entry.path.field, values);
+        let path = sections.path(entry);
+        let above = entry.path.above().to_owned();
+        sections.group = (!above.is_empty()).then(|| Group { is_a, above, path: path.clone(), kind });
+        found.add(kind, sections.spot, path, entry.path.field, values);
     }
 
-    /// Between two minor versions operations are compared, their statuses, names, ranges, data and identities.
-    fn leaves_out(&mut self, kind: Kind) -> bool {
-        let leaves_out = self.is_other_minor && matches!(kind, Kind::Argument | Kind::Result);
-        self.compared.left_out += u64::from(leaves_out);
-        leaves_out
-    }
-
-    fn entries(
-        &mut self,
-        found: &mut Found<'_>,
-        is_call: bool,
-        a: &Entry,
-        b: &Entry,
-        name: &dyn Fn(&Entry) -> String,
-        scopes: [Option<Name>; 2],
-    ) {
-        // A baseline does not know the filter name of a field.
-        let path = if a.path.field.is_empty() { &b.path } else { &a.path };
+    fn entries(&mut self, found: &mut Found<'_>, sections: &mut Sections<'_>, a: &Entry, b: &Entry) {
+        let path = &a.path;
         if path.field == OPERATIONS {
+            return;
+        }
+        sections.group = None;
+        if sections.is_other_arm {
             return;
         }
         if a.datum.is_unknown() || b.datum.is_unknown() {
             self.compared.unknown += 1;
             return;
         }
-        let is_exact = self.selection.strict || self.selection.exact;
-        let kind = match path.role {
-            Role::Varies(_) if !self.selection.strict => return,
-            Role::Varies(_) => {
-                if is_call {
-                    Kind::Argument
-                } else {
-                    Kind::Result
-                }
-            }
-            // The identities of a long list as they are, which another run has not.
-            Role::Identity(_) if a.datum.is_fold() && b.datum.is_fold() && !is_exact => return,
-            Role::Identity(_) if self.selection.strict || a.datum.is_fold() && b.datum.is_fold() => {
-                Kind::Identity
-            }
-            Role::Identity(identity) => return self.identities(found, is_call, identity, a, b, name, scopes),
-            Role::Racing(_) if (found.a.is_racing || found.b.is_racing) && !is_exact => return,
-            Role::OfTransport(_) if found.a.is_rdma() != found.b.is_rdma() && !self.selection.strict => {
+        let is_same = a.datum.is_same(&b.datum);
+        if !is_same && (a.datum.is_discriminant() || b.datum.is_discriminant()) && !path.above().is_empty() {
+            sections.arms.push(path.above().to_owned());
+        }
+        let (kind, bits) = match found.terms.both(path, sections.spot.is_call, &a.datum, &b.datum) {
+            Judged::Free => return,
+            Judged::LeftOut => {
+                self.compared.left_out += 1;
                 return;
             }
-            Role::Equal(kind) | Role::Racing(kind) | Role::OfTransport(kind) => kind,
+            Judged::Names(identity) => return self.identities(found, sections, identity, a, b),
+            Judged::As(kind) => (kind, sections.umask(a, b)),
+            Judged::Bits(kind, bits) => (kind, bits),
         };
-        if self.leaves_out(kind) {
-            return;
+        // A place that has another field now; one without a name has none to compare.
+        let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
+        if found.terms.is_exact && !found.terms.is_strict && is_other {
+            let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
+            return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
         if let (Kind::Data, Datum::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
         }
-        if !a.datum.is_same(&b.datum) && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
+        let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
+        if !is_same && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
             let values = [Some(a.datum.shown()), Some(b.datum.shown())];
-            found.add(kind, is_call, name(a), path.field, values);
+            sections.is_other_arm |= kind == Kind::Status;
+            found.add(kind, sections.spot, sections.path(a), path.field, values);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is known of the message that the names are in")]
     fn identities(
         &mut self,
         found: &mut Found<'_>,
-        is_call: bool,
+        sections: &Sections<'_>,
         identity: Identity,
         a: &Entry,
         b: &Entry,
-        name: &dyn Fn(&Entry) -> String,
-        scopes: [Option<Name>; 2],
     ) {
         self.compared.fields += 1;
-        let [scope_a, scope_b] = scopes;
+        let [scope_a, scope_b] = found.scopes;
         let names = (Name::of(identity, &a.datum, scope_a), Name::of(identity, &b.datum, scope_b));
-        let frames = [frame(found.a, is_call), frame(found.b, is_call)];
-        let since = match names {
-            (None, None) if a.datum.is_same(&b.datum) => return,
-            (Some(a), Some(b)) => match self.renaming.pair(a, b, frames) {
-                Verdict::Same => return,
-                Verdict::Other(since) => since,
-            },
-            _ => [None, None],
-        };
-        let shown = |datum: &Datum, since: Option<FrameNumber>| match since {
-            Some(since) => Some(format!("{} {}, unlike in frame {since}", identity.name(), datum.shown())),
-            None => Some(format!("{} {}", identity.name(), datum.shown())),
-        };
-        let field = if a.path.field.is_empty() { b.path.field } else { a.path.field };
-        let [since_a, since_b] = since;
-        let values = [shown(&a.datum, since_a), shown(&b.datum, since_b)];
-        found.add(Kind::Identity, is_call, name(a), field, values);
-    }
-
-    fn lengths(&self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message, is_explained: bool) {
-        if a.proc != b.proc {
-            let word = |message: &Message| message.proc.as_deref().unwrap_or("-").to_owned();
-            found.length(Kind::ChunkKind, is_call, String::new(), word(a), word(b));
-            return;
-        }
-        let fixed = |message: &Message| {
-            let is_inline = message.length >= message.varying;
-            if self.selection.strict || !is_inline {
-                message.length
-            } else {
-                message.length - message.varying
-            }
-        };
-        // Fields that differ bring their lengths with them.
-        if is_explained && !self.selection.strict || a.end == End::Undecoded || fixed(a) == fixed(b) {
-            return;
-        }
-        if !self.selection.tolerates_length(Kind::Inline, fixed(a), fixed(b)) {
-            found.length(Kind::Inline, is_call, String::new(), a.length, b.length);
-        }
-    }
-
-    fn chunks(&self, found: &mut Found<'_>) {
-        let (a, b) = (found.a, found.b);
-        let letters = |record: &Record| -> String {
-            let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
-            if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
-        };
-        if letters(a) != letters(b) {
-            found.length(Kind::ChunkKind, true, String::new(), letters(a), letters(b));
-            return;
-        }
-        let has_replies = a.reply.is_some() && b.reply.is_some();
-        // Fields that differ bring their lengths with them; what could not be decoded brings nothing.
-        let is_reply_explained = found.differences.iter().any(|known| {
-            known.b.frame == frame(b, false)
-                && known.b.frame != frame(b, true)
-                && known.kind != Kind::Undecoded
-        });
-        for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
-            let path = format!("chunk {at} ({})", one.kind.letter());
-            let position = |chunk: &Chunk| match chunk.kind {
-                ChunkKind::Read(position, varying) if !self.selection.strict => {
-                    position.saturating_sub(varying)
-                }
-                ChunkKind::Read(position, _) | ChunkKind::ReplyRead(position) => position,
-                _ => 0,
-            };
-            if position(one) != position(other) {
-                found.length(
-                    Kind::ChunkShape,
-                    true,
-                    path.clone() + " position",
-                    position(one),
-                    position(other),
-                );
-            }
-            if one.segments.len() != other.segments.len() {
-                let (of_a, of_b) = (one.segments.len(), other.segments.len());
-                found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
-                continue;
-            }
-            // A whole message in a chunk is as long as its names are, and fills the segments in their order.
-            let net = |chunk: &Chunk, sum: u64| {
-                let varying = if self.selection.strict { 0 } else { chunk.varying };
-                sum.saturating_sub(varying)
-            };
-            let offered = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
-            let returned = |chunk: &Chunk| -> Option<u64> {
-                chunk.segments.iter().map(|segment| segment.returned).sum()
-            };
-            let is_same_call = matches!(one.kind, ChunkKind::Read(0, _))
-                && net(one, offered(one)) == net(other, offered(other));
-            let sums = returned(one).zip(returned(other));
-            let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
-            let is_explained = is_reply_explained && one.kind == ChunkKind::Reply && !self.selection.strict;
-            for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
-                let path = format!("{path} segment {index}");
-                let (length, against) = (segment.length, opposite.length);
-                if length != against
-                    && !is_same_call
-                    && !self.selection.tolerates_length(Kind::ChunkLength, length, against)
-                {
-                    found.length(Kind::ChunkLength, true, path.clone(), length, against);
-                }
-                let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
-                if has_replies
-                    && bytes != answer
-                    && !is_explained
-                    && !is_same_reply
-                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes, answer)
-                {
-                    found.length(Kind::ChunkBytes, false, path, bytes, answer);
-                }
+        let path = &a.path;
+        match names {
+            (None, None) if a.datum.is_same(&b.datum) => {}
+            (Some(one), Some(other)) => self.renaming.pair(one, other, || Sighting {
+                operation: Rc::clone(&found.a.title),
+                section: Rc::clone(&sections.a.name),
+                path: Rc::clone(path),
+                identity,
+                places: [found.a.place, found.b.place],
+                frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
+                values: [a.datum.clone(), b.datum.clone()],
+            }),
+            _ => {
+                let shown = |datum: &Datum| Some(format!("{} {}", identity.name(), datum.shown()));
+                let values = [shown(&a.datum), shown(&b.datum)];
+                found.add(Kind::Identity, sections.spot, sections.path(a), path.field, values);
             }
         }
     }
 }
 
+/// What two decodings of one message must have alike, besides: what is told of a Transaction in one word, and how far its
+/// messages could be read.
+fn exactly(found: &mut Found<'_>) {
+    let (a, b) = (found.a, found.b);
+    let is_told = |found: &Found<'_>| !found.differences.is_empty();
+    if a.title != b.title && !is_told(found) {
+        found.length(Kind::Header, true, String::new(), &a.title, &b.title);
+    }
+    if a.status != b.status && !is_told(found) {
+        found.length(Kind::Status, false, String::new(), &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.end != other.end && !is_told(found) {
+            let word = |message: &Message| match message.end {
+                End::Whole => "whole",
+                End::Cut => "cut",
+                End::Undecoded => "not decoded",
+            };
+            found.length(Kind::Incomplete, is_call, String::new(), word(one), word(other));
+        }
+    }
+}
+
+/// What two operations are to each other, as far as the places of their fields follow from it.
+#[derive(Clone, Copy)]
+struct Alike {
+    is_plus: bool,
+    is_other_minor: bool,
+}
+
 /// Whether two fields stand in the same place.
-fn is_place(a: &Entry, b: &Entry, is_plus: bool) -> bool {
+fn is_place(a: &Entry, b: &Entry, alike: Alike) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
+    }
+    // NFSv4.2 gives a mode together with the umask that is to be taken from it (RFC 8275 section 3).
+    if alike.is_other_minor {
+        let plain = |entry: &Entry| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        return plain(a) == plain(b);
     }
     // READ and READ_PLUS have the same fields under names with other prefixes.
     let last = |entry: &Entry| {
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };
-    is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+    alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
 }
 
-fn sections_alone(found: &mut Found<'_>, is_call: bool, a: &[Section], b: &[Section]) {
-    for section in a {
-        found.add(Kind::Missing, is_call, section.name.to_string(), "", [Some("there".to_owned()), None]);
+fn sections_alone(found: &mut Found<'_>, is_call: bool, at: (usize, usize), a: &[Section], b: &[Section]) {
+    // NFSv4.0 has no sessions (RFC 8881 section 2.10).
+    let is_version = |name: &str| name == "SEQUENCE" && found.terms.is_other_minor;
+    let alone = |sections: &'_ [Section], at: usize| -> Vec<(usize, Rc<str>)> {
+        let names = sections.iter().map(|section| Rc::clone(&section.name));
+        (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
+    };
+    let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
+    for (section, name) in of_a {
+        let spot = Spot { is_call, section };
+        found.add(Kind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
     }
-    for section in b {
-        found.add(Kind::Extra, is_call, section.name.to_string(), "", [None, Some("there".to_owned())]);
+    for (section, name) in of_b {
+        let spot = Spot { is_call, section };
+        found.add(Kind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
     }
 }
 
@@ -481,7 +590,7 @@ fn aligned(a: &[Section], b: &[Section], is_across: bool) -> Vec<(usize, usize)>
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }
-    super::alignment::common(a.len().min(AHEAD), b.len().min(AHEAD), |i, j| {
-        a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b))
+    super::alignment::heaviest(a.len().min(AHEAD), b.len().min(AHEAD), |i, j| {
+        u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
     })
 }

@@ -20,18 +20,26 @@ pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 
+/// What stands for the filter name where a baseline has two fields in one place.
+pub(crate) const SEVERAL: &str = "?";
+
 /// Where a field stands, and what it is to a comparison. One for each place; records share them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Path {
     /// The RFC's names, from the operation down: `obj_attributes.size`.
     pub text: Box<str>,
-    /// The filter name; empty where it is not known, as in a baseline.
+    /// The filter name; empty where there is none any more, as in an old baseline.
     pub field: &'static str,
     /// What the field is to a comparison.
     pub role: Role,
 }
 
 impl Path {
+    /// The names of what is above the field, with the dot behind them; empty where nothing is.
+    pub fn above(&self) -> &str {
+        self.text.rfind('.').and_then(|dot| self.text.get(..=dot)).unwrap_or_default()
+    }
+
     /// The RFC's name of the field alone.
     pub fn leaf(&self) -> &str {
         self.text.rsplit('.').next().unwrap_or_default()
@@ -59,11 +67,11 @@ pub enum Datum {
     Digest(u64, u128),
     /// Bytes that are not in the capture, and how many.
     Unknown(u64),
-    /// An identity by the name that a baseline gives it, which begins with the kind: `filehandle:3`.
-    Name(Identity, u64),
+    /// An identity by the beginning of its hash, as a baseline has it: `filehandle:62d40c52`.
+    Name(Identity, u32),
     /// The values that a field has in a long list: how many, and their hash.
     Fold(u64, u64),
-    /// A value as a baseline writes it.
+    /// The name of a number, of a baseline, that this program does not know.
     Written(Box<str>),
 }
 
@@ -79,31 +87,35 @@ impl PartialEq for Names {
 impl Eq for Names {}
 
 impl Datum {
-    /// Whether both are the same value. One of a baseline is known by how it is written.
+    /// Whether both are the same value. Of two types they are where they are written alike, as the name of a number that
+    /// one side does not know.
     pub fn is_same(&self, other: &Self) -> bool {
+        self == other
+            || std::mem::discriminant(self) != std::mem::discriminant(other)
+                && self.to_string() == other.to_string()
+    }
+
+    /// Whether other fields may be there or not by its value: a number with a name, yes or no, a mask of attributes.
+    pub fn is_discriminant(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Bool(_) | Self::Flags(..))
+    }
+
+    /// Whether both are masks that are the same in these bits.
+    pub fn is_same_in(&self, other: &Self, bits: u64) -> bool {
         match (self, other) {
-            (Self::Written(one), Self::Written(other)) => one == other,
-            (Self::Written(text), value) | (value, Self::Written(text)) => **text == value.to_string(),
-            _ => self == other,
+            (Self::Flags(one, _), Self::Flags(other, _)) => one & bits == other & bits,
+            _ => false,
         }
     }
 
     /// Whether the bytes are not known.
     pub fn is_unknown(&self) -> bool {
-        match self {
-            Self::Unknown(_) => true,
-            Self::Written(text) => text.ends_with(":?"),
-            _ => false,
-        }
+        matches!(self, Self::Unknown(_))
     }
 
     /// Whether it stands for many values.
     pub fn is_fold(&self) -> bool {
-        match self {
-            Self::Fold(..) => true,
-            Self::Written(text) => !text.starts_with('"') && text.contains('*'),
-            _ => false,
-        }
+        matches!(self, Self::Fold(..))
     }
 
     /// As people read it: a mask by the names of its bits.
@@ -141,7 +153,7 @@ impl fmt::Display for Datum {
             }
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),
-            Self::Name(identity, number) => write!(f, "{}:{number}", identity.name()),
+            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.name()),
             Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
             Self::Written(text) => f.write_str(text),
         }

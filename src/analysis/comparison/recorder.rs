@@ -18,7 +18,7 @@ use super::difference::{Kind, Place};
 use super::record::{
     Chunk, ChunkKind, Datum, End, Entry, Message, Names, Path, Record, SHOWN, Section, Segment, hash,
 };
-use super::role::{Role, role_of};
+use super::role::{self, Role, role_of};
 
 /// Names of operations and titles that are shared between records; a capture full of nonsense has more, and those are
 /// made anew each time.
@@ -36,7 +36,12 @@ pub struct Recorder {
     children: HashMap<(u32, *const Field), u32>,
     words: HashMap<Box<str>, Rc<str>>,
     data: Rc<Path>,
+    fill: Rc<Path>,
+    other_xid: Rc<Path>,
 }
+
+/// Why fill may differ.
+const FILL: &str = "fill has no meaning";
 
 /// A Call's root, and a Reply's.
 const ROOTS: [u32; 2] = [0, 1];
@@ -45,7 +50,17 @@ impl Default for Recorder {
     fn default() -> Self {
         let root = Rc::new(Path { text: "".into(), field: "", role: Role::Equal(Kind::Argument) });
         let data = Rc::new(Path { text: "data".into(), field: "nfs.data", role: Role::Equal(Kind::Data) });
-        Self { paths: vec![Rc::clone(&root), root], children: HashMap::new(), words: HashMap::new(), data }
+        let fill = Rc::new(Path { text: "fill".into(), field: "", role: Role::Varies(FILL) });
+        let other_xid =
+            Rc::new(Path { text: "rdma_xid".into(), field: "rpcordma.xid", role: Role::Equal(Kind::Header) });
+        Self {
+            paths: vec![Rc::clone(&root), root],
+            children: HashMap::new(),
+            words: HashMap::new(),
+            data,
+            fill,
+            other_xid,
+        }
     }
 }
 
@@ -59,7 +74,8 @@ impl Recorder {
             let dot = if above.is_empty() { "" } else { "." };
             let text = format!("{above}{dot}{}", field.label).into_boxed_str();
             let name = if field.name.is_empty() { field.label } else { field.name };
-            self.paths.push(Rc::new(Path { text, field: name, role: role_of(name, is_call) }));
+            let role = role_of(name, above, is_call);
+            self.paths.push(Rc::new(Path { text, field: name, role }));
         }
         id
     }
@@ -99,8 +115,8 @@ impl Recorder {
                 minor_version: facts.minor_version,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, true)),
-                about: call.as_ref().map_or(0, |call| arguments(call, false)),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, Asked::All)),
+                about: call.as_ref().map_or(0, |call| arguments(call, Asked::About)),
                 is_null: facts.procedure == Some(0),
                 is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -127,8 +143,12 @@ impl Recorder {
             above: ROOTS[usize::from(which == Which::Reply)],
             spans: Vec::new(),
             plus: None,
+            rdma_xid: None,
+            rpc: reading.rpc_bytes(which).map_or(&[], |(bytes, _)| bytes),
             recorder: self,
         };
+        // A header that is damaged gives no chunks, which are compared.
+        let _ = reading.observe_rpcrdma(which, &mut listener);
         let heard = reading.observe_rpc(which, &mut listener);
         let (sections, mut spans) = listener.finish();
         let is_described = facts.procedure_name.is_some() || which == Which::Reply && facts.program.is_none();
@@ -186,13 +206,28 @@ pub(crate) fn signature(class: &str) -> u64 {
     hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// What of a Call must be equal, hashed: all of it, or its names, offsets and counts.
-fn arguments(call: &Message, is_all: bool) -> u64 {
+/// What of a Call is looked at, to tell it from others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Everything that must be equal.
+    All,
+    /// What must be equal between minor versions of NFSv4, too.
+    InAnyMinorVersion,
+    /// Names, offsets and counts.
+    About,
+}
+
+/// What a Call asks, hashed.
+pub(super) fn arguments(call: &Message, asked: Asked) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.role {
             Role::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
-            Role::Equal(_) | Role::Racing(_) | Role::OfTransport(_) => is_all,
+            Role::Equal(_) | Role::Racing(_) | Role::OfTransport(_) => match asked {
+                Asked::All => true,
+                Asked::InAnyMinorVersion => role::follows_minor_version(entry.path.field).is_none(),
+                Asked::About => false,
+            },
             Role::Identity(_) | Role::Varies(_) => false,
         };
         if counts {
@@ -251,7 +286,7 @@ struct Plus {
 }
 
 /// Hears a message.
-struct Listener<'r> {
+struct Listener<'r, 'a> {
     is_call: bool,
     recorder: &'r mut Recorder,
     sections: Vec<Section>,
@@ -261,9 +296,13 @@ struct Listener<'r> {
     /// Where identities and what may differ stand, and how many bytes they take.
     spans: Vec<(usize, u64)>,
     plus: Option<Plus>,
+    /// The XID of the RPC-over-RDMA header.
+    rdma_xid: Option<u64>,
+    /// The RPC message, to look at its fill.
+    rpc: &'a [u8],
 }
 
-impl Listener<'_> {
+impl Listener<'_, '_> {
     fn finish(mut self) -> (Vec<Section>, Vec<(usize, u64)>) {
         self.end_of_plus();
         (self.sections, self.spans)
@@ -340,7 +379,7 @@ impl Listener<'_> {
     }
 }
 
-impl<'a> Observer<'a> for Listener<'_> {
+impl<'a> Observer<'a> for Listener<'_, 'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
@@ -360,6 +399,39 @@ impl<'a> Observer<'a> for Listener<'_> {
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        if field.name.starts_with("rpcordma.") {
+            self.hear_rpcrdma(field, value);
+        } else {
+            self.hear_rpc(field, bytes, value);
+        }
+    }
+}
+
+impl<'a> Listener<'_, 'a> {
+    /// Of the RPC-over-RDMA header what may differ: everything else in it is compared as chunks.
+    fn hear_rpcrdma(&mut self, field: &'static Field, value: Value<'a>) {
+        if let ("rpcordma.xid", Value::Unsigned(xid)) = (field.name, value) {
+            self.rdma_xid = Some(xid);
+        }
+        let place = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        if let (Role::Varies(_), Some(section)) = (path.role, self.sections.first_mut()) {
+            let datum = Self::datum(&path, field, value);
+            section.entries.push(Entry { path, datum });
+        }
+    }
+
+    /// The fill after bytes that are no multiple of four (RFC 4506 section 4.10), where it is not zero.
+    fn fill(&self, content: &[u8]) -> Option<Datum> {
+        let length = content.len().next_multiple_of(4) - content.len();
+        let at = (content.as_ptr() as usize)
+            .checked_sub(self.rpc.as_ptr() as usize)?
+            .checked_add(content.len())?;
+        let fill = self.rpc.get(at..at.checked_add(length)?)?;
+        fill.iter().any(|byte| *byte != 0).then(|| Datum::Bytes(fill.into()))
+    }
+
+    fn hear_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
         // The operation's own number is the section's name.
         if field.name == "nfs.opcode" && matches!(value, Value::Enum(_, Some(_))) {
             return;
@@ -376,10 +448,23 @@ impl<'a> Observer<'a> for Listener<'_> {
         }
         let datum = Self::datum(&path, field, value);
         // What stands outside of every group belongs to the headers.
+        let fill = match value {
+            Value::Bytes(content) | Value::Text(content) => self.fill(content),
+            _ => None,
+        };
+        // RFC 8166 section 4.2.1: both headers have one XID.
+        let other_xid = self.rdma_xid.filter(|_| field.name == "rpc.xid");
+        let is_other = |xid: &u64| !matches!(value, Value::Unsigned(own) if own == *xid);
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
-        if let Some(section) = section {
-            section.entries.push(Entry { path, datum });
+        let Some(section) = section else { return };
+        section.entries.push(Entry { path, datum });
+        if let Some(datum) = fill {
+            section.entries.push(Entry { path: Rc::clone(&self.recorder.fill), datum });
+        }
+        if other_xid.is_some_and(|xid| is_other(&xid)) {
+            let datum = Datum::Named("not that of the RPC message");
+            section.entries.push(Entry { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }
 }

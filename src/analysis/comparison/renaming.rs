@@ -1,18 +1,24 @@
 //! Identities by consistent renaming: the same name for the same thing, on both sides.
 //!
 //! Filehandles, stateids and the like are made up anew in each run. What one side calls by one name, the other must call
-//! by one name, too. Which names belong together is learnt as the comparison goes: the Reply that defines a filehandle
-//! comes before the Calls that use it.
+//! by one name, too. Two names that stand in the same place are a pair; of pairs that contradict each other, that which
+//! stands more often is believed, and of two that stand as often, the earlier. So it does not matter whether the odd
+//! one comes first: it is told where it stands, once, when all that contradicts it is known.
 
 use std::collections::HashMap;
+use std::hash::Hash;
+use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use super::record::{Datum, hash};
+use super::difference::{Difference, Half, Kind, Place};
+use super::record::{Datum, Path, hash};
 use super::role::Identity;
 
-/// Pairs that a generation has at most. Two generations are kept, so that those which were not used for longest go.
-const GENERATION: usize = 1 << 19;
+/// Names that a generation has at most. Two generations are kept, so that those which were not used for longest go.
+const GENERATION: usize = 1 << 17;
+/// Pairs that contradict others and are not told yet, at most.
+const DISPUTES: usize = 1 << 14;
 
 /// A name of an identity on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +37,6 @@ impl Name {
                 bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
             }
             Datum::Text(text) => text.is_empty(),
-            Datum::Written(_) => true,
             _ => false,
         };
         if is_constant {
@@ -47,142 +52,291 @@ impl Name {
     }
 }
 
-/// Two names that stand for the same thing.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    name: Name,
-    number: u64,
-    uses: u64,
-    since: [Option<FrameNumber>; 2],
+/// What is remembered in two generations.
+#[derive(Debug)]
+pub(super) struct Aging<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
 }
 
-/// What a pair of names turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// They stand for each other.
-    Same,
-    /// One of them stands for another name already, since these frames of A and B.
-    Other([Option<FrameNumber>; 2]),
+impl<K, V> Default for Aging<K, V> {
+    fn default() -> Self {
+        Self { young: HashMap::new(), old: HashMap::new() }
+    }
 }
 
-#[derive(Debug, Default)]
-struct Half {
-    young: HashMap<Name, Pair>,
-    old: HashMap<Name, Pair>,
-}
-
-impl Half {
-    fn get(&mut self, name: Name) -> Option<&mut Pair> {
-        if let Some(pair) = self.old.remove(&name) {
-            self.young.entry(name).or_insert(pair);
+impl<K: Copy + Eq + Hash, V> Aging<K, V> {
+    pub(super) fn get(&mut self, key: K) -> Option<&mut V> {
+        if let Some(value) = self.old.remove(&key) {
+            self.young.entry(key).or_insert(value);
         }
-        self.young.get_mut(&name)
+        self.young.get_mut(&key)
     }
 
-    fn insert(&mut self, name: Name, pair: Pair) {
+    pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(name, pair);
+        self.young.insert(key, value);
     }
 
-    fn remove(&mut self, name: Name) {
-        self.young.remove(&name);
-        self.old.remove(&name);
+    fn remove(&mut self, key: K) -> Option<V> {
+        let old = self.old.remove(&key);
+        self.young.remove(&key).or(old)
     }
+}
+
+/// Where two names first stood in the same place: what a difference tells.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    /// What the Transaction is about.
+    pub operation: Rc<str>,
+    /// The operation within the COMPOUND.
+    pub section: Rc<str>,
+    /// The field.
+    pub path: Rc<Path>,
+    /// What the names are names of.
+    pub identity: Identity,
+    /// Where the Transactions are, on A and B.
+    pub places: [Place; 2],
+    /// The frames that show the field, on A and B.
+    pub frames: [Option<FrameNumber>; 2],
+    /// The names as they stand there.
+    pub values: [Datum; 2],
+}
+
+/// Two names that stood in the same place, and how often.
+#[derive(Debug)]
+struct Link {
+    count: u64,
+    first: Box<Sighting>,
+}
+
+/// A name of A, and what it is on B.
+#[derive(Debug)]
+struct Pair {
+    other: Name,
+    number: u64,
+    link: Link,
 }
 
 /// The names of both sides that stand for each other.
 #[derive(Debug, Default)]
 pub struct Renaming {
-    halves: [Half; 2],
+    /// By the name of A.
+    pairs: Aging<Name, Pair>,
+    /// By the name of B: that of A.
+    back: Aging<Name, Name>,
+    /// What contradicts them.
+    disputes: HashMap<(Name, Name), Link>,
     count: u64,
+    wrong: Vec<Difference>,
 }
 
 impl Renaming {
     /// A number that both names of a pair share; 0 for a name that is in no pair. `side` is 0 for A and 1 for B.
     pub fn number(&mut self, side: usize, name: Name) -> u64 {
-        self.halves.get_mut(side).and_then(|half| half.get(name)).map_or(0, |pair| pair.number)
+        let of_a = if side == 0 { Some(name) } else { self.back.get(name).copied() };
+        of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
 
-    /// Two names stand in the same place. They are a pair from now on if neither is in another.
-    pub fn pair(&mut self, a: Name, b: Name, frames: [Option<FrameNumber>; 2]) -> Verdict {
-        let [half_a, half_b] = &mut self.halves;
-        match (half_a.get(a), half_b.get(b)) {
-            (Some(of_a), Some(of_b)) if of_a.name == b => {
-                of_a.uses += 1;
-                of_b.uses += 1;
-                Verdict::Same
+    /// Two names stand in the same place.
+    pub fn pair(&mut self, a: Name, b: Name, sighting: impl FnOnce() -> Sighting) {
+        if let Some(pair) = self.pairs.get(a)
+            && pair.other == b
+        {
+            pair.link.count += 1;
+            return;
+        }
+        let link = match self.disputes.get_mut(&(a, b)) {
+            Some(link) => {
+                link.count += 1;
+                link.count
             }
-            (None, None) => {
-                self.learn(a, b, frames);
-                Verdict::Same
-            }
-            (of_a, of_b) => {
-                let known = of_a.or(of_b).copied();
-                let since = known.map_or([None, None], |pair| pair.since);
-                // Seen once only, the first may have been the odd one: what is used later decides.
-                if known.is_some_and(|pair| pair.uses == 0) {
-                    self.forget(a, b);
-                    self.learn(a, b, frames);
+            None => {
+                let link = Link { count: 1, first: Box::new(sighting()) };
+                if self.count_of(a, b) == 0 {
+                    self.learn(a, b, link);
+                    return;
                 }
-                Verdict::Other(since)
+                if self.disputes.len() >= DISPUTES {
+                    self.settle();
+                }
+                self.disputes.insert((a, b), link);
+                1
+            }
+        };
+        if link > self.count_of(a, b)
+            && let Some(link) = self.disputes.remove(&(a, b))
+        {
+            self.part(a, b);
+            self.learn(a, b, link);
+        }
+    }
+
+    /// How often the pairs stand that one of these names is in with another.
+    fn count_of(&mut self, a: Name, b: Name) -> u64 {
+        let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
+        let other = self.back.get(b).copied();
+        of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
+    }
+
+    fn learn(&mut self, a: Name, b: Name, link: Link) {
+        self.count += 1;
+        self.pairs.insert(a, Pair { other: b, number: self.count, link });
+        self.back.insert(b, a);
+    }
+
+    /// The pairs that these names are in are none any more, but what contradicts the better one.
+    fn part(&mut self, a: Name, b: Name) {
+        let other = self.back.remove(b);
+        for name in [Some(a), other].into_iter().flatten() {
+            if let Some(pair) = self.pairs.remove(name) {
+                self.back.remove(pair.other);
+                self.disputes.insert((name, pair.other), pair.link);
             }
         }
     }
 
-    fn learn(&mut self, a: Name, b: Name, since: [Option<FrameNumber>; 2]) {
-        self.count += 1;
-        let pair = |name| Pair { name, number: self.count, uses: 0, since };
-        let (of_a, of_b) = (pair(b), pair(a));
-        let [half_a, half_b] = &mut self.halves;
-        half_a.insert(a, of_a);
-        half_b.insert(b, of_b);
+    /// Decides what contradicts: of names that are free by now the one that stands most often is a pair, and the others
+    /// are differences.
+    fn settle(&mut self) {
+        let mut disputes: Vec<_> = self.disputes.drain().collect();
+        disputes.sort_by_key(|(_, link)| {
+            let [a, b] = link.first.places.map(|place| place.index);
+            (std::cmp::Reverse(link.count), a, b, link.first.frames)
+        });
+        for ((a, b), link) in disputes {
+            if self.count_of(a, b) == 0 {
+                self.learn(a, b, link);
+                continue;
+            }
+            let other = self.back.get(b).copied();
+            let of_a = self.pairs.get(a).map(|pair| pair.link.first.frames);
+            let of_b = other.and_then(|other| self.pairs.get(other)).map(|pair| pair.link.first.frames);
+            let since = [of_a.or(of_b).and_then(|[a, _]| a), of_b.or(of_a).and_then(|[_, b]| b)];
+            self.wrong.push(difference(link, since));
+        }
     }
 
-    fn forget(&mut self, a: Name, b: Name) {
-        let [half_a, half_b] = &mut self.halves;
-        if let Some(pair) = half_a.get(a).copied() {
-            half_b.remove(pair.name);
+    /// The pairs that turned out to be wrong since this was asked last. Nothing is left open if `is_last`.
+    pub fn wrong(&mut self, is_last: bool) -> Vec<Difference> {
+        if is_last {
+            self.settle();
         }
-        if let Some(pair) = half_b.get(b).copied() {
-            half_a.remove(pair.name);
+        std::mem::take(&mut self.wrong)
+    }
+}
+
+/// Names that stand for something else elsewhere, `since` these frames.
+fn difference(link: Link, since: [Option<FrameNumber>; 2]) -> Difference {
+    let Sighting { operation, section, path, identity, places, frames, values } = *link.first;
+    let half = |at: usize| {
+        let [value, since] = [
+            values.get(at).map(Datum::shown).unwrap_or_default(),
+            match since.get(at) {
+                Some(Some(since)) => format!(", unlike in frame {since}"),
+                _ => String::new(),
+            },
+        ];
+        Half {
+            place: places.get(at).copied(),
+            frame: frames.get(at).copied().flatten(),
+            value: Some(format!("{} {value}{since}", identity.name())),
         }
-        half_a.remove(a);
-        half_b.remove(b);
+    };
+    let dot = if section.is_empty() { "" } else { "." };
+    Difference {
+        kind: Kind::Identity,
+        operation: operation.to_string(),
+        path: format!("{section}{dot}{}", path.text),
+        field: path.field,
+        times: link.count,
+        a: half(0),
+        b: half(1),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::role::Role;
     use super::*;
 
     fn name(text: &str) -> Name {
         Name::of(Identity::Filehandle, &Datum::Text(text.as_bytes().into()), None).unwrap()
     }
 
-    fn frames(frame: u64) -> [Option<FrameNumber>; 2] {
-        [Some(FrameNumber(frame)), Some(FrameNumber(frame + 100))]
+    /// Pairs of names in the order of their frames; the frames of the differences and what they stand against.
+    fn wrong(pairs: &[(&str, &str)]) -> Vec<(u64, String)> {
+        let mut renaming = Renaming::default();
+        for (at, (a, b)) in (1..).zip(pairs) {
+            see(&mut renaming, at, a, b);
+        }
+        let wrong = renaming.wrong(true);
+        wrong.into_iter().map(|wrong| (wrong.a.frame.unwrap().0, wrong.b.value.unwrap())).collect()
+    }
+
+    fn see(renaming: &mut Renaming, at: u64, a: &str, b: &str) {
+        renaming.pair(name(a), name(b), || Sighting {
+            operation: "NFS 3 LOOKUP".into(),
+            section: "LOOKUP".into(),
+            path: Rc::new(Path {
+                text: "object".into(),
+                field: "nfs.fhandle",
+                role: Role::Identity(Identity::Filehandle),
+            }),
+            identity: Identity::Filehandle,
+            places: [Place { index: at, ..Place::default() }; 2],
+            frames: [Some(FrameNumber(at)), Some(FrameNumber(at + 100))],
+            values: [a, b].map(|text| Datum::Text(text.as_bytes().into())),
+        });
     }
 
     #[test]
     fn one_name_on_one_side_is_one_name_on_the_other() {
-        let mut renaming = Renaming::default();
-        assert_eq!(renaming.pair(name("a"), name("x"), frames(1)), Verdict::Same);
-        assert_eq!(renaming.pair(name("a"), name("x"), frames(2)), Verdict::Same);
-        assert_eq!(renaming.pair(name("a"), name("y"), frames(3)), Verdict::Other(frames(1)));
-        assert_eq!(renaming.pair(name("b"), name("x"), frames(4)), Verdict::Other(frames(1)));
-        assert_eq!(renaming.pair(name("a"), name("x"), frames(5)), Verdict::Same);
-        assert_eq!(renaming.number(0, name("a")), renaming.number(1, name("x")));
-        assert_eq!(renaming.number(1, name("y")), 0);
+        assert_eq!(wrong(&[("a", "x"), ("b", "y"), ("a", "x"), ("b", "y")]), []);
+        let told = |frame: u64, value: &str| (frame, format!("filehandle {value}, unlike in frame 101"));
+        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("a", "y")]), [told(3, "\"y\"")]);
+        assert_eq!(wrong(&[("a", "x"), ("a", "x"), ("b", "x")]), [told(3, "\"x\"")]);
     }
 
     #[test]
-    fn where_the_definition_was_the_odd_one_what_is_used_later_counts() {
+    fn a_definition_that_pairs_otherwise_than_what_follows_is_told_at_its_own_frame() {
+        let told = (1, "filehandle \"odd\", unlike in frame 102".to_owned());
+        assert_eq!(wrong(&[("a", "odd"), ("a", "x"), ("a", "x"), ("a", "x")]), [told]);
+        // Of two that stand as often the earlier is believed.
+        let told = (2, "filehandle \"odd\", unlike in frame 101".to_owned());
+        assert_eq!(wrong(&[("a", "x"), ("a", "odd")]), [told]);
+    }
+
+    #[test]
+    fn a_name_of_another_thing_is_told_once_however_often_it_stands_and_takes_nothing_from_that_thing() {
+        // The definition of a says y, which is that of b.
+        assert_eq!(wrong(&[("a", "y"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x")]).len(), 1);
+        let twice = [("a", "x"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x"), ("a", "y"), ("a", "y")];
+        assert_eq!(wrong(&twice).len(), 1);
+        // Two definitions that changed places are two.
+        let swapped = [("a", "y"), ("b", "x"), ("a", "x"), ("b", "y"), ("a", "x"), ("b", "y")];
+        assert_eq!(wrong(&swapped).iter().map(|(frame, _)| *frame).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn a_pair_has_one_number_on_both_sides() {
         let mut renaming = Renaming::default();
-        renaming.pair(name("a"), name("odd"), frames(1));
-        assert_eq!(renaming.pair(name("a"), name("x"), frames(2)), Verdict::Other(frames(1)));
-        assert_eq!(renaming.pair(name("a"), name("x"), frames(3)), Verdict::Same);
+        see(&mut renaming, 1, "a", "x");
+        assert_eq!(renaming.number(0, name("a")), renaming.number(1, name("x")));
+        assert_eq!((renaming.number(1, name("y")), renaming.number(0, name("x"))), (0, 0));
+    }
+
+    #[test]
+    fn what_contradicts_is_bounded() {
+        let mut renaming = Renaming::default();
+        (0..3).for_each(|_| see(&mut renaming, 1, "a", "x"));
+        for at in 0..3 * DISPUTES as u64 {
+            see(&mut renaming, at, "a", &format!("y{at}"));
+            assert!(renaming.disputes.len() <= DISPUTES);
+        }
+        assert_eq!(renaming.wrong(true).len(), 3 * DISPUTES);
     }
 
     #[test]

@@ -158,7 +158,8 @@ pub const RULES: &[Rule] = &[
     identity(Identity::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
     identity(Identity::Device, &["nfs.deviceid"]),
     identity(Identity::MinorVersion, &["nfs.minorversion"]),
-    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "nlm.cookie"]),
+    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
+    varies("memory is registered anew for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
     varies("credits follow the load", &["rpcordma.flow_control"]),
     varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
     varies(
@@ -274,6 +275,50 @@ pub const RULES: &[Rule] = &[
     equal(Kind::Header, &["rpc.*"]),
 ];
 
+/// A field that follows from the minor version of NFSv4, so that it may differ between two of them.
+pub struct Follows {
+    /// Its filter name.
+    pub field: &'static str,
+    /// The bits that both have, and that must be equal; 0 if none is compared.
+    pub common: u64,
+    /// Why it follows.
+    pub why: &'static str,
+}
+
+const fn follows(field: &'static str, common: u64, why: &'static str) -> Follows {
+    Follows { field, common, why }
+}
+
+/// What may differ between two minor versions. An attribute that one side alone has may, too: it was asked for by mask.
+pub const FOLLOWS_MINOR_VERSION: &[Follows] = &[
+    follows(
+        "nfs.attr_mask",
+        0,
+        "each minor version has attributes of its own, and a client asks for those it knows",
+    ),
+    follows("nfs.access_check", 0x3f, "the rights to extended attributes are of RFC 8276 section 8.5"),
+    follows("nfs.access_supported", 0x3f, "a server answers the rights that it was asked for"),
+    follows("nfs.access_rights", 0x3f, "a server answers the rights that it was asked for"),
+    follows(
+        "nfs.share_access",
+        !0x0030_0000,
+        "what a client wants with a delegation: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
+    ),
+    follows(
+        "nfs.open_rflags",
+        !0x10,
+        "OPEN4_RESULT_NO_OPEN_STATEID of RFC 9754: the delegation is all there is",
+    ),
+    follows("nfs.open.delegation_type", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.open.why_no_delegation", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.ond_server_will_signal_avail", 0, "a client that wants a delegation hears why it has none"),
+];
+
+/// Whether a field follows from the minor version, and how.
+pub fn follows_minor_version(field: &str) -> Option<&'static Follows> {
+    FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
+}
+
 /// Whether a pattern of the table, or of an option, is about a field.
 pub(super) fn covers(pattern: &str, field: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -282,8 +327,23 @@ pub(super) fn covers(pattern: &str, field: &str) -> bool {
     }
 }
 
-/// What a field is, by its filter name; `is_call` says in which message it stands.
-pub fn role_of(field: &str, is_call: bool) -> Role {
+/// Times that a Call sets, by the names above the field: those of SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC 8881
+/// section 3.3.3), and those of sattr (RFC 1094 section 2.3.6). They are arguments like others, where the times of the
+/// server and the times of a delegation (RFC 9754) are those of a clock.
+fn is_set_time(field: &str, above: &str) -> bool {
+    let leaf = above.rsplit('.').next().unwrap_or_default();
+    match field.rsplit_once('.').map_or("", |(group, _)| group) {
+        "nfs.nfstime3" | "nfs.nfstime4" => leaf == "time",
+        "nfs.timeval" => true,
+        _ => false,
+    }
+}
+
+/// What a field is, by its filter name and the RFC's names of what is above it; `is_call` says in which message it stands.
+pub fn role_of(field: &str, above: &str, is_call: bool) -> Role {
+    if is_call && is_set_time(field, above) {
+        return Role::Equal(Kind::Argument);
+    }
     let rule = RULES.iter().find(|rule| rule.fields.iter().any(|pattern| covers(pattern, field)));
     rule.map_or(Role::Equal(if is_call { Kind::Argument } else { Kind::Result }), |rule| rule.role)
 }
@@ -294,15 +354,32 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_thought_of_must_be_equal() {
-        assert_eq!(role_of("nfs.something_new", true), Role::Equal(Kind::Argument));
-        assert_eq!(role_of("nfs.something_new", false), Role::Equal(Kind::Result));
+        assert_eq!(role_of("nfs.something_new", "", true), Role::Equal(Kind::Argument));
+        assert_eq!(role_of("nfs.something_new", "", false), Role::Equal(Kind::Result));
+    }
+
+    #[test]
+    fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
+        let of = |above, is_call| role_of("nfs.nfstime4.seconds", above, is_call);
+        assert_eq!(of("obj_attributes.time_modify_set.time", true), Role::Equal(Kind::Argument));
+        assert!(matches!(of("obj_attributes.time_modify_set.time", false), Role::Varies(_)));
+        assert!(matches!(of("obj_attributes.time_deleg_modify", true), Role::Varies(_)));
+        assert_eq!(role_of("nfs.timeval.seconds", "attributes.mtime", true), Role::Equal(Kind::Argument));
+    }
+
+    #[test]
+    fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for Follows { field, .. } in FOLLOWS_MINOR_VERSION {
+            assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
+        }
     }
 
     #[test]
     fn a_pattern_covers_what_begins_with_it() {
-        assert!(matches!(role_of("nfs.nfstime4.seconds", false), Role::Varies("a time")));
-        assert_eq!(role_of("nfs.count3_maxcount", true), Role::Equal(Kind::Count));
-        assert_eq!(role_of("nfs.count3_maxcount", false), Role::Equal(Kind::Count));
+        assert!(matches!(role_of("nfs.nfstime4.seconds", "", false), Role::Varies("a time")));
+        assert_eq!(role_of("nfs.count3_maxcount", "", true), Role::Equal(Kind::Count));
+        assert_eq!(role_of("nfs.count3_maxcount", "", false), Role::Equal(Kind::Count));
     }
 
     #[test]
@@ -325,6 +402,10 @@ mod tests {
                 Role::Identity(identity) => assert!(document.contains(identity.name()), "{identity:?}"),
                 _ => {}
             }
+        }
+        for Follows { field, why, .. } in FOLLOWS_MINOR_VERSION {
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
+            assert!(row.is_some_and(|row| row.contains(why)), "{field}");
         }
         for kind in Kind::ALL {
             assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");

@@ -2,7 +2,10 @@
 
 use super::difference::{Difference, Kind};
 use super::record::Datum;
-use super::role::covers;
+use super::role::{Role, covers, role_of};
+use super::vocabulary;
+use crate::filter::catalog::nearest;
+use crate::filter::proposal;
 
 /// What a word of `--ignore` or `--only` is about: a kind of difference (`count`), a field by its filter name
 /// (`nfs.fattr4.size`, `nfs.fattr4.*`), or an operation (`READDIR`).
@@ -24,18 +27,14 @@ impl std::str::FromStr for Word {
             return Ok(Self::Kind(kind));
         }
         if word.contains('.') || word.ends_with('*') {
-            return Ok(Self::Field(word.to_owned()));
+            return vocabulary::field(word).map(|()| Self::Field(word.to_owned()));
         }
         let is_operation =
             |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
         if !word.is_empty() && word.chars().all(is_operation) {
-            return Ok(Self::Operation(word.to_owned()));
+            return vocabulary::operation(word).map(|()| Self::Operation(word.to_owned()));
         }
-        let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.word()).collect();
-        Err(format!(
-            "give a kind of difference ({}), a field such as nfs.fattr4.size, or an operation such as READ",
-            kinds.join(", ")
-        ))
+        Err(vocabulary::unknown(word))
     }
 }
 
@@ -62,13 +61,36 @@ impl Word {
     }
 }
 
+/// Lengths that are no field, and whose differences have a word.
+const LENGTHS: [Kind; 3] = [Kind::Inline, Kind::ChunkLength, Kind::ChunkBytes];
+
 /// How far numbers of a field may be apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    /// The fields, by filter name.
+    /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
     pub fields: String,
     /// By how much at most.
     pub most: Most,
+}
+
+impl Tolerance {
+    /// A tolerance for fields that there are, for a length, or for one of these counts of a capture.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what may be meant.
+    pub fn new(fields: &str, most: Most, counts: &[&str]) -> Result<Self, String> {
+        let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
+        let is_path = fields.contains('.');
+        let is_known = names().any(|name| name == fields) || is_path && vocabulary::field(fields).is_ok();
+        if !is_known {
+            let near = nearest(fields, names());
+            return Err(match vocabulary::field(fields) {
+                Err(what) if is_path && near.is_empty() => what,
+                _ => format!("there is no field, length or count {fields}{}", proposal(&near)),
+            });
+        }
+        Ok(Self { fields: fields.to_owned(), most })
+    }
 }
 
 /// The distance of two numbers.
@@ -85,7 +107,10 @@ impl std::str::FromStr for Most {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let most = match text.strip_suffix('%') {
-            Some(number) => number.parse().ok().filter(|percent| *percent >= 0.0).map(Self::Percent),
+            Some(number) => {
+                let is_part = |percent: &f64| percent.is_finite() && *percent >= 0.0;
+                number.parse().ok().filter(is_part).map(Self::Percent)
+            }
             None => text.parse().ok().map(Self::Absolute),
         };
         most.ok_or_else(|| "give a number, such as 4096, or a part, such as 5%".to_owned())
@@ -127,6 +152,20 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Why it can let nothing be told, whatever is compared; `None` where it can.
+    pub fn contradiction(&self) -> Option<String> {
+        if let Some(word) = self.only.iter().find(|word| self.ignore.contains(word)) {
+            return Some(format!("{word} is to be shown alone and to be left out; name it once"));
+        }
+        let varies = |word: &&Word| match word {
+            // A time is an argument where a Call sets it.
+            Word::Field(pattern) => matches!(role_of(pattern, "time", true), Role::Varies(_)),
+            Word::Kind(_) | Word::Operation(_) => false,
+        };
+        let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
+        Some(format!("{word} may differ, and is compared with --strict alone"))
+    }
+
     /// Whether a difference counts.
     pub fn counts(&self, difference: &Difference) -> bool {
         !self.ignore.iter().any(|word| word.is_about(difference))
@@ -137,7 +176,6 @@ impl Selection {
     pub(super) fn tolerates(&self, field: &str, a: &Datum, b: &Datum) -> bool {
         let number = |datum: &Datum| match datum {
             Datum::Number(number) => Some(*number),
-            Datum::Written(text) => text.parse().ok(),
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {
@@ -161,7 +199,53 @@ mod tests {
         assert_eq!("count".parse(), Ok(Word::Kind(Kind::Count)));
         assert_eq!("nfs.fattr4.*".parse(), Ok(Word::Field("nfs.fattr4.*".into())));
         assert_eq!("READ_PLUS".parse(), Ok(Word::Operation("READ_PLUS".into())));
-        assert!("counts".parse::<Word>().is_err());
+    }
+
+    #[test]
+    fn a_word_that_there_is_not_is_an_error_with_what_may_be_meant() {
+        let error = |word: &str| word.parse::<Word>().unwrap_err();
+        assert_eq!(error("REDA"), "there is no operation REDA; did you mean READ?");
+        assert_eq!(
+            error("nfs.fattr4.szie"),
+            "there is no field nfs.fattr4.szie; did you mean nfs.fattr4.size, nfs.fattr.size or nfs.fattr3.size?"
+        );
+        assert_eq!(error("counts"), "there is no kind of difference counts; did you mean count?");
+        assert!(error("nfs.nosuch.*").starts_with("there is no field nfs.nosuch.*"));
+        assert!(error("what, please").starts_with("give a kind of difference (client, "));
+    }
+
+    #[test]
+    fn what_lets_nothing_be_told_is_a_contradiction() {
+        let words = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
+        let selection = |only: &[&str], ignore: &[&str]| Selection {
+            only: words(only),
+            ignore: words(ignore),
+            ..Selection::default()
+        };
+        let both = selection(&["data", "READ"], &["READ"]).contradiction().unwrap();
+        assert!(both.starts_with("READ is to be shown alone and to be left out"), "{both}");
+        let time = selection(&["nfs.changeid4"], &[]);
+        assert!(time.contradiction().unwrap().contains("compared with --strict alone"));
+        assert_eq!(Selection { strict: true, ..time }.contradiction(), None);
+        assert_eq!(selection(&["READ"], &["data"]).contradiction(), None);
+    }
+
+    #[test]
+    fn a_tolerance_is_for_a_field_a_length_or_a_count() {
+        let new =
+            |fields: &str| Tolerance::new(fields, Most::Absolute(1), &["frames", "undecoded.malformed"]);
+        for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
+            assert!(new(known).is_ok(), "{known}");
+        }
+        assert_eq!(
+            new("frame").unwrap_err(),
+            "there is no field, length or count frame; did you mean frames?"
+        );
+        assert_eq!(
+            new("nfs.cuont4").unwrap_err(),
+            "there is no field nfs.cuont4; did you mean nfs.count4 or nfs.count3?"
+        );
+        assert!(new("data").is_err() && new("*").is_err());
     }
 
     #[test]
@@ -170,5 +254,6 @@ mod tests {
         assert!(Most::Percent(10.0).allows(100, 90) && !Most::Percent(10.0).allows(100, 111));
         assert_eq!("5%".parse(), Ok(Most::Percent(5.0)));
         assert!("-5".parse::<Most>().is_err() && "-5%".parse::<Most>().is_err());
+        assert!("inf%".parse::<Most>().is_err() && "NaN%".parse::<Most>().is_err());
     }
 }

@@ -167,6 +167,23 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
 }
 
 #[test]
+fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_there() {
+    let all: Vec<_> = (1..=200).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
+    let mut without = all.clone();
+    without[70] = Record {
+        title: "Reply without its Call".into(),
+        call: None,
+        place: difference::Place { call: None, ..all[70].place },
+        signature: 7,
+        arguments: 0,
+        ..all[70].clone()
+    };
+    let comparison = rows(Selection::default(), all, without);
+    assert_eq!(kinds(&comparison), [Kind::Call]);
+    assert_eq!(comparison.differences()[0].operation, "NFS 4.2 READ");
+}
+
+#[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     let mut comparison = Comparison::new(Selection::default(), 100);
     for about in 1..=3 * WAITING as u64 {
@@ -177,7 +194,57 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     }
     comparison.finish();
     assert!(comparison.waiting[0] <= WAITING);
-    assert!(comparison.counts()[&Kind::Missing] > WAITING as u64);
+    // However much of it was there, and however it came: it is one difference, at its first Transaction.
+    assert_eq!(kinds(&comparison), [Kind::Client]);
+    let told = &comparison.differences()[0].a;
+    let count = 3 * WAITING;
+    assert_eq!(told.value, Some(format!("10.0.0.1 with {count} Transactions")));
+    assert_eq!(told.frame.map(|frame| frame.0), Some(1));
+}
+
+#[test]
+fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    let record = |about| operation(about, 2 * about, 2 * about + 1);
+    for about in 1..=2 * WAITING as u64 {
+        comparison.push(Side::A, client("10.0.0.1"), record(about));
+        if comparison.has_enough(Side::A) {
+            comparison.advance([false; 2]);
+        }
+    }
+    for about in 2 * WAITING as u64 - 99..=2 * WAITING as u64 {
+        comparison.push(Side::B, client("10.0.0.1"), record(about));
+    }
+    comparison.finish();
+    assert_eq!(comparison.counts()[&Kind::Client], 1);
+    let told = comparison.differences()[0].a.value.clone().unwrap();
+    assert!(told.ends_with("Transactions before the other capture has it"), "{told}");
+    assert_eq!(comparison.pairs(), 100);
+}
+
+#[test]
+fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
+    let all: Vec<_> = (1..=6_000).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
+    for gone in [0..5_500, 400..4_400, 5_990..6_000] {
+        let rest: Vec<_> = [&all[..gone.start], &all[gone.end..]].concat();
+        for (a, b, kind) in [(&all, &rest, Kind::Missing), (&rest, &all, Kind::Extra)] {
+            let comparison = rows(Selection::default(), a.clone(), b.clone());
+            assert_eq!(comparison.counts().get(&kind), Some(&(gone.len() as u64)), "{gone:?}");
+            assert_eq!(comparison.total(), gone.len() as u64, "{gone:?}");
+        }
+    }
+}
+
+#[test]
+fn two_that_changed_places_are_one_difference_however_far_apart() {
+    let one_by_one = |order: &[u64]| {
+        (1..).zip(order).map(|(at, about)| operation(*about, 10 * at, 10 * at + 5)).collect::<Vec<_>>()
+    };
+    let mut order: Vec<u64> = (1..=40).collect();
+    let before = one_by_one(&order);
+    order.swap(7, 21);
+    let comparison = rows(Selection::default(), before, one_by_one(&order));
+    assert_eq!(kinds(&comparison), [Kind::Order]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl<'a> From<&'a Half> for Option<HalfObject<'a>> {
 
 /// A difference as an object.
 #[derive(Serialize)]
-pub struct DifferenceObject<'a> {
+struct DifferenceObject<'a> {
     schema: u32,
     kind: &'static str,
     difference: &'static str,
@@ -51,8 +51,7 @@ pub struct DifferenceObject<'a> {
 }
 
 impl<'a> DifferenceObject<'a> {
-    /// The object of a difference; `file` says which capture it is of where there are several.
-    pub fn new(difference: &'a Difference, file: Option<&'a str>) -> Self {
+    fn new(difference: &'a Difference, file: Option<&'a str>) -> Self {
         let word = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         Self {
             schema: SCHEMA,
@@ -111,6 +110,7 @@ struct ComparisonObject<'a> {
     kind: &'static str,
     equal: bool,
     differences: u64,
+    filtered: u64,
     counts: BTreeMap<&'static str, u64>,
     operations: Vec<MixObject<'a>>,
     pairs: u64,
@@ -130,11 +130,12 @@ fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     to.write_all(&line)
 }
 
+pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
+    line(to, &DifferenceObject::new(difference, file))
+}
+
 pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
-    for difference in comparison.differences() {
-        line(to, &DifferenceObject::new(difference, None))?;
-    }
     let compared = comparison.compared();
     let mix = comparison.mix().iter();
     let object = ComparisonObject {
@@ -142,6 +143,7 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
         kind: "comparison",
         equal: comparison.total() == 0,
         differences: comparison.total(),
+        filtered: comparison.filtered(),
         counts: comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect(),
         operations: mix
             .map(|(operation, mix)| MixObject {

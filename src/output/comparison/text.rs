@@ -55,9 +55,14 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
     }
     writeln!(to)?;
     let comparison = view.comparison;
-    match comparison.differences().first() {
+    match view.first.first() {
         None => {
-            writeln!(to, "{}", Styled(styles.operation, "No differences."))?;
+            let what = if comparison.total() == 0 {
+                "No differences.".to_owned()
+            } else {
+                of(comparison.total(), "difference") + "."
+            };
+            writeln!(to, "{}", Styled(styles.operation, what))?;
         }
         Some(first) => {
             first_difference(view, to, first)?;
@@ -136,7 +141,7 @@ fn mix(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
 }
 
 fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
-    let differences = view.comparison.differences();
+    let differences = view.first;
     let (total, shown) = (view.comparison.total(), differences.len() as u64);
     if total < 2 {
         return Ok(());
@@ -187,6 +192,7 @@ fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
         of(compared.data_bytes, "byte")
     )?;
     let notes = [
+        (comparison.filtered(), "difference", "left out by --only or --ignore"),
         (compared.unknown, "field", "not compared: not in one of the captures"),
         (compared.left_out, "field", "not compared: arguments and results follow from the minor version"),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, P
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+#[cfg(feature = "parquet")]
 use serde_json::Value;
 
 use super::SCHEMA;
@@ -228,12 +229,14 @@ struct Operations<'t, 'a> {
 }
 
 /// What the messages of a Transaction say, as values of JSON.
+#[cfg(feature = "parquet")]
 pub(crate) struct Said<'t, 'a> {
     pub(super) tape: &'t Tape<'a>,
     pub(super) results: usize,
     pub(super) call_parts: usize,
 }
 
+#[cfg(feature = "parquet")]
 impl Said<'_, '_> {
     /// The operations, if it is a COMPOUND.
     pub(crate) fn entries(&self) -> Option<Vec<Value>> {

@@ -13,7 +13,17 @@ fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
         transaction.read(|reading| statistics.transaction(&transaction, &reading.facts()));
     }
     let mut text = Vec::new();
-    form(&Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }, &mut text);
+    form(
+        &Summary {
+            statistics: &statistics,
+            flow: &flow,
+            icrc: None,
+            dropped: None,
+            counters: None,
+            names: 0,
+        },
+        &mut text,
+    );
     String::from_utf8(text).unwrap()
 }
 
@@ -118,7 +128,8 @@ fn an_operation_sums_up_its_transactions() {
 #[test]
 fn of_nothing_there_is_a_summary_too() {
     let (statistics, flow) = (Statistics::default(), Flow::new(Limits::default()));
-    let summary = Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 };
+    let summary =
+        Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 Transactions on 0 connections.\n");
@@ -156,7 +167,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         flow.frame(&frame);
     }
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 }
         .text(&mut text, 200)
         .unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -184,7 +195,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     statistics.frame(&frame);
     flow.frame(&frame);
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, names: 0 }
+    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 }
         .text(&mut text, 200)
         .unwrap();
     let text = String::from_utf8(text).unwrap();

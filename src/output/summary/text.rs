@@ -8,6 +8,7 @@ use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
+use crate::source::Counters;
 
 /// Connections that are shown; a capture of one server has few, and of many only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;
@@ -73,10 +74,39 @@ fn totals(summary: &Summary<'_>) -> String {
         }
         text.push('.');
     }
-    if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
+    if let Some(counters) = &summary.counters {
+        captured(counters, &mut text);
+    } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {} {}.", Count(dropped), of(dropped, "packet"));
     }
     text
+}
+
+/// What a live capture received and lost, and what would help.
+fn captured(counters: &Counters, text: &mut String) {
+    let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
+    let _ = write!(text, " {} {} passed the capture filter, ", Count(received), of(received, "packet"));
+    if counters.dropped() == 0 {
+        text.push_str("none dropped.");
+    } else {
+        let _ = write!(text, "{} dropped:", Count(counters.dropped()));
+        let parts: Vec<_> = [
+            (dropped_by_interface, "by the interface"),
+            (dropped_by_kernel, "by the kernel (raise -B)"),
+            (
+                dropped_by_program,
+                "here, where decoding was slower (raise --max-queue-bytes, or record with capture -w)",
+            ),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, where_)| format!(" {} {where_}", Count(count)))
+        .collect();
+        let _ = write!(text, "{}.", parts.join(","));
+    }
+    if counters.waiting() > 0 {
+        let _ = write!(text, " {} were not decoded any more.", Count(counters.waiting()));
+    }
 }
 
 /// What the frames of a capture are in which there is no Transaction.

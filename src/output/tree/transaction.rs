@@ -16,11 +16,11 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::Error;
 
 use super::named::{Known, Named};
-use super::{Frames, Tree, fact, heading, value};
+use super::{Frames, Origin, Tree, TreeLine, fact, heading, value};
 use crate::analysis::names::Names;
 use crate::output::label::Labels;
 use crate::output::list;
-use crate::output::style::{Screen, Styled};
+use crate::output::style::{Screen, Style};
 use crate::output::units::{Date, Duration, Moment};
 
 /// Frames of a message whose headers are shown; the others look like them and are named only.
@@ -32,12 +32,26 @@ pub struct TreeView {
     screen: Screen,
     tree: Tree,
     labels: Labels,
+    lines: Vec<TreeLine>,
 }
 
 impl TreeView {
     /// A view for this screen; its lines are not cut, whatever the screen's width.
     pub fn new(screen: Screen) -> Self {
-        Self { screen, tree: Tree::new(screen.glyphs), labels: Labels::default() }
+        let tree = Tree::new(screen.glyphs);
+        Self { screen, tree, labels: Labels::default(), lines: Vec::new() }
+    }
+
+    /// The same, whose lines have their values as display filters have them.
+    #[must_use]
+    pub fn with_literals(mut self) -> Self {
+        self.tree.has_literals = true;
+        self
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        self.lines.iter().try_for_each(|line| line.write(out, &self.screen.styles))?;
+        writeln!(out)
     }
 
     /// Writes a Transaction: what is known of it, then its Call and its Reply from frame to field.
@@ -53,22 +67,43 @@ impl TreeView {
         names: &Names,
         frames: &impl Frames,
     ) -> io::Result<()> {
+        self.transaction_lines(transaction, reading, facts, names, frames);
+        self.write(out)
+    }
+
+    /// The lines of a Transaction, as [`TreeView::transaction`] writes them.
+    pub fn transaction_lines(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        names: &Names,
+        frames: &impl Frames,
+    ) -> &[TreeLine] {
+        self.lines.clear();
         let known = Known { names, transaction, facts };
-        self.about(out, transaction, reading, known)?;
+        self.about(transaction, reading, known);
         for which in [Which::Call, Which::Reply] {
             match transaction.message(which) {
-                Some(message) => self.message(out, reading, known, which, message, frames)?,
+                Some(message) => self.message(reading, known, which, message, frames),
                 None => {
                     let text = match which {
                         Which::Call => "Call: not in the capture",
                         Which::Reply if transaction.done => "Reply: none, an RDMA_DONE ended the Transaction",
                         Which::Reply => "Reply: not in the capture",
                     };
-                    heading(out, 1, self.screen.styles.mark, format_args!("{text}"))?;
+                    self.lines.push(heading(1, self.screen.styles.mark, text));
                 }
             }
         }
-        writeln!(out)
+        &self.lines
+    }
+
+    /// The content of the chunk that holds the whole of a message, which lines with [`Origin::Chunk`] count in; `None` where
+    /// the message went inline.
+    pub fn whole(transaction: &Transaction, which: Which) -> Option<Vec<u8>> {
+        let message = transaction.message(which)?;
+        whole_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
     }
 
     /// Writes the headers of a frame that the flow just took, and the messages that it completed or repeated.
@@ -82,7 +117,14 @@ impl TreeView {
         flow: &Flow,
         names: &Names,
     ) -> io::Result<()> {
-        self.frame_at(out, frame, 0, flow.is_iwarp())?;
+        self.frame_lines(frame, flow, names);
+        self.write(out)
+    }
+
+    /// The lines of a frame, as [`TreeView::frame`] writes them.
+    pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &Names) -> &[TreeLine] {
+        self.lines.clear();
+        self.frame_at(frame, 0, flow.is_iwarp());
         for meaning in flow.meanings() {
             if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
@@ -90,28 +132,27 @@ impl TreeView {
             {
                 transaction.read(|reading| {
                     let known = Known { names, transaction, facts: &reading.facts() };
-                    self.fields(out, reading, known, which, message, 1)
-                })?;
+                    self.fields(reading, known, which, message, 1);
+                });
             }
         }
-        writeln!(out)
+        &self.lines
     }
 
     fn about(
         &mut self,
-        out: &mut impl Write,
         transaction: &Transaction,
         reading: &Reading<'_>,
         Known { names, facts, .. }: Known<'_>,
-    ) -> io::Result<()> {
-        let screen = self.screen;
-        let glyphs = &screen.glyphs;
+    ) {
+        let Screen { styles, glyphs, .. } = self.screen;
+        let glyphs = &glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
         self.labels.write(reading, facts, names.about(), glyphs, &mut operation);
         list::version(facts, &mut version);
         let is_ok = list::status(facts, &mut status);
         let title = format!("Transaction {}: {operation}", transaction.index);
-        heading(out, 0, screen.styles.layer, format_args!("{title}"))?;
+        self.lines.push(heading(0, styles.layer, title));
 
         let name = &transaction.connection;
         let (direction, arrow) = match transaction.direction {
@@ -121,8 +162,8 @@ impl TreeView {
         let (client, server) = (End(name, &name.client), End(name, &name.server));
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
-        fact(out, &screen, 1, "connection", connection)?;
-        fact(out, &screen, 1, "xid", format_args!("{}", Styled(screen.styles.xid, transaction.xid)))?;
+        self.lines.push(fact(&styles, 1, "connection", connection));
+        self.lines.push(styled_fact(styles.label, "xid", styles.xid, transaction.xid));
         if let Some(program) = facts.program {
             let number = facts.version.unwrap_or(0);
             let minor =
@@ -132,12 +173,13 @@ impl TreeView {
                 (None, Some(number)) => format!(", procedure {number}"),
                 _ => String::new(),
             };
-            fact(out, &screen, 1, "program", format_args!("{program} version {number}{minor}{procedure}"))?;
+            let about = format_args!("{program} version {number}{minor}{procedure}");
+            self.lines.push(fact(&styles, 1, "program", about));
         }
         if !status.is_empty() {
-            let style = if is_ok { screen.styles.ok } else { screen.styles.error };
+            let style = if is_ok { styles.ok } else { styles.error };
             let name = facts.status.and_then(|status| status.name).unwrap_or(&status);
-            fact(out, &screen, 1, "status", format_args!("{}", Styled(style, name)))?;
+            self.lines.push(styled_fact(styles.label, "status", style, name));
         }
         if let Some((latency, phases)) = transaction.latency().zip(transaction.phases()) {
             let time = |ns| Duration(ns, *glyphs);
@@ -151,22 +193,20 @@ impl TreeView {
             let phases = phases.iter().filter(|(_, ns)| *ns > 0);
             let phases: Vec<String> = phases.map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
-            fact(out, &screen, 1, "latency", format_args!("{phases}"))?;
+            self.lines.push(fact(&styles, 1, "latency", phases));
         }
-        self.chunks(out, transaction)?;
+        self.chunks(transaction);
         if let Some(before) = transaction.retry_of {
-            fact(out, &screen, 1, "retry of", format_args!("Transaction {before}"))?;
+            self.lines.push(fact(&styles, 1, "retry of", format_args!("Transaction {before}")));
         }
         let missing = transaction.missing();
         if !missing.is_empty() {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            let missing = Styled(screen.styles.mark, missing.join(", "));
-            fact(out, &screen, 1, "missing", format_args!("{missing}"))?;
+            self.lines.push(styled_fact(styles.label, "missing", styles.mark, missing.join(", ")));
         }
-        Ok(())
     }
 
-    fn chunks(&self, out: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
+    fn chunks(&mut self, transaction: &Transaction) {
         let kinds = [
             (ChunkKind::Read, transaction.read_chunks.as_slice()),
             (ChunkKind::Write, transaction.write_chunks.as_slice()),
@@ -174,16 +214,16 @@ impl TreeView {
         ];
         for (kind, chunks) in kinds {
             for (index, chunk) in chunks.iter().enumerate() {
-                self.chunk(out, &chunk_name(kind, index, chunk), chunk)?;
+                self.chunk(&chunk_name(kind, index, chunk), chunk);
             }
         }
         for (index, chunk) in transaction.reply_read_chunks.iter().enumerate() {
-            self.chunk(out, &format!("{} of the Reply", chunk_name(ChunkKind::Read, index, chunk)), chunk)?;
+            self.chunk(&format!("{} of the Reply", chunk_name(ChunkKind::Read, index, chunk)), chunk);
         }
-        Ok(())
     }
 
-    fn chunk(&self, out: &mut impl Write, name: &str, chunk: &Chunk) -> io::Result<()> {
+    fn chunk(&mut self, name: &str, chunk: &Chunk) {
+        let styles = self.screen.styles;
         let returned = chunk.returned().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered(), chunk.moved());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
@@ -191,13 +231,8 @@ impl TreeView {
             Some(ns) if ns > 0 => format!(" in {}", Duration(ns, self.screen.glyphs)),
             _ => String::new(),
         };
-        fact(
-            out,
-            &self.screen,
-            1,
-            name,
-            format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}"),
-        )?;
+        let about = format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}");
+        self.lines.push(fact(&styles, 1, name, about));
         for (index, segment) in chunk.segments.iter().enumerate() {
             let Segment { handle, offset, length, frames, .. } = segment;
             let moved = segment.moved.seen();
@@ -209,20 +244,18 @@ impl TreeView {
             let about = format_args!(
                 "handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}"
             );
-            fact(out, &self.screen, 2, &format!("segment {index}"), about)?;
+            self.lines.push(fact(&styles, 2, &format!("segment {index}"), about));
         }
-        Ok(())
     }
 
     fn message(
         &mut self,
-        out: &mut impl Write,
         reading: &Reading<'_>,
         known: Known<'_>,
         which: Which,
         message: &MessageRecord,
         frames: &impl Frames,
-    ) -> io::Result<()> {
+    ) {
         let name = match which {
             Which::Call => "Call",
             Which::Reply => "Reply",
@@ -233,32 +266,25 @@ impl TreeView {
         };
         let time = Moment(Date::of(message.time));
         let (numbers, length) = (Numbers(&message.frames), message.length);
-        heading(
-            out,
-            1,
-            self.screen.styles.layer,
-            format_args!("{name}: {numbers}, {time}, {length} bytes{copies}"),
-        )?;
+        let text = format_args!("{name}: {numbers}, {time}, {length} bytes{copies}");
+        self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                self.frame_at(out, &frame, 2, known.transaction.connection.transport == Transport::Iwarp)?;
+                self.frame_at(&frame, 2, known.transaction.connection.transport == Transport::Iwarp);
             }
         }
-        self.fields(out, reading, known, which, message, 2)
+        self.fields(reading, known, which, message, 2);
     }
 
-    fn frame_at(
-        &mut self,
-        out: &mut impl Write,
-        frame: &Frame<'_>,
-        depth: usize,
-        is_iwarp: bool,
-    ) -> io::Result<()> {
+    fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool) {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = Moment(Date::of(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
-        heading(out, depth, self.screen.styles.layer, text)?;
+        let origin = Origin::Frame(frame.number);
+        let mut line = heading(depth, self.screen.styles.layer, text);
+        line.origin = origin;
+        self.lines.push(line);
         self.tree.clear();
         let datagram = net::decode(frame, &mut self.tree);
         let mut trouble = None;
@@ -276,22 +302,18 @@ impl TreeView {
             _ => {}
         }
         self.tree.finish();
-        self.tree.write(out, &self.screen, depth + 1, None)?;
-        match trouble {
-            Some(trouble) => heading(out, depth + 1, self.screen.styles.mark, format_args!("{trouble}")),
-            None => Ok(()),
-        }
+        self.tree.lines(&mut self.lines, &self.screen.styles, depth + 1, (origin, origin), None);
+        self.lines.extend(trouble.map(|trouble| heading(depth + 1, self.screen.styles.mark, trouble)));
     }
 
     fn fields(
         &mut self,
-        out: &mut impl Write,
         reading: &Reading<'_>,
         known: Known<'_>,
         which: Which,
         message: &MessageRecord,
         depth: usize,
-    ) -> io::Result<()> {
+    ) {
         let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
@@ -311,24 +333,30 @@ impl TreeView {
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        self.tree.write(out, &self.screen, depth, note.as_deref())?;
-        let rest = bytes.get(end..).unwrap_or_default();
+        let inline = Origin::Message(which);
+        let rpc = if whole.is_some() { Origin::Chunk(which) } else { inline };
         let styles = self.screen.styles;
+        self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
+        let rest = bytes.get(end..).unwrap_or_default();
         if let Err(error) = &result {
             let error = shifted(*error, base);
-            heading(out, depth, styles.error, format_args!("not decoded further: {error}"))?;
+            let text = format_args!("not decoded further: {error}");
+            self.lines.push(heading(depth, styles.error, text));
         }
         if !rest.is_empty() {
             let mut text = String::new();
             value::opaque(rest, &self.screen.glyphs, &mut text);
-            let position = Styled(styles.dim, format!("[{end}..{}]", end + rest.len()));
-            let is_protected = self.tree.has("rpc.authgss.data.length");
-            // What follows protected data is what protects it.
-            let label = if is_protected && result.is_ok() { "checksum" } else { "undecoded" };
-            fact(out, &self.screen, depth, label, format_args!("{text} {position}"))?;
+            let mut line = fact(&styles, depth, "undecoded", text).at(end..end + rest.len());
+            line.origin = rpc;
+            self.lines.push(line);
         }
-        Ok(())
     }
+}
+
+/// A line about the Transaction whose value has a style.
+fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
+    let line = TreeLine::new(1, Origin::Nothing).with(label, name).with(Style::new(), ": ");
+    line.with(style, value)
 }
 
 /// `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.

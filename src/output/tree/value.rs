@@ -67,6 +67,43 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
     };
 }
 
+/// Bytes of a value that a display filter is made of at most.
+const LITERAL: usize = 128;
+
+/// The value as a display filter has it; `None` where it has none, or a long one.
+pub(super) fn literal(value: &Value<'_>) -> Option<String> {
+    let octets = |bytes: &[u8]| {
+        let bytes = bytes.iter().map(|byte| format!("{byte:02x}"));
+        bytes.collect::<Vec<_>>().join(":")
+    };
+    Some(match *value {
+        Value::Unsigned(number) | Value::Flags(number, _) => number.to_string(),
+        Value::Signed(number) => number.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Enum(number, _) => number.to_string(),
+        Value::Bytes(bytes) if (1..=LITERAL).contains(&bytes.len()) => octets(bytes),
+        Value::Text(bytes) if bytes.len() <= LITERAL => {
+            let mut text = String::new();
+            text.push('"');
+            for byte in bytes {
+                match byte {
+                    b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
+                    b' '..=b'~' => text.push(char::from(*byte)),
+                    _ => {
+                        let _ = write!(text, "\\x{byte:02x}");
+                    }
+                }
+            }
+            text.push('"');
+            text
+        }
+        Value::Ipv4(address) => address.to_string(),
+        Value::Ipv6(address) => address.to_string(),
+        Value::Ethernet(address) => octets(&address),
+        _ => return None,
+    })
+}
+
 /// Whether the numbers of an enumeration are known in hexadecimal: ether types.
 fn in_hex(field: &Field) -> bool {
     matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")

@@ -1,85 +1,84 @@
 //! A message taken apart: its bytes without file data, its slots, and the file data.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 
-use clap::ValueEnum;
+use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::Reading;
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
-use twox_hash::XxHash3_128;
 
-use super::listen::Listener;
-use super::variables::{Server, Variables};
-use crate::replay::trace::file::Writer;
-use crate::replay::trace::{Message, Payload, Slot};
-
-/// What becomes of the file data of a capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Keep {
-    /// It is kept; equal data once
-    #[default]
-    Data,
-    /// Its hash is kept; a run sends other data in its place
-    Hash,
-}
+use super::naming::Files;
+use super::variables::hash;
+use crate::replay::trace::hear::Ear;
+use crate::replay::trace::layout::Keeping;
+use crate::replay::trace::{Content, Message, NONE, Payload, Seen, Slot, Writer};
 
 /// File data: its place in the head, and its bytes in `data`, where they are known.
 #[derive(Clone, Debug)]
 struct Part {
     payload: Payload,
     bytes: Option<std::ops::Range<usize>>,
+    /// Whether it is file data, and not the text of a link.
+    is_file: bool,
 }
 
 /// A message taken apart. One is used for all messages, so that its memory is used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Parts {
     head: Vec<u8>,
+    seen: Seen,
     body: u32,
+    end: u32,
     slots: Vec<Slot>,
     parts: Vec<Part>,
     payloads: Vec<Payload>,
     data: Vec<u8>,
     /// Slots at the positions of the decoder.
-    heard: Vec<(usize, Slot)>,
+    pub(super) named: Vec<(usize, Slot)>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self {
+            head: Vec::new(),
+            seen: Seen::NOTHING,
+            body: 0,
+            end: 0,
+            slots: Vec::new(),
+            parts: Vec::new(),
+            payloads: Vec::new(),
+            data: Vec::new(),
+            named: Vec::new(),
+        }
+    }
 }
 
 impl Parts {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.head.clear();
-        self.body = 0;
+        self.seen = Seen::NOTHING;
+        (self.body, self.end) = (0, 0);
         self.slots.clear();
         self.parts.clear();
         self.payloads.clear();
         self.data.clear();
-        self.heard.clear();
+        self.named.clear();
     }
 
-    /// Takes a message apart. Of one that was not captured nothing is left.
-    pub(super) fn read(
-        &mut self,
-        reading: &Reading<'_>,
-        which: Which,
-        server: Server,
-        variables: &mut Variables,
-    ) {
-        self.clear();
+    /// Takes a message apart that was heard, and whose slots were named. Of one that was not captured nothing is left.
+    pub(super) fn take(&mut self, reading: &Reading<'_>, which: Which, ear: &Ear<'_>, seen: Seen) {
+        self.seen = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
-        let mut listener = Listener::new(server, variables, &mut self.heard);
-        // What was heard before a message could not be read further stands; the rest is bytes.
-        let _ = reading.observe_rpc(which, &mut listener);
-        let (payloads, body) = (listener.payloads, listener.body);
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content that stands in the message is taken out of it: what follows comes nearer by so much.
-        let mut removed = Vec::with_capacity(payloads.len());
+        let mut removed = Vec::with_capacity(ear.data.len());
         let mut from = 0;
-        for heard in &payloads {
-            let content = at(heard.at);
-            if heard.is_inline {
-                let end = content + heard.length as usize + roundup(heard.length as usize);
-                self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
-                from = end.min(bytes.len());
-                removed.push((content, from - content));
-            }
+        for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
+            let content = at(datum.at);
+            let end = content + datum.length as usize + roundup(datum.length as usize);
+            self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
+            from = end.min(bytes.len());
+            removed.push((content, from - content));
         }
         self.head.extend_from_slice(bytes.get(from..).unwrap_or_default());
         let in_head = |position: usize| {
@@ -87,28 +86,69 @@ impl Parts {
             let before = removed.iter().filter(|(at, _)| *at < position).map(|(_, length)| length);
             position.saturating_sub(before.sum()) as u32
         };
-        self.body = body.map_or(self.head.len() as u32, in_head);
-        self.slots.extend(self.heard.iter().map(|(at, slot)| Slot { at: in_head(*at), ..slot.clone() }));
-        for heard in &payloads {
+        let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
+        (self.body, self.end) = (in_head(body.start), in_head(body.end));
+        self.slots.extend(self.named.iter().map(|(at, slot)| Slot { at: in_head(*at), ..slot.clone() }));
+        for datum in &ear.data {
             let start = self.data.len();
-            let bytes = heard.bytes.map(|bytes| {
+            let bytes = datum.bytes.map(|bytes| {
                 self.data.extend_from_slice(bytes);
                 start..self.data.len()
             });
-            let hash = heard.bytes.map_or([0; 16], |bytes| XxHash3_128::oneshot(bytes).to_be_bytes());
-            let payload =
-                Payload { at: in_head(heard.at), length: heard.length, hash, data: Payload::NOWHERE };
-            self.parts.push(Part { payload, bytes });
+            let hash = datum.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
+            let payload = Payload {
+                at: in_head(datum.at),
+                length: datum.length,
+                is_inside: datum.is_inline && !datum.is_eligible,
+                content: if datum.bytes.is_some() { Content::HASHED } else { Content::UNKNOWN },
+                hash,
+                data: 0,
+                operation: datum.operation,
+                file: NONE,
+                offset: datum.offset.unwrap_or(0),
+            };
+            self.parts.push(Part { payload, bytes, is_file: !datum.is_text });
         }
     }
 
-    /// Puts the file data where the trace keeps it.
-    pub(super) fn keep(&mut self, keep: Keep, to: &mut Writer<impl Write>) -> io::Result<()> {
+    /// Puts the file data where the trace keeps it; `offsets` are those of the operations of the Call.
+    pub(super) fn keep(
+        &mut self,
+        keeping: Keeping,
+        files: &Files,
+        offsets: &[Option<u64>],
+        to: &mut Writer<impl Write + Seek>,
+    ) -> io::Result<()> {
         for part in &self.parts {
             let mut payload = part.payload.clone();
-            let bytes = part.bytes.clone().and_then(|range| self.data.get(range));
-            if let (Keep::Data, Some(bytes)) = (keep, bytes) {
-                payload.data = to.data(u128::from_be_bytes(payload.hash), bytes)?;
+            if part.is_file {
+                payload.file = files.of(payload.operation);
+                if payload.offset == 0 {
+                    payload.offset =
+                        offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
+                }
+            }
+            let Some(bytes) = part.bytes.clone().and_then(|range| self.data.get(range)) else {
+                self.payloads.push(payload);
+                continue;
+            };
+            let hash = u128::from_be_bytes(payload.hash);
+            payload.content = match keeping {
+                _ if bytes.iter().all(|byte| *byte == 0) => Content::ZEROS,
+                Keeping::KEYED if part.is_file && payload.file != NONE => Content::KEYED,
+                // The text of a link is a name, and needed.
+                Keeping::KEPT => Content::KEPT,
+                _ if !part.is_file => Content::KEPT,
+                _ => Content::HASHED,
+            };
+            if payload.content == Content::KEPT {
+                payload.data = to.data(hash, bytes)?;
+            } else if payload.is_inside
+                && let Some(inside) = self.head.get_mut(payload.at as usize..).and_then(|rest| {
+                    rest.get_mut(..payload.length as usize)
+                })
+            {
+                inside.fill(0);
             }
             self.payloads.push(payload);
         }
@@ -126,13 +166,37 @@ impl Parts {
         unknown.map(|part| u64::from(part.payload.length)).sum()
     }
 
+    /// Bytes of the message without file data.
+    pub(super) fn head_length(&self) -> u32 {
+        self.head.len() as u32
+    }
+
     /// The message, as a trace has it.
     pub(super) fn message(&self) -> Message<'_> {
         Message {
+            seen: self.seen,
             head: Opaque(&self.head),
             body: self.body,
+            end: self.end,
             slots: List::from(&self.slots[..]),
             payloads: List::from(&self.payloads[..]),
         }
     }
+}
+
+/// How much of a message was captured.
+pub(super) fn seen(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Seen {
+    let Some(message) = transaction.message(which) else { return Seen::NOTHING };
+    let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
+    let length = match which {
+        _ if !message.is_nomsg() => None,
+        Which::Call => transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0)).map(|chunk| chunk.offered()),
+        Which::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
+    };
+    let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);
+    let is_there = match length {
+        Some(length) => captured >= length,
+        None => !message.is_nomsg(),
+    };
+    if is_whole && is_there { Seen::WHOLE } else { Seen::PART }
 }

@@ -1,5 +1,6 @@
 //! A message with the values of a run in its slots.
 
+use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::roundup;
 
 use super::{Message, Payload, Slot};
@@ -8,6 +9,27 @@ use super::{Message, Payload, Slot};
 pub trait Values {
     /// The value of a slot, without length and fill; `None` leaves the one of the capture.
     fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]>;
+}
+
+/// The values of the capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsCaptured;
+
+impl Values for AsCaptured {
+    fn value(&mut self, _: &Slot, _: &[u8]) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// What stands before the arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Header<'h> {
+    /// What was captured.
+    Captured,
+    /// What was captured, with another XID.
+    Xid(Xid),
+    /// Another header, from the XID to the verifier. What protected the arguments is left out, too.
+    New(&'h [u8]),
 }
 
 /// A payload of the message, where it belongs now.
@@ -43,16 +65,23 @@ pub fn captured<'h>(head: &'h [u8], slot: &Slot) -> Option<&'h [u8]> {
 /// Where a slot is wrong; what was written then is of no use.
 pub fn emit(
     message: &Message<'_>,
+    header: Header<'_>,
     values: &mut impl Values,
     out: &mut Vec<u8>,
     placed: &mut Vec<Placed>,
 ) -> Result<(), WrongSlot> {
     out.clear();
     placed.clear();
-    let head = message.head.0;
-    let mut payloads = message.payloads.iter().peekable();
+    let (head, mut from) = match header {
+        Header::New(bytes) => {
+            out.extend_from_slice(bytes);
+            let end = message.head.0.get(..message.end as usize);
+            (end.unwrap_or(message.head.0), message.body as usize)
+        }
+        Header::Captured | Header::Xid(_) => (message.head.0, 0),
+    };
+    let mut payloads = message.payloads.iter().filter(|payload| !payload.is_inside).peekable();
     let mut beside = 0;
-    let mut from = 0;
     let mut place = |until: usize, from: usize, out: &Vec<u8>| {
         while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
             let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
@@ -81,5 +110,8 @@ pub fn emit(
     }
     place(head.len(), from, out);
     out.extend_from_slice(head.get(from..).unwrap_or_default());
+    if let (Header::Xid(Xid(xid)), Some(bytes)) = (header, out.get_mut(..4)) {
+        bytes.copy_from_slice(&xid.to_be_bytes());
+    }
     Ok(())
 }

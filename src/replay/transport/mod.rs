@@ -42,12 +42,20 @@
 mod call;
 mod error;
 mod event;
+pub mod framing;
+pub mod loopback;
+pub mod tcp;
 mod terms;
+#[cfg(feature = "verbs")]
+#[allow(unsafe_code, reason = "libibverbs and librdmacm are called here, and nowhere else")]
+pub mod verbs;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
+
+use super::url::Carrier;
 
 pub use call::{Call, Captured, Expected, Form, Payload, Shape, Source, Submitted, Tag};
 pub use error::{Blame, Busy, Refusal, SubmitError, TransportError, TransportErrorKind};
@@ -62,6 +70,20 @@ pub struct ConnectionId(pub u32);
 /// Memory that a transport shares, so that payloads travel from where they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreId(pub u32);
+
+/// The transport that a URL names.
+///
+/// # Errors
+/// Where the program has none, or what it needs is not there.
+pub fn open(carrier: Carrier) -> Result<Box<dyn Transport>, TransportError> {
+    match carrier {
+        Carrier::Tcp => Ok(Box::new(tcp::Tcp::new())),
+        #[cfg(feature = "verbs")]
+        Carrier::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),
+        #[cfg(not(feature = "verbs"))]
+        Carrier::Rdma => Err(TransportError::at("RDMA", None, TransportErrorKind::NotBuilt("verbs"))),
+    }
+}
 
 /// Carries RPC messages over any number of connections to servers. See the [room](self) for how it is used.
 pub trait Transport {

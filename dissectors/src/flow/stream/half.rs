@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::flow::Sight;
+use crate::flow::ledger::Key;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::Data;
@@ -145,7 +146,12 @@ pub(in crate::flow) struct Half {
     held_bytes: usize,
     /// Segments that repeated bytes otherwise than they came first.
     contradictions: u64,
+    /// Replies that were given out and not acknowledged, where somebody wants to know, each with where it ends.
+    unsettled: VecDeque<(Position, Key)>,
 }
+
+/// Replies that wait for their acknowledgement.
+const UNSETTLED: usize = 1024;
 
 impl Half {
     /// Counts a sequence number on from those that were seen.
@@ -418,6 +424,22 @@ impl Half {
         if position > next && self.ahead_since.is_none() {
             self.ahead_since = Some(now);
         }
+    }
+
+    /// A Reply ends with the last byte that was given out. Tells whether its receiver has acknowledged it already.
+    pub(in crate::flow) fn ends_reply(&mut self, key: Key) -> bool {
+        let Some(next) = self.next.filter(|next| *next > self.acknowledged) else { return true };
+        if self.unsettled.len() >= UNSETTLED {
+            self.unsettled.pop_front();
+        }
+        self.unsettled.push_back((next, key));
+        false
+    }
+
+    /// The next Reply that was acknowledged since this was asked last.
+    pub(in crate::flow) fn settle(&mut self) -> Option<Key> {
+        self.unsettled.front().filter(|(end, _)| *end <= self.acknowledged)?;
+        self.unsettled.pop_front().map(|(_, key)| key)
     }
 
     /// The hole before the bytes that wait, or before what was acknowledged.

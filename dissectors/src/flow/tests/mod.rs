@@ -9,6 +9,7 @@ mod iwarp;
 mod loss;
 mod message;
 mod messages;
+mod settling;
 mod streams;
 mod tcp;
 mod udp;

@@ -61,7 +61,7 @@ crate::xdr! { "nfs";
     }
 
     /// timeval: time since 1970-01-01 00:00:00 UTC. RFC 1094 section 2.3.4.
-    struct Timeval { seconds: u32 => "nfs.timeval.seconds", useconds: u32 => "nfs.timeval.useconds" }
+    time Timeval { seconds: u32 => "nfs.timeval.seconds", useconds: u32 => "nfs.timeval.useconds" }
 
     /// fattr. RFC 1094 section 2.3.5.
     struct Fattr {
@@ -99,6 +99,13 @@ crate::xdr! { "nfs";
 
     /// diropargs: a name in a directory. RFC 1094 section 2.3.10.
     struct Diropargs<'a> { dir: Fhandle => "nfs.fhandle", name: Filename<'a> }
+}
+
+impl Timeval {
+    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    pub fn nanoseconds(&self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000
+    }
 }
 
 impl Status for Nfsstat {

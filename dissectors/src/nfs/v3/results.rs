@@ -5,7 +5,7 @@
 use crate::xdr::{Chain, Ddp, DdpText, Text};
 
 use super::types::{
-    Access3, Fattr3, Fsf3, NfsFh3, Nfstime3, PostOpAttr, PostOpFh3, StableHow, Verifier3, WccData,
+    Access3, Duration3, Fattr3, Fsf3, NfsFh3, PostOpAttr, PostOpFh3, StableHow, Verifier3, WccData,
 };
 
 crate::xdr! { "nfs";
@@ -137,7 +137,7 @@ crate::xdr! { "nfs";
         wtmult: u32 => "nfs.fsinfo.wtmult",
         dtpref: u32 => "nfs.fsinfo.dtpref",
         maxfilesize: u64 => "nfs.fsinfo.maxfilesize",
-        time_delta: Nfstime3 => "nfs.dtime",
+        time_delta: Duration3 => "nfs.dtime",
         properties: Fsf3 => "nfs.fsinfo.properties",
     }
 

@@ -330,7 +330,7 @@ fn rfc1813_section_3_3_19_fsinfo() {
         wtmult: 6,
         dtpref: 7,
         maxfilesize: u64::MAX,
-        time_delta: Nfstime3 { seconds: 0, nseconds: 1 },
+        time_delta: Duration3 { seconds: 0, nseconds: 1 },
         properties: Fsf3(0x1b),
     };
     assert!(ok.properties.contains(Fsf3::FSF3_HOMOGENEOUS));

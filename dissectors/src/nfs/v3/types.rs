@@ -84,7 +84,10 @@ crate::xdr! { "nfs";
     struct Specdata3 { specdata1: u32, specdata2: u32 }
 
     /// nfstime3: time since 1970-01-01 00:00:00 UTC. RFC 1813 section 2.6.
-    struct Nfstime3 { seconds: u32 => "nfs.nfstime3.seconds", nseconds: u32 => "nfs.nfstime3.nseconds" }
+    time Nfstime3 { seconds: u32 => "nfs.nfstime3.seconds", nseconds: u32 => "nfs.nfstime3.nseconds" }
+
+    /// nfstime3, where it is a length of time. RFC 1813 section 3.3.19.
+    duration Duration3 { seconds: u32 => "nfs.nfstime3.seconds", nseconds: u32 => "nfs.nfstime3.nseconds" }
 
     /// fattr3. RFC 1813 section 2.6.
     struct Fattr3 {
@@ -151,6 +154,20 @@ crate::xdr! { "nfs";
 
     /// The properties of a file system. RFC 1813 section 3.3.19.
     flags Fsf3 { FSF3_LINK = 0x01, FSF3_SYMLINK = 0x02, FSF3_HOMOGENEOUS = 0x08, FSF3_CANSETTIME = 0x10 }
+}
+
+impl Nfstime3 {
+    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    pub fn nanoseconds(&self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+    }
+}
+
+impl Duration3 {
+    /// Nanoseconds.
+    pub fn nanoseconds(&self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+    }
 }
 
 impl Status for Nfsstat3 {

@@ -12,7 +12,8 @@ use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::masked::{Masked, items};
 use super::status::Nfsstat4;
 use super::types::{
-    ChangePolicy4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4, Specdata4,
+    ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4,
+    Specdata4,
 };
 
 /// fattr4: attributes and their values. RFC 8881 section 3.3.7.
@@ -72,13 +73,13 @@ items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals"
     48 TIME_ACCESS_SET time_access_set(Settime4), "RFC 8881 section 5.8.2.38";
     49 TIME_BACKUP time_backup(Nfstime4), "RFC 8881 section 5.8.2.39";
     50 TIME_CREATE time_create(Nfstime4), "RFC 8881 section 5.8.2.40";
-    51 TIME_DELTA time_delta(Nfstime4), "RFC 8881 section 5.8.2.41";
+    51 TIME_DELTA time_delta(Duration4), "RFC 8881 section 5.8.2.41";
     52 TIME_METADATA time_metadata(Nfstime4), "RFC 8881 section 5.8.2.42";
     53 TIME_MODIFY time_modify(Nfstime4), "RFC 8881 section 5.8.2.43";
     54 TIME_MODIFY_SET time_modify_set(Settime4), "RFC 8881 section 5.8.2.44";
     55 MOUNTED_ON_FILEID mounted_on_fileid(u64), "RFC 8881 section 5.8.2.23";
-    56 DIR_NOTIF_DELAY dir_notif_delay(Nfstime4), "RFC 8881 section 5.11.1";
-    57 DIRENT_NOTIF_DELAY dirent_notif_delay(Nfstime4), "RFC 8881 section 5.11.2";
+    56 DIR_NOTIF_DELAY dir_notif_delay(Duration4), "RFC 8881 section 5.11.1";
+    57 DIRENT_NOTIF_DELAY dirent_notif_delay(Duration4), "RFC 8881 section 5.11.2";
     58 DACL dacl(Nfsacl41<'a>), "RFC 8881 section 6.2.2";
     59 SACL sacl(Nfsacl41<'a>), "RFC 8881 section 6.2.3";
     60 CHANGE_POLICY change_policy(ChangePolicy4), "RFC 8881 section 5.8.2.5";

@@ -185,6 +185,8 @@ impl<'a, N: Names> Xdr<'a> for Bitmap4<'a, N> {
         if O::WATCHES {
             if words.is_empty() {
                 observer.value(field, at..at + 4, Value::Flags(0, &[]));
+            } else {
+                observer.notation(at..at + 4);
             }
             for (index, word) in words.iter().enumerate() {
                 let at = at + 4 + 4 * index;

@@ -5,7 +5,7 @@ use crate::xdr::{List, Text};
 use super::address::Netaddr4;
 use super::io::WriteResponse4;
 use super::status::{Nfsstat4, results};
-use super::types::{Length4, Nfstime4, Offset4, Stateid4};
+use super::types::{Duration4, Length4, Offset4, Stateid4};
 
 crate::xdr! { "nfs";
     /// netloc_type4. RFC 7862 section 4.7.
@@ -45,7 +45,7 @@ crate::xdr! { "nfs";
 
     /// COPY_NOTIFY4resok. RFC 7862 section 15.3.2.
     struct CopyNotifyResok<'a> {
-        cnr_lease_time: Nfstime4,
+        cnr_lease_time: Duration4,
         cnr_stateid: Stateid4 => "nfs.stateid",
         cnr_source_server: List<'a, Netloc4<'a>> => "nfs.netloc",
     }

@@ -64,6 +64,16 @@ impl<'a, O: Observer<'a>> Observer<'a> for Inside<'_, O> {
     }
 
     #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        self.observer.time(field, nanoseconds);
+    }
+
+    #[inline]
+    fn notation(&mut self, bytes: Range<usize>) {
+        self.observer.notation(bytes);
+    }
+
+    #[inline]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
         self.observer.value(field, bytes, value);
     }

@@ -269,7 +269,9 @@ impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
         let has = |number| mask.contains(number);
         if O::WATCHES && (values.is_err() || observer.wants_items(T::VALUES, has)) {
             // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
+            let at = inner.position();
             let length = inner.word()?;
+            observer.notation(at..at + 4);
             let within = inner.within(length as usize);
             let mut walk: Walk<'a, T, N> =
                 Walk { mask, items: PhantomData, cursor: within, after: None, stopped: false };
@@ -277,6 +279,9 @@ impl<'a, T: Item<'a, Names = N>, N: Names> Xdr<'a> for Masked<'a, T, N> {
             let (at, rest) = (walk.cursor.position(), walk.rest());
             if !rest.is_empty() {
                 observer.value(T::VALUES, at..at + rest.len(), Value::Bytes(rest));
+            }
+            if values.is_ok() && at + rest.len() < cursor.position() {
+                observer.notation(at + rest.len()..cursor.position());
             }
             if values.is_err() {
                 // What was captured has been shown.

@@ -3,7 +3,7 @@
 use super::attributes::Fattr4;
 use super::bitmap::Bitmap4;
 use super::types::{
-    ChangeInfo4, Clientid4, Component4, Nfsace4, Nfstime4, OpenOwner4, Seqid4, Stateid4, Verifier4,
+    ChangeInfo4, Clientid4, Component4, Duration4, Nfsace4, OpenOwner4, Seqid4, Stateid4, Verifier4,
 };
 
 crate::xdr! { "nfs";
@@ -74,7 +74,7 @@ crate::xdr! { "nfs";
     /// OPEN4args. RFC 8881 section 18.16.1.
     struct OpenArgs<'a> {
         seqid: Seqid4,
-        share_access: ShareAccess => "nfs.open4.share_access",
+        share_access: ShareAccess => "nfs.share_access",
         share_deny: ShareDeny => "nfs.open4.share_deny",
         owner: OpenOwner4<'a>,
         openhow: Openflag4<'a>,
@@ -163,7 +163,7 @@ crate::xdr! { "nfs";
     struct OpenDowngradeArgs {
         open_stateid: Stateid4 => "nfs.stateid",
         seqid: Seqid4,
-        share_access: ShareAccess => "nfs.open4.share_access",
+        share_access: ShareAccess => "nfs.share_access",
         share_deny: ShareDeny => "nfs.open4.share_deny",
     }
 
@@ -181,7 +181,7 @@ crate::xdr! { "nfs";
     }
 
     /// WANT_DELEGATION4args. RFC 8881 section 18.49.1.
-    struct WantDelegationArgs { wda_want: ShareAccess => "nfs.want", wda_claim: DelegClaim4 }
+    struct WantDelegationArgs { wda_want: ShareAccess => "nfs.share_access", wda_claim: DelegClaim4 }
 
     /// WANT_DELEGATION4res, where it succeeds. RFC 8881 section 18.49.2.
     struct WantDelegationResok<'a> { wdr_resok4: OpenDelegation4<'a> }
@@ -190,8 +190,8 @@ crate::xdr! { "nfs";
     struct GetDirDelegationArgs<'a> {
         gdda_signal_deleg_avail: bool,
         gdda_notification_types: Bitmap4<'a, super::callback::Notifications> => "nfs.notify_mask",
-        gdda_child_attr_delay: Nfstime4,
-        gdda_dir_attr_delay: Nfstime4,
+        gdda_child_attr_delay: Duration4,
+        gdda_dir_attr_delay: Duration4,
         gdda_child_attributes: Bitmap4<'a> => "nfs.attr_mask",
         gdda_dir_attributes: Bitmap4<'a> => "nfs.attr_mask",
     }

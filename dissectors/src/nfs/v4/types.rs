@@ -45,7 +45,10 @@ crate::xdr! { "nfs";
     }
 
     /// nfstime4. RFC 8881 section 3.3.1.
-    struct Nfstime4 { seconds: i64 => "nfs.nfstime4.seconds", nseconds: u32 => "nfs.nfstime4.nseconds" }
+    time Nfstime4 { seconds: i64 => "nfs.nfstime4.seconds", nseconds: u32 => "nfs.nfstime4.nseconds" }
+
+    /// nfstime4, where it is a length of time. RFC 8881 section 3.3.1.
+    duration Duration4 { seconds: i64 => "nfs.nfstime4.seconds", nseconds: u32 => "nfs.nfstime4.nseconds" }
 
     /// time_how4. RFC 8881 section 3.3.2.
     enum TimeHow4 { SET_TO_SERVER_TIME4 = 0, SET_TO_CLIENT_TIME4 = 1 }
@@ -128,4 +131,18 @@ crate::xdr! { "nfs";
 
     /// rpc_gss_svc_t. RFC 8881 section 18.29.2.
     enum RpcGssSvcT { RPC_GSS_SVC_NONE = 1, RPC_GSS_SVC_INTEGRITY = 2, RPC_GSS_SVC_PRIVACY = 3 }
+}
+
+impl Nfstime4 {
+    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
+    pub fn nanoseconds(&self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+    }
+}
+
+impl Duration4 {
+    /// Nanoseconds.
+    pub fn nanoseconds(&self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+    }
 }

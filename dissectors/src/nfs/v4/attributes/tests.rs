@@ -17,6 +17,7 @@ const ACE: Nfsace4<'_> = Nfsace4 {
     who: Text(b"GROUP@"),
 };
 const TIME: Nfstime4 = Nfstime4 { seconds: -1, nseconds: 999_999_999 };
+const SPAN: Duration4 = Duration4 { seconds: -1, nseconds: 999_999_999 };
 
 /// The bytes of what several attributes have in common, and of a text with these in it.
 fn laid_out(text: &str) -> Vec<u8> {
@@ -107,13 +108,13 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         (Attribute::TIME_ACCESS_SET(Settime4::Client(TIME)), "00000001 $when"),
         (Attribute::TIME_BACKUP(TIME), "$when"),
         (Attribute::TIME_CREATE(TIME), "$when"),
-        (Attribute::TIME_DELTA(TIME), "$when"),
+        (Attribute::TIME_DELTA(SPAN), "$when"),
         (Attribute::TIME_METADATA(TIME), "$when"),
         (Attribute::TIME_MODIFY(TIME), "$when"),
         (Attribute::TIME_MODIFY_SET(Settime4::Server(TimeHow4::SET_TO_SERVER_TIME4)), "00000000"),
         (Attribute::MOUNTED_ON_FILEID(55), "00000000 00000037"),
-        (Attribute::DIR_NOTIF_DELAY(TIME), "$when"),
-        (Attribute::DIRENT_NOTIF_DELAY(TIME), "$when"),
+        (Attribute::DIR_NOTIF_DELAY(SPAN), "$when"),
+        (Attribute::DIRENT_NOTIF_DELAY(SPAN), "$when"),
         (Attribute::DACL(acl.clone()), "00000002 00000002 $entry $entry"),
         (Attribute::SACL(acl), "00000002 00000002 $entry $entry"),
         (

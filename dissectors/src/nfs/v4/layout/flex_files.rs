@@ -1,7 +1,7 @@
 //! The layout type of flexible files, LAYOUT4_FLEX_FILES. RFC 8435.
 
 use crate::nfs::v4::address::Netaddr4;
-use crate::nfs::v4::types::{Bool, Deviceid4, Length4, NfsFh4, Nfstime4, Offset4, Stateid4};
+use crate::nfs::v4::types::{Bool, Deviceid4, Duration4, Length4, NfsFh4, Offset4, Stateid4};
 use crate::xdr::{List, Text};
 
 use super::files::MultipathList4;
@@ -66,8 +66,8 @@ crate::xdr! { "nfs";
         ffil_ops_completed: u64 => "nfs.ff.ops_completed",
         ffil_bytes_completed: u64 => "nfs.ff.bytes_completed",
         ffil_bytes_not_delivered: u64 => "nfs.ff.bytes_not_delivered",
-        ffil_total_busy_time: Nfstime4,
-        ffil_aggregate_completion_time: Nfstime4,
+        ffil_total_busy_time: Duration4,
+        ffil_aggregate_completion_time: Duration4,
     }
 
     /// ff_layoutupdate4: what lou_body of LAYOUTSTATS is. RFC 8435 section 9.2.2.
@@ -76,7 +76,7 @@ crate::xdr! { "nfs";
         ffl_fhandle: NfsFh4<'a> => "nfs.fhandle",
         ffl_read: FfIoLatency4,
         ffl_write: FfIoLatency4,
-        ffl_duration: Nfstime4,
+        ffl_duration: Duration4,
         ffl_local: bool => "nfs.ff.local",
     }
 

@@ -13,6 +13,7 @@ use crate::nfs::Outcome;
 use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
 
 const SECONDS: Nfstime4 = Nfstime4 { seconds: 1_700_000_000, nseconds: 7 };
+const SPAN: Duration4 = Duration4 { seconds: 1_700_000_000, nseconds: 7 };
 const STATEID: Stateid4 = Stateid4 { seqid: 1, other: *b"twelve bytes" };
 const CINFO: ChangeInfo4 = ChangeInfo4 { atomic: true, before: 1, after: 2 };
 const VERIFIER: Verifier4 = *b"verifier";

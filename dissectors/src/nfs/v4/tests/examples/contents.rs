@@ -127,7 +127,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (Results::COPY(CopyRes::NoReqs(requirements)), "0000276e 00000001 00000001"),
         (
             Results::COPY_NOTIFY(Outcome::Ok(CopyNotifyResok {
-                cnr_lease_time: SECONDS,
+                cnr_lease_time: SPAN,
                 cnr_stateid: STATEID,
                 cnr_source_server: locations(),
             })),

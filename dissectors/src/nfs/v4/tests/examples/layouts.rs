@@ -26,15 +26,15 @@ fn flex_update() -> FfLayoutupdate4<'static> {
         ffil_ops_completed: 3,
         ffil_bytes_completed: 4,
         ffil_bytes_not_delivered: 5,
-        ffil_total_busy_time: SECONDS,
-        ffil_aggregate_completion_time: SECONDS,
+        ffil_total_busy_time: SPAN,
+        ffil_aggregate_completion_time: SPAN,
     };
     FfLayoutupdate4 {
         ffl_addr: netaddr(),
         ffl_fhandle: FH,
         ffl_read: latency(),
         ffl_write: latency(),
-        ffl_duration: SECONDS,
+        ffl_duration: SPAN,
         ffl_local: true,
     }
 }

@@ -110,8 +110,8 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             Args::GET_DIR_DELEGATION(GetDirDelegationArgs {
                 gdda_signal_deleg_avail: false,
                 gdda_notification_types: bitmap(&[0x3f]),
-                gdda_child_attr_delay: SECONDS,
-                gdda_dir_attr_delay: SECONDS,
+                gdda_child_attr_delay: SPAN,
+                gdda_dir_attr_delay: SPAN,
                 gdda_child_attributes: bitmap(&[]),
                 gdda_dir_attributes: bitmap(&[1]),
             }),

@@ -1,0 +1,63 @@
+//! Which Transactions expect nothing more, for those who look on while frames are captured.
+//!
+//! A closed Transaction waits for late copies of its messages, and a person would wait with it. But a Reply that its
+//! Requester has acknowledged is not sent again: the Reliable Connection service acknowledges by PSN (InfiniBand
+//! Architecture Specification volume 1, section 9.7.5), TCP by sequence number (RFC 9293 section 3.4). UDP acknowledges
+//! nothing; there a Call that was sent again may be answered as often (RFC 5531 section 4). An acknowledgement that is
+//! lost behind the place of the capture makes a copy after all, which then counts as a late one.
+
+use crate::infiniband::{Aeth, Packet, Syndrome};
+
+use super::Meaning;
+use super::early::AGE;
+use super::ledger::{Key, Ledger, SegmentAt};
+use super::reliable::Requests;
+use super::stream::table::Stream;
+use super::transaction::{Missing, Transaction, Which};
+
+/// Whether nothing more is to come of a Transaction whose Reply was acknowledged, `waited` nanoseconds after it closed:
+/// what is missing of it may have been captured late.
+pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
+    let may_come = |missing: &Missing| matches!(missing, Missing::Message(_) | Missing::Chunk(..));
+    let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.done;
+    !awaits_done && (waited > AGE || !transaction.missing().iter().any(may_come))
+}
+
+/// A packet may acknowledge what the peer of its sender has `sent`.
+pub(super) fn acknowledged(sent: &mut Requests, packet: &Packet<'_>, ledger: &mut Ledger) {
+    if let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth {
+        for (key, at) in sent.settle(packet.bth.psn).filter_map(Key::noted) {
+            if at == SegmentAt::REPLY {
+                ledger.settle(key);
+            }
+        }
+    }
+}
+
+/// Messages of a stream were given out, from the `first` of these on.
+pub(super) fn given_out(
+    stream: Option<&mut Stream>,
+    meanings: &[Meaning],
+    first: usize,
+    ledger: &mut Ledger,
+) {
+    let Some(stream) = stream else { return };
+    for meaning in meanings.iter().skip(first) {
+        if let Meaning::Message { key, which: Which::Reply } = *meaning
+            && let Some(entry) = ledger.get(key)
+            && stream.halves(entry.requester.peer()).0.ends_reply(key)
+        {
+            ledger.settle(key);
+        }
+    }
+}
+
+/// A datagram came, which may be a Reply.
+pub(super) fn datagram(meaning: Meaning, ledger: &mut Ledger) {
+    if let Meaning::Message { key, which: Which::Reply } = meaning
+        && let Some(entry) = ledger.get_mut(key)
+    {
+        let copies = |which| entry.transaction.message(which).map_or(0, |message| message.copies);
+        entry.is_settled = copies(Which::Reply) >= copies(Which::Call);
+    }
+}

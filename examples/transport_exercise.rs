@@ -1,0 +1,471 @@
+//! Exercises a transport against a real NFSv4.0 server: every form of Call and Reply, sizes around every limit, many
+//! small Calls with all credits in flight, and what goes wrong.
+//!
+//! `transport_exercise ADDRESS[:20049] PATH LARGEST CALLS`: PATH is a file on the server that may be written to, from the
+//! root of the exports; LARGEST the most bytes in one operation; CALLS how many small Calls. It prints a line a check, and
+//! its exit code is 1 if one failed.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Cursor, Encoder};
+use nfsrdma_inspect::replay::transport::verbs::{self, VerbsTransport};
+use nfsrdma_inspect::replay::transport::{
+    Busy, Call, Captured, ConnectionId, Event, Expected, Form, Payload, Shape, Source, StoreId, SubmitError,
+    Submitted, Tag, Target, Transport, Wish,
+};
+use twox_hash::XxHash3_128;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["devices"] => {
+            match verbs::devices() {
+                Ok(devices) => println!("{devices:#?}"),
+                Err(kind) => println!("{kind}"),
+            }
+            ExitCode::SUCCESS
+        }
+        ["null", address] => report(null_only(address)),
+        ["until-gone", address] => report(until_gone(address)),
+        [address, path, largest, calls] => report(exercise(address, path, largest, calls)),
+        _ => {
+            eprintln!("usage: transport_exercise ADDRESS:PORT PATH LARGEST CALLS");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn report(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("FAILED: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn target(address: &str, wish: Wish) -> Result<Target> {
+    Ok(Target { address: address.parse::<SocketAddr>()?, name: address.to_owned(), wish })
+}
+
+fn null_only(address: &str) -> Result<()> {
+    let mut client = Client::connect(address, Wish::default())?;
+    let time = Instant::now();
+    client.null()?;
+    println!("NULL: {:?}", time.elapsed());
+    Ok(())
+}
+
+/// Calls until the connection is gone, and then until it stands again.
+fn until_gone(address: &str) -> Result<()> {
+    let mut client = Client::connect(address, Wish::default())?;
+    let mut answered = 0u32;
+    let gone = loop {
+        match client.null() {
+            Ok(()) => answered += 1,
+            Err(error) => break error,
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    println!("after {answered} Calls: {gone:#}");
+    let refused = client.transport.submit(client.connection, &Call::small(Xid(0), Tag(0), &[0; 4], 0));
+    println!("then: {refused:?}");
+    let started = Instant::now();
+    loop {
+        match client.transport.connect(&target(address, Wish::default())?) {
+            Ok(connection) => {
+                client.connection = connection;
+                client.null()?;
+                println!("connected again after {:?}", started.elapsed());
+                return Ok(());
+            }
+            Err(error) => println!("{error}"),
+        }
+        ensure!(started.elapsed() < PATIENCE, "not connected again");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// What came back for a Call.
+struct Answer {
+    message: Vec<u8>,
+    payload: Option<Vec<u8>>,
+    form: Form,
+}
+
+struct Client {
+    transport: VerbsTransport,
+    connection: ConnectionId,
+    xid: u32,
+}
+
+impl Client {
+    fn connect(address: &str, wish: Wish) -> Result<Self> {
+        let mut transport = VerbsTransport::new();
+        let started = Instant::now();
+        let connection = transport.connect(&target(address, wish)?)?;
+        let time = started.elapsed();
+        let terms = transport.terms(connection).context("no terms")?;
+        println!("connected in {time:?}: {terms:?}");
+        Ok(Self { transport, connection, xid: 0x7000_0000 })
+    }
+
+    /// The header of a Call with AUTH_SYS, up to the arguments.
+    fn header(&mut self, procedure: u32) -> (Xid, Encoder) {
+        self.xid += 1;
+        let mut call = Encoder::new();
+        [self.xid, 0, 2, 100_003, 4, procedure].into_iter().for_each(|word| call.word(word));
+        // AUTH_SYS: stamp, machine name, uid, gid, no other groups; and no verifier.
+        [1, 28, 0, 5].into_iter().for_each(|word| call.word(word));
+        call.padded(b"tests");
+        [0, 0, 0, 0, 0].into_iter().for_each(|word| call.word(word));
+        (Xid(self.xid), call)
+    }
+
+    fn compound(&mut self, operations: u32) -> (Xid, Encoder) {
+        let (xid, mut call) = self.header(1);
+        [0, 0, operations].into_iter().for_each(|word| call.word(word));
+        (xid, call)
+    }
+
+    fn submit(&mut self, call: &Call<'_>) -> Result<Submitted> {
+        Ok(self.transport.submit(self.connection, call)?)
+    }
+
+    /// Sends a Call, and waits for what comes back for it.
+    fn call(&mut self, call: &Call<'_>) -> Result<(Submitted, Answer)> {
+        let submitted = self.submit(call)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.transport.poll(Some(deadline))? {
+                None => bail!("no Reply within {PATIENCE:?}"),
+                Some(Event::Reply(reply)) if reply.xid == call.xid => {
+                    let payload = reply.payloads.items().first().and_then(|item| item.bytes);
+                    let answer = Answer {
+                        message: reply.message.to_vec(),
+                        payload: payload.map(<[u8]>::to_vec),
+                        form: reply.form,
+                    };
+                    return Ok((submitted, answer));
+                }
+                Some(Event::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(other) => bail!("{other:?}"),
+            }
+        }
+    }
+
+    fn null(&mut self) -> Result<()> {
+        let (xid, call) = self.header(0);
+        let (_, answer) = self.call(&Call::small(xid, Tag(0), call.bytes(), 100))?;
+        ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
+        Ok(())
+    }
+
+    /// The filehandle of a path.
+    fn look_up(&mut self, path: &str) -> Result<Vec<u8>> {
+        let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+        let (xid, mut call) = self.compound(u32::try_from(names.len())? + 2);
+        call.word(24);
+        for name in &names {
+            call.word(15);
+            call.opaque(name.as_bytes());
+        }
+        call.word(10);
+        let (_, answer) = self.call(&Call::small(xid, Tag(0), call.bytes(), 600))?;
+        let mut results = results(&answer.message)?;
+        for _ in 0..=names.len() {
+            operation(&mut results)?;
+        }
+        operation(&mut results)?;
+        let length = results.word()? as usize;
+        Ok(results.padded(length)?.to_vec())
+    }
+
+    /// WRITE with the stateid that stands for none.
+    fn write(&mut self, file: &[u8], source: Source<'_>, shape: Shape<'_>) -> Result<Submitted> {
+        let (xid, mut call) = self.compound(2);
+        call.word(22);
+        call.opaque(file);
+        call.word(38);
+        [0; 4].into_iter().for_each(|word| call.word(word));
+        call.hyper(0);
+        call.word(0);
+        let length = match source {
+            Source::Copied(bytes) => u32::try_from(bytes.len())?,
+            Source::Stored { length, .. } => length,
+        };
+        call.chunk(length);
+        let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
+        let payloads = [Payload { position, source }];
+        let reply = Expected { message: 200, payloads: &[] };
+        let call = Call { xid, tag: Tag(1), message: call.bytes(), payloads: &payloads, reply, shape };
+        let (submitted, answer) = self.call(&call)?;
+        let mut results = results(&answer.message)?;
+        operation(&mut results)?;
+        operation(&mut results)?;
+        let count = results.word()?;
+        ensure!(count == length, "WRITE took {count} of {length} bytes");
+        Ok(submitted)
+    }
+
+    /// READ from the beginning of the file.
+    fn read(&mut self, file: &[u8], count: u32, shape: Shape<'_>) -> Result<(Submitted, u128, Form)> {
+        let (xid, mut call) = self.compound(2);
+        call.word(22);
+        call.opaque(file);
+        call.word(25);
+        [0; 4].into_iter().for_each(|word| call.word(word));
+        call.hyper(0);
+        call.word(count);
+        let reply = Expected { message: 200, payloads: &[count] };
+        let call = Call { xid, tag: Tag(2), message: call.bytes(), payloads: &[], reply, shape };
+        let (submitted, answer) = self.call(&call)?;
+        let mut results = results(&answer.message)?;
+        operation(&mut results)?;
+        operation(&mut results)?;
+        let _eof = results.word()?;
+        let length = results.word()?;
+        ensure!(length == count, "READ gave {length} of {count} bytes");
+        let hash = match &answer.payload {
+            Some(bytes) if !bytes.is_empty() => XxHash3_128::oneshot(bytes),
+            _ => XxHash3_128::oneshot(results.padded(length as usize)?),
+        };
+        Ok((submitted, hash, answer.form))
+    }
+
+    /// READDIR of the names alone, whose Reply has up to `most` bytes.
+    fn read_directory(
+        &mut self,
+        directory: &[u8],
+        most: u32,
+        shape: Shape<'_>,
+        expected: u32,
+    ) -> Result<Form> {
+        let (xid, mut call) = self.compound(2);
+        call.word(22);
+        call.opaque(directory);
+        call.word(26);
+        call.hyper(0);
+        call.hyper(0);
+        [most, most, 0].into_iter().for_each(|word| call.word(word));
+        let reply = Expected { message: expected, payloads: &[] };
+        let call = Call { xid, tag: Tag(3), message: call.bytes(), payloads: &[], reply, shape };
+        let (_, answer) = self.call(&call)?;
+        let mut results = results(&answer.message)?;
+        operation(&mut results)?;
+        operation(&mut results)?;
+        Ok(answer.form)
+    }
+
+    /// Keeps as many NULL or GETATTR Calls in flight as credits allow.
+    fn storm(&mut self, file: &[u8], count: u64) -> Result<(Duration, u32)> {
+        let started = Instant::now();
+        let (mut sent, mut done, mut most) = (0u64, 0u64, 0);
+        let mut tags = VecDeque::new();
+        while done < count {
+            while sent < count {
+                let (xid, mut call) = self.compound(2);
+                call.word(22);
+                call.opaque(file);
+                // GETATTR of type, change and size.
+                [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
+                match self.transport.submit(self.connection, &Call::small(xid, Tag(sent), call.bytes(), 200))
+                {
+                    Ok(_) => tags.push_back(sent),
+                    Err(SubmitError::Busy(Busy::Credits | Busy::Queue)) => break,
+                    Err(error) => return Err(error.into()),
+                }
+                sent += 1;
+            }
+            most = most.max(self.transport.credits(self.connection).context("closed")?.in_flight);
+            match self.transport.poll(Some(Instant::now() + PATIENCE))? {
+                Some(Event::Reply(reply)) => {
+                    let mut results = results(reply.message)?;
+                    operation(&mut results)?;
+                    operation(&mut results)?;
+                    let at = tags
+                        .iter()
+                        .position(|tag| *tag == reply.tag.0)
+                        .context("a tag that is not in flight")?;
+                    tags.remove(at);
+                    done += 1;
+                }
+                Some(Event::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(other) => bail!("{other:?}"),
+                None => bail!("no Reply within {PATIENCE:?} after {done} of {count}"),
+            }
+        }
+        Ok((started.elapsed(), most))
+    }
+}
+
+/// The results of a COMPOUND that was accepted.
+fn results(message: &[u8]) -> Result<Cursor<'_>> {
+    let mut cursor = Cursor::new(message);
+    let words = (0..6).map(|_| cursor.word()).collect::<Result<Vec<_>, _>>()?;
+    ensure!(matches!(words.as_slice(), [_, 1, 0, _, 0, 0]), "no accepted Reply: {words:?}");
+    let _status = cursor.word()?;
+    let tag = cursor.word()? as usize;
+    cursor.padded(tag)?;
+    let _count = cursor.word()?;
+    Ok(cursor)
+}
+
+/// The number of an operation, which must have succeeded.
+fn operation(results: &mut Cursor<'_>) -> Result<u32> {
+    let (number, status) = (results.word()?, results.word()?);
+    ensure!(status == 0, "operation {number}: status {status}");
+    Ok(number)
+}
+
+/// Bytes that say where they belong.
+fn pattern(length: usize, seed: u32) -> Vec<u8> {
+    let words =
+        (0..length.div_ceil(4)).flat_map(|at| ((at as u32).wrapping_mul(2_654_435_761) ^ seed).to_be_bytes());
+    words.take(length).collect()
+}
+
+fn exercise(address: &str, path: &str, largest: &str, calls: &str) -> Result<()> {
+    let (largest, calls): (u32, u64) = (largest.parse()?, calls.parse()?);
+    let mut client = Client::connect(address, Wish::default())?;
+    client.null().context("NULL")?;
+    println!("ok NULL");
+    let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
+    let file = client.look_up(path).context("LOOKUP")?;
+    let directory = client.look_up(directory).context("LOOKUP")?;
+
+    let memory: Arc<[u8]> = pattern(largest as usize + 3, 77).into();
+    let store = client.transport.share(&memory)?;
+    let sizes = [
+        1, 2, 3, 4, 5, 100, 1000, 1023, 1024, 1025, 3500, 3900, 3901, 3902, 3903, 3904, 4095, 4096, 4097,
+        8191, 8192, 12_345, 65_535, 65_536, 65_537, 262_144, 524_287, 524_288, 1_000_001, 1_048_576,
+    ];
+    for length in sizes.into_iter().filter(|length| *length <= largest) {
+        client.round_trip(&file, length, store, &memory).with_context(|| format!("{length} bytes"))?;
+    }
+    client.long_calls(&file).context("Long Calls")?;
+    client.long_replies(&directory).context("Long Replies")?;
+
+    let (time, most) = client.storm(&file, calls).context("many Calls")?;
+    let rate = calls as f64 / time.as_secs_f64();
+    println!("ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight");
+
+    // A second connection of the same transport, over the same device.
+    let first = client.connection;
+    client.connection = client.transport.connect(&target(address, Wish::default())?)?;
+    client.null().context("NULL on a second connection")?;
+    let second = std::mem::replace(&mut client.connection, first);
+    client.null().context("NULL on the first connection")?;
+    println!("ok two connections");
+    client.transport.disconnect(second);
+    match client.transport.poll(Some(Instant::now() + PATIENCE))? {
+        Some(Event::Disconnected { connection, reason, lost }) if connection == second => {
+            println!("ok disconnected: {reason}, {} lost", lost.len());
+        }
+        other => bail!("{other:?}"),
+    }
+    println!("{:?}", client.transport.counts(client.connection).context("no counts")?);
+
+    client.short_reply_chunk(&directory).context("a short Reply chunk")?;
+    without_private_data(address).context("without private data")?;
+    wrong_port(address)
+}
+
+impl Client {
+    /// WRITE and READ of one length in several forms, by hash.
+    fn round_trip(&mut self, file: &[u8], length: u32, store: StoreId, memory: &[u8]) -> Result<()> {
+        let mut forms = Vec::new();
+        for seed in 0..2 {
+            let bytes = pattern(length as usize, length ^ seed);
+            let third = length.div_ceil(3).max(1);
+            let segments = [third, third, third];
+            let pieces = [&segments[..]];
+            let shape = match seed {
+                0 => Shape::Fitting,
+                _ => Shape::Captured(Captured { reads: &pieces, writes: &pieces, ..Captured::default() }),
+            };
+            let written = self.write(file, Source::Copied(&bytes), shape).context("WRITE")?;
+            let (read, hash, _) = self.read(file, length, shape).context("READ")?;
+            ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
+            forms.push((written.read_segments, read.write_segments));
+        }
+        let source = Source::Stored { store, at: 3, length };
+        self.write(file, source, Shape::Fitting).context("WRITE from shared memory")?;
+        let (_, hash, _) = self.read(file, length, Shape::Fitting).context("READ")?;
+        let stored = memory.get(3..3 + length as usize).context("not in memory")?;
+        ensure!(hash == XxHash3_128::oneshot(stored), "what was read is not what was stored");
+        println!("ok {length} bytes, Read and Write segments {forms:?}");
+        Ok(())
+    }
+
+    /// WRITE as a Long Call: with the data in the Position-Zero Read chunk, and beside it in a chunk of its own, which Linux
+    /// 7.2 never fetches.
+    fn long_calls(&mut self, file: &[u8]) -> Result<()> {
+        let one: &[&[u32]] = &[&[]];
+        let forms = [(6001, &[7000u32][..], one), (6001, &[1000, 2000, 9000], one)];
+        for (length, call, reads) in forms {
+            let bytes = pattern(length as usize, 9);
+            let shape = Shape::Captured(Captured { call, reads, ..Captured::default() });
+            let submitted = self.write(file, Source::Copied(&bytes), shape)?;
+            ensure!(submitted.form == Form::Nomsg, "no Long Call: {submitted:?}");
+            let (_, hash, _) = self.read(file, length, Shape::Fitting)?;
+            ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
+            println!("ok Long Call, {} Read segments", submitted.read_segments);
+        }
+        let shape = Shape::Captured(Captured { call: &[7000], reads: &[&[6000]], ..Captured::default() });
+        match self.write(file, Source::Copied(&pattern(6000, 9)), shape) {
+            Ok(submitted) => println!("ok Long Call beside a Read chunk: {submitted:?}"),
+            Err(error) => println!("the server does not take a Long Call beside a Read chunk: {error:#}"),
+        }
+        Ok(())
+    }
+
+    fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
+        let form = self.read_directory(directory, 16_000, Shape::Fitting, 16_200)?;
+        ensure!(form == Form::Nomsg, "no Long Reply");
+        let reply = &[4096, 1000, 3001, 9000];
+        let shape = Shape::Captured(Captured { reply, ..Captured::default() });
+        let form = self.read_directory(directory, 16_000, shape, 16_200)?;
+        ensure!(form == Form::Nomsg, "no Long Reply in four segments");
+        println!("ok Long Replies");
+        Ok(())
+    }
+
+    /// A Reply that has no room: the server says so, or ends the connection.
+    fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
+        let reply = &[5000];
+        let shape = Shape::Captured(Captured { reply, ..Captured::default() });
+        match self.read_directory(directory, 16_000, shape, 100) {
+            Ok(form) => bail!("a Reply of form {form:?} came"),
+            Err(error) => println!("ok a short Reply chunk: {error:#}"),
+        }
+        Ok(())
+    }
+}
+
+/// The defaults of RFC 8166 hold for a side that tells nothing.
+fn without_private_data(address: &str) -> Result<()> {
+    let wish = Wish { private_data: false, reserved_port: false, ..Wish::default() };
+    let mut client = Client::connect(address, wish)?;
+    client.null()?;
+    println!("ok without private data");
+    Ok(())
+}
+
+fn wrong_port(address: &str) -> Result<()> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    match VerbsTransport::new().connect(&target(&format!("{host}:20050"), Wish::default())?) {
+        Ok(_) => bail!("something listens on the wrong port"),
+        Err(error) => println!("ok wrong port: {error}"),
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The part `[fields]`: which field each path of a baseline is, by its filter name.
+//!
+//! It is written, and not found out, so that a field is known for what it was when the program does not decode it any
+//! more; and people find in it the names that settings take.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use crate::analysis::comparison::class;
+use crate::analysis::comparison::record::{Message, Path, Record, SEVERAL};
+use crate::analysis::comparison::role::role_of;
+use crate::filter::catalog::{Catalog, Entry};
+
+/// What stands for the headers, in place of an operation.
+const HEADERS: &str = "-";
+/// What stands for the program of fields that all programs have.
+const RPC: &str = "RPC";
+
+/// A path with what is known of its field.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// The name of the field, also where the catalogue does not have it any more.
+    name: Box<str>,
+    /// The path, as records have it.
+    pub(super) path: Rc<Path>,
+    is_used: Cell<bool>,
+    /// The field as it is described; `None` for one that is no more, or has no name.
+    pub(super) entry: Option<&'static Entry>,
+}
+
+/// By operation, then by path.
+type Operations = BTreeMap<Box<str>, BTreeMap<Box<str>, Known>>;
+
+/// The fields of a baseline.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// By program, of Calls and of Replies.
+    programs: BTreeMap<Box<str>, [Operations; 2]>,
+}
+
+/// `NFS 4` of `NFS 4.2 READ`.
+pub(super) fn program(title: &str) -> String {
+    let class = class(title);
+    let end = class.match_indices(' ').nth(1).map_or(class.len(), |(at, _)| at);
+    class.get(..end).unwrap_or_default().to_owned()
+}
+
+fn word(section: &str) -> String {
+    if section.is_empty() { HEADERS.to_owned() } else { section.replace(' ', "_") }
+}
+
+impl Fields {
+    /// Adds the fields of a record.
+    pub(super) fn record(&mut self, record: &Record) {
+        let program = program(&record.title);
+        self.message(&program, true, record.call.as_ref());
+        self.message(&program, false, record.reply.as_ref());
+    }
+
+    fn message(&mut self, program: &str, is_call: bool, message: Option<&Message>) {
+        for section in message.iter().flat_map(|message| &message.sections) {
+            let operation = word(&section.name);
+            for entry in &section.entries {
+                let is_rpc = section.name.is_empty() && entry.path.field.starts_with("rpc.");
+                let program = if is_rpc { RPC } else { program };
+                match self.get(program, is_call, &operation, &entry.path.text) {
+                    Some(known) if *known.name == *entry.path.field || &*known.name == SEVERAL => {}
+                    Some(_) => self.add(program, is_call, &operation, &entry.path.text, SEVERAL),
+                    None => self.add(program, is_call, &operation, &entry.path.text, entry.path.field),
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, program: &str, is_call: bool, operation: &str, path: &str, name: &str) {
+        let entry = Catalog::shared().get(name);
+        let gone = if name == SEVERAL { SEVERAL } else { "" };
+        let field = entry.map_or(gone, |entry| entry.name);
+        let above = path.rsplit_once('.').map_or("", |(above, _)| above);
+        let path = Rc::new(Path { text: path.into(), field, role: role_of(name, above, is_call) });
+        let operations = self.programs.entry(program.into()).or_default();
+        let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
+        let paths = of_message.entry(operation.into()).or_default();
+        paths.insert(path.text.clone(), Known { name: name.into(), path, is_used: Cell::new(false), entry });
+    }
+
+    fn get(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&Known> {
+        let [calls, replies] = self.programs.get(program)?;
+        (if is_call { calls } else { replies }).get(operation)?.get(path)
+    }
+
+    /// The field of a path; `operation` is empty for the headers.
+    pub(super) fn find(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&Known> {
+        let known = if operation.is_empty() {
+            self.get(program, is_call, HEADERS, path).or_else(|| self.get(RPC, is_call, HEADERS, path))
+        } else {
+            self.get(program, is_call, operation, path)
+        };
+        known.inspect(|known| known.is_used.set(true))
+    }
+
+    /// The lines, and whether anything asked for their fields.
+    fn lines(&self) -> impl Iterator<Item = (String, bool)> {
+        self.programs.iter().flat_map(|(program, messages)| {
+            ["call", "reply"].into_iter().zip(messages).flat_map(move |(message, operations)| {
+                operations.iter().flat_map(move |(operation, paths)| {
+                    paths.iter().map(move |(text, known)| {
+                        let line = format!("{program} {message} {operation} {text} {}", known.name);
+                        (line, known.is_used.get())
+                    })
+                })
+            })
+        })
+    }
+
+    /// A line that nothing asked for.
+    pub(super) fn unused(&self) -> Option<String> {
+        self.lines().find(|(_, is_used)| !is_used).map(|(line, _)| line)
+    }
+
+    /// Writes a line a path.
+    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        self.lines().try_for_each(|(line, _)| writeln!(to, "{line}"))
+    }
+
+    /// Reads a line; `None` where it is none.
+    pub(super) fn read(&mut self, line: &str) -> Option<()> {
+        let mut words = line.rsplitn(5, ' ');
+        let (name, path, operation) = (words.next()?, words.next()?, words.next()?);
+        let is_call = match words.next()? {
+            "call" => true,
+            "reply" => false,
+            _ => return None,
+        };
+        self.add(words.next()?, is_call, operation, path, name);
+        Some(())
+    }
+}

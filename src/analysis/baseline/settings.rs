@@ -1,0 +1,164 @@
+//! The part `[settings]`: what a person wants of a baseline. Its lines are kept as they were typed, comments included.
+
+use nfsrdma_dissectors::flow::{GivenUp, Undecoded};
+
+use super::read::Unreadable;
+use crate::analysis::comparison::difference::Kind;
+use crate::analysis::comparison::selection::{Selection, Tolerance, Word};
+
+/// The line that the part begins with.
+pub(super) const PART: &str = "[settings]";
+
+/// What a person wants of a baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    lines: Vec<String>,
+    selection: Selection,
+}
+
+/// None, and an empty line before the next part.
+impl Default for Settings {
+    fn default() -> Self {
+        Self { lines: vec![String::new()], selection: Selection::default() }
+    }
+}
+
+/// Counts of a capture that a tolerance may be for.
+fn counts() -> Vec<String> {
+    let mut names: Vec<String> = ["frames", "transactions", "incomplete"].map(str::to_owned).into();
+    names.extend(Undecoded::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
+    names.extend(GivenUp::ALL.iter().map(|what| format!("given_up.{}", what.key())));
+    names
+}
+
+/// Whether a line is what git leaves where two sides changed the same.
+pub(super) fn is_conflict(line: &str) -> bool {
+    ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
+}
+
+impl Settings {
+    /// Which differences count.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Whether no identity is held.
+    pub(super) fn ignores_identities(&self) -> bool {
+        self.selection.ignore.contains(&Word::Kind(Kind::Identity))
+    }
+
+    /// The lines, as they were typed.
+    pub(super) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Nothing was read yet.
+    pub(super) fn empty() -> Self {
+        Self { lines: Vec::new(), selection: Selection::default() }
+    }
+
+    /// Those of a baseline, of which nothing else has to be readable. Where git left two sides of them, both stand.
+    ///
+    /// # Errors
+    /// A line that is no setting: it is not lost because a baseline is written again.
+    pub fn of(text: &str) -> Result<Self, Unreadable> {
+        let mut settings = Self::empty();
+        let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != PART).skip(1);
+        for (number, line) in lines.take_while(|(_, line)| !line.starts_with('[')) {
+            let line = line.trim_end();
+            let is_again = !line.is_empty() && settings.lines.iter().any(|known| known == line);
+            if !is_conflict(line) && !is_again {
+                settings.line(line).map_err(|what| Unreadable { line: number, what })?;
+            }
+        }
+        while settings.lines.last().is_some_and(String::is_empty) {
+            settings.lines.pop();
+        }
+        settings.lines.push(String::new());
+        Ok(settings)
+    }
+
+    /// Takes a line.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to do.
+    pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.contains(char::is_control) {
+            return Err("a control character; take it out".to_owned());
+        }
+        let setting = line.split('#').next().unwrap_or_default();
+        let mut words = setting.split_whitespace();
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (None, ..) => {}
+            (Some("ignore"), Some(list), None, None) => {
+                for word in list.split(',') {
+                    let word: Word = word.parse()?;
+                    if self.selection.ignore.contains(&word) {
+                        return Err(format!("{word} is ignored twice; take one of them out"));
+                    }
+                    self.selection.ignore.push(word);
+                }
+            }
+            (Some("tolerate"), Some(fields), Some(most), None) => {
+                let counts = counts();
+                let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
+                if self.selection.tolerances.iter().any(|known| known.fields == fields) {
+                    return Err(format!("{fields} is tolerated twice; take one of them out"));
+                }
+                self.selection.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
+            }
+            _ => {
+                return Err(format!(
+                    "{:?} is no setting; write ignore WORD, or tolerate NAME MOST",
+                    setting.trim().chars().take(60).collect::<String>()
+                ));
+            }
+        }
+        self.lines.push(line.to_owned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Settings::of(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_setting_stays_as_it_was_typed() {
+        let typed = [
+            "# the server sizes buffers by its memory",
+            "ignore inline,nfs.fattr4.*  # see there",
+            "",
+            "tolerate frames 5%",
+        ];
+        let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
+        let settings = Settings::of(&text).unwrap();
+        assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
+        assert_eq!((settings.selection.ignore.len(), settings.selection.tolerances.len()), (2, 1));
+    }
+
+    #[test]
+    fn both_sides_of_a_conflict_stand() {
+        let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
+        assert_eq!(Settings::of(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
+    }
+
+    #[test]
+    fn a_line_that_means_nothing_is_an_error_with_what_may_be_meant() {
+        assert_eq!(error("ignore NOSUCHOP"), "line 2: there is no operation NOSUCHOP");
+        assert_eq!(error("\nignore REDA"), "line 3: there is no operation REDA; did you mean READ?");
+        assert_eq!(error("tolerate nosuch 5"), "line 2: there is no field, length or count nosuch");
+        assert!(
+            error("tolerate frames").ends_with("is no setting; write ignore WORD, or tolerate NAME MOST")
+        );
+        assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; take it out");
+        assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; take one of them out");
+        assert!(
+            error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice")
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! A value from its text: what [`Datum`] writes, read back. The type of the field tells what its text is.
+
+use crate::analysis::comparison::record::{Datum, Names};
+use crate::analysis::comparison::role::Identity;
+use crate::filter::catalog::{Entry, Type};
+
+/// The value that is written so, of a field that is described so; `None` where nothing is written so.
+pub(super) fn value(text: &str, entry: Option<&'static Entry>) -> Option<Datum> {
+    let datum = match text.bytes().next()? {
+        b'"' => Datum::Text(unquoted(text)?.into()),
+        b'0'..=b'9' | b'-' => number(text, entry)?,
+        _ => word(text, entry)?,
+    };
+    // One value is written in one way.
+    (datum.to_string() == text).then_some(datum)
+}
+
+fn number(text: &str, entry: Option<&'static Entry>) -> Option<Datum> {
+    if let Some((length, hash)) = text.split_once(':') {
+        let length = length.parse().ok()?;
+        return match hash {
+            "?" => Some(Datum::Unknown(length)),
+            _ => Some(Datum::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
+        };
+    }
+    if let Some((count, hash)) = text.split_once('*') {
+        return Some(Datum::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+    }
+    if let Some(mask) = text.strip_prefix("0x") {
+        let names = entry.map_or(&[][..], |entry| &entry.names);
+        return Some(Datum::Flags(u64::from_str_radix(mask, 16).ok()?, Names(names)));
+    }
+    match entry.map(|entry| entry.kind) {
+        Some(Type::Signed) => text.parse().ok().map(Datum::Signed),
+        None if text.starts_with('-') => text.parse().ok().map(Datum::Signed),
+        _ => text.parse().ok().map(Datum::Number),
+    }
+}
+
+fn word(text: &str, entry: Option<&'static Entry>) -> Option<Datum> {
+    if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
+        return Some(Datum::Named(name.1));
+    }
+    if let Some((kind, hash)) = text.split_once(':') {
+        let identity = Identity::ALL.iter().copied().find(|identity| identity.name() == kind)?;
+        return Some(Datum::Name(identity, u32::from_str_radix(hash, 16).ok()?));
+    }
+    match text {
+        "true" => return Some(Datum::Bool(true)),
+        "false" => return Some(Datum::Bool(false)),
+        _ => {}
+    }
+    if let Some(bytes) = text.strip_prefix('x').and_then(hex) {
+        return Some(Datum::Bytes(bytes.into()));
+    }
+    // The name of a number that this program does not know.
+    let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
+        .then(|| Datum::Written(text.into()))
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok())
+        .collect()
+}
+
+/// The bytes of a text in quotes.
+fn unquoted(text: &str) -> Option<Vec<u8>> {
+    let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let Some(at) = rest.find('\\') {
+        bytes.extend_from_slice(rest.get(..at)?.as_bytes());
+        rest = rest.get(at + 1..)?;
+        let letter = rest.chars().next()?;
+        rest = rest.get(letter.len_utf8()..)?;
+        match letter {
+            '"' | '\\' => bytes.push(letter as u8),
+            'n' => bytes.push(b'\n'),
+            'r' => bytes.push(b'\r'),
+            't' => bytes.push(b'\t'),
+            'x' => {
+                bytes.extend(hex(rest.get(..2)?)?);
+                rest = rest.get(2..)?;
+            }
+            'u' => {
+                let (digits, after) = rest.strip_prefix('{')?.split_once('}')?;
+                let letter = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+                bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = after;
+            }
+            _ => return None,
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::catalog::Catalog;
+
+    fn of(field: &str, text: &str) -> Option<Datum> {
+        value(text, Catalog::shared().get(field))
+    }
+
+    #[test]
+    fn a_value_is_what_its_field_has() {
+        assert_eq!(of("nfs.count4", "4096"), Some(Datum::Number(4096)));
+        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(Datum::Named("NFS4_OK")));
+        assert_eq!(
+            of("nfs.fhandle", "filehandle:62d40c52"),
+            Some(Datum::Name(Identity::Filehandle, 0x62d4_0c52))
+        );
+        assert_eq!(of("nfs.fhandle", "x00ff"), Some(Datum::Bytes([0, 255].into())));
+        assert_eq!(of("nfs.data", "100:?"), Some(Datum::Unknown(100)));
+        assert_eq!(of("nfs.eof", "true"), Some(Datum::Bool(true)));
+        let shown = of("nfs.access_rights", "0x1").or_else(|| of("nfs.mode3", "0x1ed"));
+        assert!(matches!(shown, Some(Datum::Flags(..))));
+    }
+
+    #[test]
+    fn what_would_be_written_otherwise_is_no_value() {
+        for text in ["+4", "007", "0x01", "xAB", "4:12", "\"a", "filehandle:1", "5*9", ""] {
+            assert_eq!(value(text, None), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
+            for datum in [
+                Datum::Text(text.clone().into()),
+                Datum::Bytes(text.into()),
+                Datum::Number(number),
+                Datum::Signed(signed.min(-1)),
+                Datum::Digest(number, hash),
+                Datum::Fold(number, hash as u64),
+                Datum::Name(Identity::Cookie, number as u32),
+            ] {
+                prop_assert_eq!(value(&datum.to_string(), None), Some(datum));
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Which clients of two captures are the same: by address, or else in the order in which they appear.
+
+use std::collections::{HashMap, HashSet};
+
+use nfsrdma_dissectors::flow::transaction::Direction;
+
+use super::difference::{Difference, Half, Kind};
+use super::lane::{Lane, Row};
+use super::{Comparison, LANES, Side};
+
+impl Comparison {
+    /// What a client does that the other side does not have yet cannot wait for ever. It is counted: a client that stays
+    /// alone is one difference, however long it is.
+    pub(super) fn leave_alone(&mut self, lane: &mut Lane) {
+        for (at, side) in [(0, Side::A), (1, Side::B)] {
+            if lane.rows[1 - at].client.is_none() && self.has_enough(side) {
+                let half = lane.rows[at].waiting.len().div_ceil(2);
+                let records = lane.rows[at].take(half);
+                self.took(at, &records);
+                lane.rows[at].dropped += records.len() as u64;
+            }
+        }
+    }
+
+    /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
+    pub(super) fn join_lanes(&mut self, is_all: bool) {
+        let of = |lanes: &[Lane], side: usize| -> Vec<usize> {
+            (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
+        };
+        let client = |lanes: &[Lane], at: usize, side: usize| lanes[at].rows[side].client.clone();
+        let (mut alone_a, mut alone_b) = (of(&self.lanes, 0), of(&self.lanes, 1));
+        let mut pairs: Vec<(usize, usize)> = Vec::new();
+        alone_a.retain(|a| {
+            let same = client(&self.lanes, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
+            let free = same.filter(|b| self.lanes[*b].rows[0].client.is_none());
+            pairs.extend(free.map(|b| (*a, b)));
+            free.is_none()
+        });
+        let taken: HashSet<usize> = pairs.iter().map(|(_, b)| *b).collect();
+        alone_b.retain(|b| !taken.contains(b));
+        // Two decodings of one capture have the same clients.
+        let directions = [Direction::Forward, Direction::Reverse].into_iter();
+        for direction in directions.filter(|_| !self.selection.exact) {
+            let goes = |at: &usize, side: usize| {
+                self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
+            };
+            let in_a = alone_a.iter().filter(|at| goes(at, 0));
+            let in_b = alone_b.iter().filter(|at| goes(at, 1));
+            pairs.extend(in_a.copied().zip(in_b.copied()));
+        }
+        for (a, b) in &pairs {
+            let row = std::mem::take(&mut self.lanes[*b].rows[1]);
+            self.lanes[*a].rows[1] = row;
+        }
+        // Of clients without number those go that wait for nothing; they are known again when they call again.
+        let is_crowded = self.lanes.len() > LANES && !is_all;
+        let mut told = Vec::new();
+        self.lanes.retain(|lane| {
+            let is_idle = is_crowded && lane.rows.iter().all(Row::is_idle);
+            let is_alone = lane.rows.iter().any(|row| row.client.is_none());
+            let rows = lane.rows.iter().enumerate().filter(|_| is_idle);
+            told.extend(rows.filter_map(|(side, row)| absent(row, side, is_alone)));
+            lane.rows.iter().any(|row| row.client.is_some()) && !is_idle
+        });
+        self.clients.iter_mut().for_each(HashMap::clear);
+        for (at, lane) in self.lanes.iter().enumerate() {
+            for (clients, row) in self.clients.iter_mut().zip(&lane.rows) {
+                clients.extend(row.client.clone().map(|client| (client, at)));
+            }
+        }
+        for lane in self.lanes.iter_mut().filter(|_| is_all) {
+            let is_alone = lane.rows.iter().any(|row| row.client.is_none());
+            for (side, row) in lane.rows.iter_mut().enumerate() {
+                told.extend(absent(row, side, is_alone));
+                if is_alone {
+                    *row = Row::default();
+                }
+            }
+        }
+        told.into_iter().for_each(|difference| self.report(difference));
+    }
+}
+
+/// One difference says that a client is on one side alone, or began long before it was on the other.
+fn absent(row: &Row, side: usize, is_alone: bool) -> Option<Difference> {
+    let (client, (place, title)) = row.client.as_ref().zip(row.first.as_ref())?;
+    let (count, when) = match (is_alone, row.dropped) {
+        (true, _) => (row.records, ""),
+        (false, 0) => return None,
+        (false, dropped) => (dropped, " before the other capture has it"),
+    };
+    let value = Some(format!("{} with {count} Transactions{when}", client.address));
+    let here = Half { place: Some(*place), frame: place.frame(), value };
+    let [a, b] = if side == 0 { [here, Half::default()] } else { [Half::default(), here] };
+    let (operation, path) = (title.to_string(), String::new());
+    Some(Difference { kind: Kind::Client, operation, path, field: "", times: 1, a, b })
+}

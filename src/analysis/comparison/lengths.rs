@@ -1,0 +1,109 @@
+//! Chunks of two records, and what went inline.
+
+use super::difference::Kind;
+use super::pair::{Comparer, Found};
+use super::record::{Chunk, ChunkKind, End, Message, Record};
+
+impl Comparer<'_> {
+    /// The bytes that went inline.
+    pub(super) fn lengths(&self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message) {
+        if a.proc != b.proc {
+            let word = |message: &Message| message.proc.as_deref().unwrap_or("-").to_owned();
+            found.length(Kind::ChunkKind, is_call, String::new(), word(a), word(b));
+            return;
+        }
+        let fixed = |message: &Message| {
+            let is_inline = message.length >= message.varying;
+            if found.terms.is_strict || !is_inline {
+                message.length
+            } else {
+                message.length - message.varying
+            }
+        };
+        // Fields that differ bring their lengths with them.
+        if found.is_explained(is_call) && !found.terms.is_strict
+            || a.end == End::Undecoded
+            || fixed(a) == fixed(b)
+        {
+            return;
+        }
+        if !self.selection.tolerates_length(Kind::Inline, fixed(a), fixed(b)) {
+            found.length(Kind::Inline, is_call, String::new(), a.length, b.length);
+        }
+    }
+
+    /// The chunks, and what went in them.
+    pub(super) fn chunks(&self, found: &mut Found<'_>) {
+        let (a, b) = (found.a, found.b);
+        let letters = |record: &Record| -> String {
+            let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
+            if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
+        };
+        if letters(a) != letters(b) {
+            found.length(Kind::ChunkKind, true, String::new(), letters(a), letters(b));
+            return;
+        }
+        let has_replies = a.reply.is_some() && b.reply.is_some();
+        let is_reply_explained = found.is_explained(false);
+        // What failed returns nothing.
+        let has_other_status = found.has_other_status() && !found.terms.is_strict;
+        for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
+            let path = format!("chunk {at} ({})", one.kind.letter());
+            let position = |chunk: &Chunk| match chunk.kind {
+                ChunkKind::Read(position, varying) if !found.terms.is_strict => {
+                    position.saturating_sub(varying)
+                }
+                ChunkKind::Read(position, _) | ChunkKind::ReplyRead(position) => position,
+                _ => 0,
+            };
+            if position(one) != position(other) {
+                found.length(
+                    Kind::ChunkShape,
+                    true,
+                    path.clone() + " position",
+                    position(one),
+                    position(other),
+                );
+            }
+            if one.segments.len() != other.segments.len() {
+                let (of_a, of_b) = (one.segments.len(), other.segments.len());
+                found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
+                continue;
+            }
+            // A whole message in a chunk is as long as its names are, and fills the segments in their order.
+            let net = |chunk: &Chunk, sum: u64| {
+                let varying = if found.terms.is_strict { 0 } else { chunk.varying };
+                sum.saturating_sub(varying)
+            };
+            let offered = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned = |chunk: &Chunk| -> Option<u64> {
+                chunk.segments.iter().map(|segment| segment.returned).sum()
+            };
+            let is_same_call = matches!(one.kind, ChunkKind::Read(0, _))
+                && net(one, offered(one)) == net(other, offered(other));
+            let sums = returned(one).zip(returned(other));
+            let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
+            let is_explained = is_reply_explained && one.kind == ChunkKind::Reply && !found.terms.is_strict;
+            for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
+                let path = format!("{path} segment {index}");
+                let (length, against) = (segment.length, opposite.length);
+                if length != against
+                    && !is_same_call
+                    && !self.selection.tolerates_length(Kind::ChunkLength, length, against)
+                {
+                    found.length(Kind::ChunkLength, true, path.clone(), length, against);
+                }
+                let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
+                if has_replies
+                    && !has_other_status
+                    && bytes != answer
+                    && !is_explained
+                    && !is_same_reply
+                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes, answer)
+                {
+                    found.length(Kind::ChunkBytes, false, path, bytes, answer);
+                }
+            }
+        }
+    }
+}

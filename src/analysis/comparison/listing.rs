@@ -1,0 +1,173 @@
+//! Entries of directories stand for each other by their names: one that is missing does not shift those that follow.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::alignment::anchors;
+use super::difference::Kind;
+use super::record::{Datum, Entry, hash};
+use super::role::Role;
+
+/// The entries of a directory, among the fields of a Reply.
+pub(super) struct Listing<'e> {
+    /// The fields of all of them.
+    pub(super) fields: Range<usize>,
+    /// The fields of each.
+    elements: Vec<Range<usize>>,
+    /// Their names.
+    names: Vec<&'e Datum>,
+}
+
+impl<'e> Listing<'e> {
+    /// The listing among these fields, if there is one: what is below `entries`, which begins anew with its first field.
+    pub(super) fn of(entries: &[&'e Entry]) -> Option<Self> {
+        let is_name = |entry: &&&Entry| {
+            entry.path.role == Role::Equal(Kind::Name)
+                && entry.path.text.rsplit('.').nth(1) == Some("entries")
+        };
+        let name = entries.iter().find(is_name)?;
+        let above = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
+        let is_below = |entry: &&Entry| entry.path.text.starts_with(above);
+        let start = entries.iter().position(is_below)?;
+        let length = entries.iter().skip(start).take_while(|entry| is_below(entry)).count();
+        let fields = start..start + length;
+        let of = entries.get(fields.clone())?;
+        let first = of.first()?;
+        let starts: Vec<usize> = (0..of.len())
+            .filter(|at| of.get(*at).is_some_and(|entry| entry.path.text == first.path.text))
+            .map(|at| start + at)
+            .collect();
+        let ends = starts.iter().copied().skip(1).chain([fields.end]);
+        let elements: Vec<_> = starts.iter().zip(ends).map(|(from, to)| *from..to).collect();
+        let names: Vec<_> = elements
+            .iter()
+            .filter_map(|element| {
+                let named = |entry: &&&Entry| entry.path.text == name.path.text;
+                entries.get(element.clone())?.iter().find(named).map(|entry| &entry.datum)
+            })
+            .collect();
+        (names.len() == elements.len()).then_some(Self { fields, elements, names })
+    }
+
+    /// Whether both have the same names in the same order.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let names = || self.names.iter().zip(&other.names);
+        self.names.len() == other.names.len() && names().all(|(a, b)| a.is_same(b))
+    }
+
+    /// Which entries stand for each other.
+    pub(super) fn along(&self, other: &Self) -> Vec<Met<'e>> {
+        let keys = |listing: &Self| -> Vec<u64> {
+            listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
+        };
+        let (keys_a, keys_b) = (keys(self), keys(other));
+        let mut met = Vec::new();
+        let mut from = (0, 0);
+        let ends = [(self.names.len(), other.names.len())];
+        let places = |keys: &[u64]| -> HashMap<u64, usize> { keys.iter().copied().zip(0..).collect() };
+        let (in_a, in_b) = (places(&keys_a), places(&keys_b));
+        let place = |others: &HashMap<u64, usize>, keys: &[u64], at: usize| {
+            keys.get(at).and_then(|key| others.get(key).copied())
+        };
+        for to in anchors(&keys_a, &keys_b).into_iter().chain(ends) {
+            // Between two that both have: what neither has elsewhere was given another name, if it is as many.
+            let gone: Vec<usize> = (from.0..to.0).filter(|at| place(&in_b, &keys_a, *at).is_none()).collect();
+            let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
+            let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
+            if gone.len() == new.len() {
+                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| Met::Both(a, b)));
+            } else {
+                met.extend(gone.iter().filter_map(|at| Some(Met::A(self.names.get(*at).copied()?))));
+                met.extend(new.iter().filter_map(|at| Some(Met::B(other.names.get(*at).copied()?))));
+            }
+            // What the other has in another place.
+            for at in from.0..to.0 {
+                if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
+                    met.push(Met::Moved(name, at, place));
+                }
+            }
+            met.extend(both((&to.0, &to.1)).map(|(a, b)| Met::Both(a, b)));
+            from = (to.0 + 1, to.1 + 1);
+        }
+        met
+    }
+
+    fn element(&self, at: usize) -> Option<Range<usize>> {
+        self.elements.get(at).cloned()
+    }
+}
+
+/// Entries of two listings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Met<'e> {
+    /// The fields of one on A and of that on B which stands for it.
+    Both(Range<usize>, Range<usize>),
+    /// One that A has alone.
+    A(&'e Datum),
+    /// One that B has alone.
+    B(&'e Datum),
+    /// One that has another place on B; the places count from 0.
+    Moved(&'e Datum, usize, usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::super::record::Path;
+    use super::*;
+
+    fn field(text: &str, datum: Datum) -> Entry {
+        let is_name = text.ends_with("name");
+        let role = Role::Equal(if is_name { Kind::Name } else { Kind::Result });
+        Entry { path: Rc::new(Path { text: text.into(), field: "nfs.readdir.entry.name", role }), datum }
+    }
+
+    /// A Reply to READDIR with these names, each entry with a cookie before it.
+    fn reply(names: &str) -> Vec<Entry> {
+        let entries = names.chars().flat_map(|name| {
+            [
+                field("reply.entries.cookie", Datum::Number(name.into())),
+                field("reply.entries.name", Datum::Text(name.to_string().into_bytes().into())),
+            ]
+        });
+        let status = [field("status", Datum::Named("NFS4_OK"))];
+        status.into_iter().chain(entries).chain([field("reply.eof", Datum::Bool(true))]).collect()
+    }
+
+    fn met(a: &str, b: &str) -> Vec<String> {
+        let (a, b) = (reply(a), reply(b));
+        let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
+        let (of_a, of_b) = (Listing::of(&a).unwrap(), Listing::of(&b).unwrap());
+        assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
+        let word = |met: Met<'_>| match met {
+            Met::Both(a, b) => format!("{}={}", a.start / 2, b.start / 2),
+            Met::A(name) => format!("-{name}"),
+            Met::B(name) => format!("+{name}"),
+            Met::Moved(name, from, to) => format!("{name} {from}>{to}"),
+        };
+        of_a.along(&of_b).into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn an_entry_that_is_missing_shifts_no_other() {
+        assert_eq!(met("abcd", "acd"), ["0=0", "-\"b\"", "2=1", "3=2"]);
+        assert_eq!(met("acd", "abcd"), ["0=0", "+\"b\"", "1=2", "2=3"]);
+    }
+
+    #[test]
+    fn an_entry_with_another_name_stands_for_the_one_in_its_place() {
+        assert_eq!(met("abcd", "axcd"), ["0=0", "1=1", "2=2", "3=3"]);
+    }
+
+    #[test]
+    fn an_entry_in_another_place_is_told_as_that() {
+        assert_eq!(met("abcd", "acbd").iter().filter(|met| met.contains('>')).count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_directory_has_no_listing() {
+        let fields = [field("status", Datum::Named("NFS4_OK"))];
+        assert!(Listing::of(&fields.iter().collect::<Vec<_>>()).is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! Differences counted by operation, and the first of them: what a report needs, in an amount of memory that does not grow
+//! with their number.
+
+use std::collections::BTreeMap;
+
+use super::difference::Difference;
+
+/// Operations that are counted apart; a capture full of nonsense has more.
+const OPERATIONS: usize = 1_024;
+/// The operation of the others.
+const OTHERS: &str = "other operations";
+
+/// The differences with the lowest frames.
+#[derive(Clone, Debug)]
+pub struct First {
+    most: usize,
+    kept: Vec<Difference>,
+}
+
+impl First {
+    /// None yet, and never more than so many.
+    pub fn new(most: usize) -> Self {
+        Self { most, kept: Vec::new() }
+    }
+
+    /// Takes a difference.
+    pub fn push(&mut self, difference: &Difference) {
+        let is_late = self.kept.last().is_some_and(|last| last.order() <= difference.order());
+        if self.kept.len() >= self.most && is_late || self.most == 0 {
+            return;
+        }
+        let at = self.kept.partition_point(|kept| kept.order() <= difference.order());
+        self.kept.truncate(self.most - 1);
+        self.kept.insert(at.min(self.kept.len()), difference.clone());
+    }
+
+    /// Those that were kept, by frame.
+    pub fn differences(&self) -> &[Difference] {
+        &self.kept
+    }
+}
+
+/// The differences of one operation.
+#[derive(Clone, Debug)]
+pub struct OfOperation {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them.
+    pub first: First,
+}
+
+/// Differences by operation.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// The first of all.
+    pub first: First,
+    of_each: usize,
+    operations: BTreeMap<String, OfOperation>,
+}
+
+impl Tally {
+    /// Has seen none, and keeps so many of all and of each operation.
+    pub fn new(of_all: usize, of_each: usize) -> Self {
+        Self { first: First::new(of_all), of_each, operations: BTreeMap::new() }
+    }
+
+    /// Takes a difference.
+    pub fn push(&mut self, difference: &Difference) {
+        self.first.push(difference);
+        let is_known =
+            self.operations.contains_key(&difference.operation) || self.operations.len() < OPERATIONS;
+        let name = if is_known { &*difference.operation } else { OTHERS };
+        let of_each = self.of_each;
+        let operation = self
+            .operations
+            .entry(name.to_owned())
+            .or_insert_with(|| OfOperation { count: 0, first: First::new(of_each) });
+        operation.count += 1;
+        operation.first.push(difference);
+    }
+
+    /// The operations that differ: `NFS 4.2 READ`; `capture` for what is of no operation.
+    pub fn operations(&self) -> &BTreeMap<String, OfOperation> {
+        &self.operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::FrameNumber;
+
+    use super::super::difference::{Half, Kind};
+    use super::*;
+
+    fn difference(operation: &str, frame: u64) -> Difference {
+        let half = Half { frame: Some(FrameNumber(frame)), ..Half::default() };
+        Difference {
+            kind: Kind::Count,
+            operation: operation.to_owned(),
+            path: String::new(),
+            field: "",
+            times: 1,
+            a: half.clone(),
+            b: half,
+        }
+    }
+
+    fn frames(first: &First) -> Vec<u64> {
+        first.differences().iter().filter_map(|difference| difference.a.frame).map(|frame| frame.0).collect()
+    }
+
+    #[test]
+    fn the_first_are_kept_in_whatever_order_they_come() {
+        for most in 0..6 {
+            let mut first = First::new(most);
+            for frame in [5, 3, 9, 1, 7] {
+                first.push(&difference("READ", frame));
+            }
+            assert_eq!(frames(&first), [1, 3, 5, 7, 9][..most.min(5)]);
+        }
+    }
+
+    #[test]
+    fn every_difference_of_an_operation_is_counted_and_its_first_are_kept_whatever_the_others_have() {
+        let mut tally = Tally::new(2, 2);
+        (1..=50).for_each(|frame| tally.push(&difference("LOOKUP", frame)));
+        (60..=63).for_each(|frame| tally.push(&difference("READ", frame)));
+        assert_eq!(frames(&tally.first), [1, 2]);
+        let of = |name: &str| (tally.operations()[name].count, frames(&tally.operations()[name].first));
+        assert_eq!((of("LOOKUP"), of("READ")), ((50, vec![1, 2]), (4, vec![60, 61])));
+    }
+
+    #[test]
+    fn operations_without_number_are_one() {
+        let mut tally = Tally::new(1, 1);
+        (0..3 * OPERATIONS as u64).for_each(|at| tally.push(&difference(&format!("procedure {at}"), at)));
+        assert_eq!(tally.operations().len(), OPERATIONS + 1);
+        assert_eq!(tally.operations()[OTHERS].count, 2 * OPERATIONS as u64);
+    }
+}

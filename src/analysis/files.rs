@@ -1,0 +1,108 @@
+//! Which files were busiest, for as many files as a capture may have.
+
+use nfsrdma_dissectors::flow::Transaction;
+use rustc_hash::FxHashMap;
+
+/// Files that are counted; when there are more, those with the least bytes and time are forgotten.
+const COUNTED: usize = 32_768;
+
+/// What was done with a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileTally {
+    /// Transactions about it.
+    pub transactions: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// Bytes of their messages, with what moved in chunks.
+    pub bytes: u64,
+    /// Nanoseconds that they took, all together.
+    pub time: u64,
+}
+
+/// Files by their paths; a file without a name has the hash of its filehandle for a path.
+#[derive(Debug, Default)]
+pub struct Files {
+    tallies: FxHashMap<Box<[u8]>, FileTally>,
+    given_up: u64,
+}
+
+impl Files {
+    /// Counts a Transaction about a file, of so many bytes.
+    pub fn transaction(&mut self, path: &[u8], transaction: &Transaction, bytes: u64, has_failed: bool) {
+        if !self.tallies.contains_key(path) {
+            if self.tallies.len() >= COUNTED {
+                self.forget();
+            }
+            self.tallies.insert(path.into(), FileTally::default());
+        }
+        let Some(tally) = self.tallies.get_mut(path) else { return };
+        tally.transactions += 1;
+        tally.errors += u64::from(has_failed);
+        tally.bytes += bytes;
+        tally.time += transaction.latency().unwrap_or(0);
+    }
+
+    fn forget(&mut self) {
+        let keep = COUNTED / 4;
+        let (by_bytes, by_time) =
+            (self.bound(keep, |tally| tally.bytes), self.bound(keep, |tally| tally.time));
+        let before = self.tallies.len();
+        self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time > by_time);
+        self.given_up += (before - self.tallies.len()) as u64;
+    }
+
+    /// What all but `keep` files are not above.
+    fn bound(&self, keep: usize, of: fn(&FileTally) -> u64) -> u64 {
+        let mut values: Vec<u64> = self.tallies.values().map(of).collect();
+        values.sort_unstable_by(|a, b| b.cmp(a));
+        values.get(keep).copied().unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.tallies.len()
+    }
+
+    /// How many were forgotten.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Those with the most of something, the most first.
+    pub fn largest(&self, count: usize, of: impl Fn(&FileTally) -> u64) -> Vec<(&[u8], FileTally)> {
+        let mut files: Vec<_> = self.tallies.iter().map(|(path, tally)| (&**path, *tally)).collect();
+        files.sort_unstable_by(|(a, one), (b, other)| of(other).cmp(&of(one)).then(a.cmp(b)));
+        files.truncate(count);
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_bounded_and_the_busiest_stay() {
+        let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
+        let mut files = Files::default();
+        for number in 0..2 * COUNTED as u64 {
+            let bytes = if number % 1_000 == 0 { 1 << 30 } else { 1 };
+            files.transaction(&number.to_be_bytes(), transaction, bytes, false);
+        }
+        assert!(files.count() <= COUNTED);
+        assert!(files.given_up() > 0);
+        let largest = files.largest(66, |tally| tally.bytes);
+        assert!(largest.iter().all(|(_, tally)| tally.bytes == 1 << 30), "{largest:?}");
+    }
+
+    #[test]
+    fn a_file_adds_up_what_was_done_with_it() {
+        let transactions = crate::testing::transactions("rxe-v42.pcap");
+        let mut files = Files::default();
+        files.transaction(b"/a", &transactions[60], 100, false);
+        files.transaction(b"/a", &transactions[60], 50, true);
+        let time = 2 * transactions[60].latency().unwrap();
+        let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time };
+        assert_eq!(files.largest(9, |tally| tally.bytes), [(&b"/a"[..], tally)]);
+    }
+}

@@ -1,0 +1,267 @@
+//! `capture`: packets of an interface go to files as they come.
+
+use std::io::{self, IsTerminal};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_dissectors::frame::Timestamp;
+
+use super::live::{LiveArgs, Stop};
+use super::progress::Progress;
+use super::{Exit, PATIENCE, complain};
+use crate::output::recording::{Place, Recording, Rotation};
+use crate::output::units;
+use crate::source::{Counters, Next, reason};
+
+/// Record what an interface sees, as pcapng
+///
+/// Nothing is decoded, so that this keeps up where showing does not. Files end with what was received and what was dropped.
+/// docs/capturing.md tells how to get to packets of RDMA at all.
+#[derive(Debug, Args)]
+pub(super) struct CaptureArgs {
+    #[command(flatten)]
+    live: LiveArgs,
+
+    /// Write to FILE; '-' is standard output
+    #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
+    write: PathBuf,
+
+    /// Stop after COUNT packets
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<NonZeroU64>,
+
+    /// Begin another file, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps the
+    /// latest
+    ///
+    /// A KB is 1,000 bytes; interval begins a file when the time is a multiple of so many seconds. Files are called
+    /// FILE_00001_20260101120000.pcapng, with the time in UTC.
+    #[arg(short = 'b', long, value_name = "CONDITION")]
+    ring_buffer: Vec<Ring>,
+
+    /// Say nothing but what is wrong
+    #[arg(short = 'q', long)]
+    quiet: bool,
+}
+
+/// An option of `-b`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ring {
+    FileSize(NonZeroU64),
+    Duration(NonZeroU64),
+    Packets(NonZeroU64),
+    Interval(NonZeroU64),
+    Files(NonZeroU64),
+}
+
+impl FromStr for Ring {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WHAT: &str =
+            "give filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS or files:COUNT";
+        let (name, value) = text.split_once(':').ok_or(WHAT)?;
+        let value = value.parse().map_err(|_| WHAT)?;
+        Ok(match name {
+            "filesize" => Self::FileSize(value),
+            "duration" => Self::Duration(value),
+            "packets" => Self::Packets(value),
+            "interval" => Self::Interval(value),
+            "files" => Self::Files(value),
+            _ => return Err(WHAT),
+        })
+    }
+}
+
+/// Bytes of a number of KB.
+fn bytes(kb: NonZeroU64) -> NonZeroU64 {
+    kb.saturating_mul(const { NonZeroU64::new(1000).unwrap() })
+}
+
+impl CaptureArgs {
+    /// When files end; `None` for a single one.
+    fn rotation(&self) -> Result<Option<Rotation>> {
+        let mut rotation = Rotation::default();
+        for option in &self.ring_buffer {
+            match *option {
+                Ring::FileSize(kb) => rotation.bytes = Some(bytes(kb)),
+                Ring::Duration(seconds) => rotation.seconds = Some(seconds),
+                Ring::Packets(packets) => rotation.packets = Some(packets),
+                Ring::Interval(seconds) => rotation.interval = Some(seconds),
+                Ring::Files(files) => rotation.files = Some(files),
+            }
+        }
+        if self.ring_buffer.is_empty() {
+            return Ok(None);
+        }
+        // With several files, the size that ends a single one begins the next (tshark).
+        rotation.bytes = rotation.bytes.or(self.most_bytes());
+        if !rotation.ends_files() {
+            bail!(
+                "-b files: says how many files, and nothing when one ends; add -b filesize:KB, duration:SECONDS, packets:COUNT or interval:SECONDS"
+            );
+        }
+        Ok(Some(rotation))
+    }
+
+    fn most_bytes(&self) -> Option<NonZeroU64> {
+        self.live.autostop.iter().find_map(|stop| match stop {
+            Stop::FileSize(kb) => Some(bytes(*kb)),
+            _ => None,
+        })
+    }
+
+    fn most_files(&self) -> Option<NonZeroU64> {
+        self.live.autostop.iter().find_map(|stop| match stop {
+            Stop::Files(files) => Some(*files),
+            _ => None,
+        })
+    }
+
+    fn place(&self, rotation: Option<Rotation>) -> Result<Place> {
+        let is_standard_output = self.write.as_os_str() == "-";
+        Ok(match rotation {
+            Some(_) if is_standard_output => {
+                bail!("-w -: standard output is one file; give -b a name with -w, or leave out -b")
+            }
+            Some(rotation) => Place::Files(self.write.clone(), rotation),
+            None if is_standard_output => {
+                if io::stdout().is_terminal() {
+                    bail!(
+                        "-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it"
+                    );
+                }
+                Place::StandardOutput
+            }
+            None => Place::File(self.write.clone()),
+        })
+    }
+}
+
+/// What is said when a file takes no more.
+fn unwritten(recording: &Recording, error: io::Error) -> anyhow::Error {
+    let what =
+        format!("{}: cannot write: {}; make room or write elsewhere", recording.name(), reason(&error));
+    anyhow::Error::new(error).context(what)
+}
+
+/// Captures until something ends it.
+pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
+    let Some(interface) = &args.live.interface else {
+        bail!("no interface is named; name one with -i; -D lists them");
+    };
+    let rotation = args.rotation()?;
+    if args.most_files().is_some() && rotation.is_none() {
+        bail!("-a files: counts files, and there is one only; say with -b when one ends");
+    }
+    let place = args.place(rotation)?;
+    let opened = args.live.open(interface)?;
+    let mut recording = args.live.give_up(rotation.is_some(), || {
+        let (recording, begun) = Recording::new(place, opened.interface(), opened.filter());
+        match begun {
+            Ok(()) => Ok(recording),
+            Err(error) => Err(unwritten(&recording, error)),
+        }
+    })?;
+    let outcome = record(args, opened, &mut recording)?;
+    if !args.quiet {
+        let counters = outcome.counters;
+        complain(format_args!(
+            "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
+             interface, {} here",
+            interface,
+            recording.packets(),
+            units::Bytes(recording.bytes()),
+            recording.files(),
+            if recording.files() == 1 { "file" } else { "files" },
+            counters.received,
+            counters.dropped_by_kernel,
+            counters.dropped_by_interface,
+            counters.dropped_by_program,
+        ));
+    }
+    Ok(if outcome.is_good { Exit::Done } else { Exit::Failed })
+}
+
+struct Outcome {
+    counters: Counters,
+    is_good: bool,
+}
+
+fn record(
+    args: &CaptureArgs,
+    opened: crate::source::live::Opened,
+    recording: &mut Recording,
+) -> Result<Outcome> {
+    let (mut source, mut session) = args.live.start(opened, args.quiet)?;
+    let mut progress = Progress::new();
+    let most = args.count.map_or(u64::MAX, NonZeroU64::get);
+    // With several files this is when one ends, and not the capture.
+    let most_bytes =
+        args.most_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
+    let most_files = args.most_files().map_or(u64::MAX, NonZeroU64::get);
+    let mut last = Timestamp::default();
+    let mut is_good = true;
+    let mut is_over = false;
+    while !is_over {
+        let mut is_idle = false;
+        match source.next_within(PATIENCE) {
+            Ok(Next::Frame(frame)) => {
+                last = frame.time;
+                is_over = session.frame(frame.time);
+                let written = recording.frame(&frame, || session.counters());
+                written.map_err(|error| unwritten(recording, error))?;
+                is_over |= recording.packets() >= most || recording.length() >= most_bytes;
+            }
+            Ok(Next::Nothing) => {
+                is_idle = true;
+                let now = session.idle();
+                // Before the first frame nobody knows what time it is.
+                if last != Timestamp::default() {
+                    last = now;
+                    let written = recording.idle(now, || session.counters());
+                    written.map_err(|error| unwritten(recording, error))?;
+                }
+            }
+            Ok(Next::End) => break,
+            Err(error) => {
+                complain(error);
+                is_good = false;
+                break;
+            }
+        }
+        if recording.is_next_file_after(most_files, last) {
+            break;
+        }
+        if progress.is_due(is_idle) {
+            progress.draw_live(&session.counters(), None);
+        }
+    }
+    let mut counters = session.counters();
+    if is_over {
+        // What came behind the last packet that was wanted was never asked for.
+        counters = counters.settled();
+    }
+    recording.finish(last, counters).map_err(|error| unwritten(recording, error))?;
+    Ok(Outcome { counters, is_good })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_tshark() {
+        let some = |count| NonZeroU64::new(count).unwrap();
+        assert_eq!("filesize:1000".parse(), Ok(Ring::FileSize(some(1000))));
+        assert_eq!("duration:60".parse(), Ok(Ring::Duration(some(60))));
+        assert_eq!("interval:3600".parse(), Ok(Ring::Interval(some(3600))));
+        assert_eq!("packets:5".parse(), Ok(Ring::Packets(some(5))));
+        assert_eq!("files:10".parse(), Ok(Ring::Files(some(10))));
+        assert!("files:0".parse::<Ring>().is_err());
+        assert!("size:1".parse::<Ring>().is_err());
+        assert_eq!(bytes(some(3)).get(), 3000);
+    }
+}

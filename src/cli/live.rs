@@ -1,0 +1,248 @@
+//! Capturing as subcommands share it: the options, the rights that are given up, and what ends a capture.
+
+use std::num::NonZeroU64;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use clap::{Args, ValueHint};
+use nfsrdma_dissectors::frame::Timestamp;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::bytes::Bytes;
+use super::{PATIENCE, complain};
+use crate::source::live::opening::LONGEST;
+use crate::source::live::rights::{self, Target};
+use crate::source::live::{self, Live, Opened, Options};
+use crate::source::{Counters, Source};
+
+const LIVE: &str = "Live capture";
+
+/// How to capture.
+#[derive(Debug, Args)]
+pub(super) struct LiveArgs {
+    /// Capture on this interface: one of Ethernet, 'any', or an RDMA device where libpcap can (see -D)
+    #[arg(short = 'i', long, value_name = "IFACE", value_hint = ValueHint::Other, help_heading = LIVE)]
+    pub(super) interface: Option<String>,
+
+    /// Capture what this filter of pcap-filter(7) selects [default: RDMA, RPC, and tunnels that may hold it]
+    ///
+    /// The default lets RoCE, iWARP, NFS, rpcbind, what looks like RPC at any port, fragments of IP and tunnels through, with
+    /// and without VLAN tags; docs/capturing.md shows it. -f '' captures everything.
+    #[arg(short = 'f', long, value_name = "FILTER", help_heading = LIVE)]
+    capture_filter: Option<String>,
+
+    /// Keep this many bytes of each packet
+    #[arg(short = 's', long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
+        default_value_t = LONGEST, value_parser = clap::value_parser!(u32).range(0..=i64::from(LONGEST)))]
+    snapshot_length: u32,
+
+    /// Memory for packets that the kernel holds until they are fetched, in MiB
+    #[arg(short = 'B', long, value_name = "MIB", help_heading = LIVE, hide_short_help = true,
+        default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=2047))]
+    buffer_size: u32,
+
+    /// Leave the interface out of promiscuous mode: capture what is for this host alone
+    #[arg(short = 'p', long, help_heading = LIVE, hide_short_help = true)]
+    no_promiscuous_mode: bool,
+
+    /// Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet
+    #[arg(long, help_heading = LIVE, hide_short_help = true)]
+    immediate: bool,
+
+    /// Stop after this: duration:SECONDS or packets:COUNT; of 'capture' also filesize:KB and files:COUNT
+    #[arg(short = 'a', long, value_name = "CONDITION", help_heading = LIVE)]
+    pub(super) autostop: Vec<Stop>,
+
+    /// With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]
+    #[arg(short = 'Z', long, value_name = "USER", value_hint = ValueHint::Username, help_heading = LIVE,
+        hide_short_help = true)]
+    user: Option<String>,
+
+    /// Memory for packets that wait to be decoded or written; then new ones are dropped, and counted
+    #[arg(long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
+        default_value_t = Bytes(256 << 20))]
+    max_queue_bytes: Bytes,
+}
+
+/// When to stop by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stop {
+    Duration(Duration),
+    Packets(NonZeroU64),
+    /// In units of 1,000 bytes.
+    FileSize(NonZeroU64),
+    Files(NonZeroU64),
+}
+
+impl FromStr for Stop {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WHAT: &str = "give duration:SECONDS, packets:COUNT, filesize:KB or files:COUNT";
+        let (name, value) = text.split_once(':').ok_or(WHAT)?;
+        let number = || value.parse().map_err(|_| WHAT);
+        Ok(match name {
+            "duration" => {
+                let seconds = value.parse::<f64>().ok().filter(|seconds| *seconds > 0.0).ok_or(WHAT)?;
+                Self::Duration(Duration::try_from_secs_f64(seconds).map_err(|_| WHAT)?)
+            }
+            "packets" => Self::Packets(number()?),
+            "filesize" => Self::FileSize(number()?),
+            "files" => Self::Files(number()?),
+            _ => return Err(WHAT),
+        })
+    }
+}
+
+impl LiveArgs {
+    /// Opens the capture on an interface.
+    pub(super) fn open(&self, interface: &str) -> Result<Opened> {
+        let snap_length = if self.snapshot_length == 0 { LONGEST } else { self.snapshot_length };
+        let options = Options {
+            interface: interface.to_owned(),
+            // A filter that is empty lets everything through.
+            filter: self.capture_filter.clone(),
+            snap_length,
+            buffer: self.buffer_size << 20,
+            queue: usize::try_from(self.max_queue_bytes.0).unwrap_or(usize::MAX),
+            promiscuous: !self.no_promiscuous_mode,
+            immediate: self.immediate,
+        };
+        Ok(live::open(&options)?)
+    }
+
+    /// Gives up the rights that opening needed, and makes what is to be written: as the user that was chosen, or, where
+    /// root did not choose one, as root and before it becomes nobody. `makes_files` says that files are made later, too.
+    pub(super) fn give_up<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        let target = rights::target(self.user.as_deref(), !makes_files);
+        let give_up = || {
+            if target == Target::Root && self.user.is_none() {
+                complain(
+                    "the rights of root are kept, because more files are to be made; -Z USER gives them up",
+                );
+            }
+            rights::give_up(&target).map_err(|error| {
+                anyhow!("-Z: the rights of root cannot be given up: {error}; name a user with -Z, or root to keep them")
+            })
+        };
+        if rights::is_chosen(self.user.as_deref()) {
+            give_up()?;
+            make()
+        } else {
+            let made = make()?;
+            give_up()?;
+            Ok(made)
+        }
+    }
+
+    /// Begins to capture, and says so, unless it is to be quiet.
+    pub(super) fn start(&self, opened: Opened, is_quiet: bool) -> Result<(Source, Session)> {
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // The second one ends the program at once.
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&is_interrupted),
+            )?;
+            signal_hook::flag::register(signal, Arc::clone(&is_interrupted))?;
+        }
+        let name = opened.interface().name.clone();
+        let source = opened.start()?;
+        if !is_quiet {
+            complain(format_args!("capturing on {name}; Ctrl-C ends it"));
+        }
+        let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
+        let mut session = Session {
+            live,
+            is_interrupted,
+            is_stopped: false,
+            until: None,
+            packets: u64::MAX,
+            seen: 0,
+            last: Timestamp::default(),
+            quiet_since: None,
+        };
+        for stop in &self.autostop {
+            match stop {
+                Stop::Duration(duration) => session.until = Instant::now().checked_add(*duration),
+                Stop::Packets(packets) => session.packets = packets.get(),
+                Stop::FileSize(_) | Stop::Files(_) => {}
+            }
+        }
+        Ok((source, session))
+    }
+}
+
+/// A capture under way.
+pub(super) struct Session {
+    live: Live,
+    is_interrupted: Arc<AtomicBool>,
+    is_stopped: bool,
+    until: Option<Instant>,
+    packets: u64,
+    seen: u64,
+    /// When the last frame was seen, by the clock that stamps frames.
+    last: Timestamp,
+    quiet_since: Option<Instant>,
+}
+
+impl Session {
+    /// Notes a frame; tells whether it is the last that is wanted.
+    #[inline]
+    pub(super) fn frame(&mut self, time: Timestamp) -> bool {
+        self.last = time;
+        self.quiet_since = None;
+        self.seen += 1;
+        if self.seen.is_multiple_of(1024) {
+            self.check();
+        }
+        self.seen >= self.packets
+    }
+
+    /// Nothing came: what time it is now by the clock that stamps frames.
+    pub(super) fn idle(&mut self) -> Timestamp {
+        self.check();
+        let now = Instant::now();
+        let since = self.quiet_since.get_or_insert(now - PATIENCE);
+        let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
+        Timestamp(self.last.0.saturating_add(passed))
+    }
+
+    /// Ends the capture when somebody wants it, or its time is over.
+    fn check(&mut self) {
+        let is_over = self.is_interrupted.load(Ordering::Relaxed)
+            || self.until.is_some_and(|until| Instant::now() >= until);
+        if is_over && !self.is_stopped {
+            self.is_stopped = true;
+            self.live.stop();
+        }
+    }
+
+    /// What was counted up to now.
+    pub(super) fn counters(&self) -> Counters {
+        self.live.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_tshark() {
+        let some = |count| NonZeroU64::new(count).unwrap();
+        assert_eq!("duration:1.5".parse(), Ok(Stop::Duration(Duration::from_millis(1500))));
+        assert_eq!("packets:7".parse(), Ok(Stop::Packets(some(7))));
+        assert_eq!("filesize:1000".parse(), Ok(Stop::FileSize(some(1000))));
+        assert_eq!("files:3".parse(), Ok(Stop::Files(some(3))));
+        for wrong in
+            ["", "duration", "duration:0", "duration:-1", "duration:x", "packets:0", "files:-1", "bytes:1"]
+        {
+            assert!(wrong.parse::<Stop>().is_err(), "{wrong}");
+        }
+    }
+}

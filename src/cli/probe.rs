@@ -1,0 +1,97 @@
+//! `probe`: what a server offers.
+
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::style::{self, Color};
+use super::{Exit, complain, unwritten};
+use crate::output::ReportFormat;
+use crate::output::probe::View;
+use crate::replay::probe::{ProbeError, probe};
+use crate::replay::transport::{Wish, open};
+use crate::replay::url::{Url, UrlError};
+
+/// What people may want to do, for the help.
+const EXAMPLES: &str =
+    "  nfsrdma-inspect probe --server rdma://nas/export       all versions of NFS, over RDMA
+  nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
+  nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  NFSv4.2 alone
+  nfsrdma-inspect probe -T json --server rdma://nas/ | jq .rdma.received
+";
+
+/// Ask a server what it offers
+///
+/// Connects to it, and shows what both sides agreed on (private data, inline thresholds, credits), how long a NULL Call
+/// takes, the versions of NFS, the limits of each, and what is exported. Nothing is changed on the server.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server answered\n  \
+    2  usage\n  4  it cannot be reached, or does not speak NFS\n  6  this program broke a rule of the protocol\n"))]
+pub(super) struct ProbeArgs {
+    #[arg(long, value_name = "URL", value_parser = parse_url,
+        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
+    server: Url,
+
+    /// Seconds that each step may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
+    timeout: f64,
+
+    /// Credits to ask for, over RDMA
+    #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16384))]
+    credits: u32,
+
+    /// Bytes that this side can send and receive inline, over RDMA: 1024 to 262144
+    #[arg(long, value_name = "BYTES", default_value_t = 4096,
+        value_parser = clap::value_parser!(u32).range(1024..=262_144))]
+    inline: u32,
+
+    /// Form of the output
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: ReportFormat,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+fn parse_url(text: &str) -> Result<Url, UrlError> {
+    text.parse()
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.001 to 3600".into()),
+    }
+}
+
+/// Asks the server, and shows what it offers.
+pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
+    let wish = Wish {
+        send_size: args.inline,
+        receive_size: args.inline,
+        credits: args.credits,
+        timeout: Duration::from_secs_f64(args.timeout),
+        ..Wish::default()
+    };
+    let found = open(args.server.carrier)
+        .map_err(ProbeError::Transport)
+        .and_then(|mut transport| probe(&mut *transport, &args.server, &wish));
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            complain(&error);
+            return Ok(error.blame().into());
+        }
+    };
+    let view = View { url: &args.server, probe: &found, screen: style::screen(args.color) };
+    let mut to = BufWriter::new(io::stdout().lock());
+    let written = match args.format {
+        ReportFormat::Text => view.text(&mut to),
+        ReportFormat::Json => view.json(&mut to),
+    };
+    written.and_then(|()| to.flush()).map_err(unwritten)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,159 @@
+//! `tui`: the terminal interface.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_dissectors::flow::Limits;
+#[cfg(feature = "live")]
+use nfsrdma_dissectors::frame::Timestamp;
+
+use super::Exit;
+use super::bytes::Bytes;
+#[cfg(feature = "live")]
+use super::live::{LiveArgs, Session, Stop};
+use super::style;
+use crate::output::{Filehandles, TimeFormat};
+use crate::source::Source;
+use crate::tui::capture::Capture;
+#[cfg(feature = "live")]
+use crate::tui::capture::Pace;
+use crate::tui::theme::{Theme, ThemeName};
+use crate::tui::{App, Options};
+
+const EXAMPLES: &str = "Examples:
+  nfsrdma-inspect tui capture.pcap
+  nfsrdma-inspect tui -Y 'nfsrdma.latency > 0.01' ring_*.pcapng
+  nfsrdma-inspect tui -i eth0
+  ssh HOST tcpdump -i eth0 -U -w - udp port 4791 | nfsrdma-inspect tui -
+
+The key ? shows what the keys do.
+";
+
+/// Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(super) struct TuiArgs {
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    live: LiveArgs,
+
+    /// Capture files, merged by time; '-' is standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// Show what a display filter selects
+    #[arg(short = 'Y', long, value_name = "FILTER")]
+    display_filter: Option<String>,
+
+    /// How times are written
+    #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
+    time: TimeFormat,
+
+    /// How files are told
+    #[arg(long, value_name = "HOW", default_value = "names")]
+    filehandles: Filehandles,
+
+    /// Colours; NO_COLOR is obeyed
+    #[arg(long, value_name = "THEME", default_value = "auto")]
+    theme: ThemeName,
+
+    /// No characters beyond ASCII, as in a locale that is not UTF-8
+    #[arg(long)]
+    ascii: bool,
+
+    /// Leave the mouse to the terminal, which selects text with it
+    #[arg(long)]
+    no_mouse: bool,
+
+    /// A Transaction is slow that takes as many milliseconds [default: 4 times the median of its operation]
+    #[arg(long, value_name = "MS")]
+    slow: Option<f64>,
+
+    /// Bytes of memory for the list; what is forgotten is read again from the file
+    #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
+    memory: Bytes,
+
+    /// Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again
+    #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
+    frame_memory: Bytes,
+}
+
+fn size(bytes: Bytes) -> usize {
+    usize::try_from(bytes.0).unwrap_or(usize::MAX)
+}
+
+#[cfg(feature = "live")]
+impl Pace for Session {
+    fn frame(&mut self, time: Timestamp) -> bool {
+        Session::frame(self, time)
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Session::idle(self)
+    }
+}
+
+/// Opens what is to be looked at.
+fn capture(args: &TuiArgs) -> Result<Capture> {
+    #[cfg(feature = "live")]
+    if let Some(interface) = &args.live.interface {
+        if !args.files.is_empty() {
+            bail!("-i: frames come from an interface or from files; leave out one of them");
+        }
+        if args.live.autostop.iter().any(|stop| matches!(stop, Stop::FileSize(_) | Stop::Files(_))) {
+            bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
+        }
+        let opened = args.live.open(interface)?;
+        args.live.give_up(false, || Ok(()))?;
+        let (source, session) = args.live.start(opened, true)?;
+        return Ok(Capture::live(interface, source, size(args.frame_memory), Box::new(session)));
+    }
+    if args.files.is_empty() {
+        let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
+        bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
+    }
+    let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
+    // What is no capture is told before the screen is taken over, and a pipe is read only once.
+    let source = Source::open(&args.files)?;
+    if !args.files.iter().any(is_pipe) {
+        return Ok(Capture::files(args.files.clone()));
+    }
+    let name = match args.files.as_slice() {
+        [only] if only.as_os_str() == "-" => "standard input".to_owned(),
+        files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
+    };
+    Ok(Capture::once(&name, source, size(args.frame_memory)))
+}
+
+/// Shows what there is until somebody quits.
+pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
+    if !io::stdout().is_terminal() {
+        bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
+    }
+    let capture = capture(args)?;
+    let screen = style::screen(style::Color::Auto);
+    let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
+    let background = env::var("COLORFGBG").ok();
+    let is_colored = style::Color::Auto.on_standard_output();
+    let options = Options {
+        memory: size(args.memory),
+        theme: Theme::named(args.theme, is_colored, background.as_deref()),
+        glyphs,
+        limits: Limits::default(),
+        filehandles: args.filehandles,
+        time: args.time,
+        filter: args.display_filter.clone(),
+        slow: args.slow.map(|ms| (ms * 1e6) as u64),
+    };
+    let app = match App::new(capture, options) {
+        Ok(app) => app,
+        Err(error) => bail!("-Y: {error}"),
+    };
+    match crate::tui::run(app, !args.no_mouse)? {
+        None => Ok(Exit::Done),
+        Some(signal) => bail!("ended by signal {signal}"),
+    }
+}

@@ -1,0 +1,438 @@
+//! What a server offers, for people and as JSON; `docs/probe.schema.json` is the contract of the latter.
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use serde::Serialize;
+
+use super::json::SCHEMA;
+use super::style::{Screen, Styled};
+use super::units::{Duration, unquoted};
+use crate::replay::probe::{ChannelLimits, Exports, Probe, V3, V4};
+use crate::replay::transport::RdmaTerms;
+use crate::replay::url::Url;
+
+/// A probe to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The server, as it was named.
+    pub url: &'a Url,
+    /// What was found out.
+    pub probe: &'a Probe,
+    /// Where it is shown.
+    pub screen: Screen,
+}
+
+/// Columns of the names.
+const NAMES: usize = 14;
+
+/// A number with its thousands apart.
+fn count(number: impl Into<u64>) -> String {
+    let digits = number.into().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl View<'_> {
+    /// Writes it for people.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+        let Probe { terms, credits, null, .. } = self.probe;
+        let styles = self.screen.styles;
+        writeln!(to, "{}", Styled(styles.header, self.shown(&self.url.to_string())))?;
+        self.line(to, "address", &self.probe.address.to_string())?;
+        if let Some(local) = terms.local {
+            self.line(to, "from", &local.to_string())?;
+        }
+        let device = terms.rdma.as_ref().map(|rdma| format!(", device {}", rdma.device));
+        self.line(to, "transport", &format!("{}{}", terms.kind, device.unwrap_or_default()))?;
+        if let Some(rdma) = &terms.rdma {
+            self.rdma(to, rdma)?;
+        }
+        if let Some(credits) = credits {
+            let granted = credits.granted.map_or("none".into(), count);
+            self.line(to, "credits", &format!("{granted} granted, {} asked for", count(credits.requested)))?;
+        }
+        let time = |time: std::time::Duration| Duration(time.as_nanos() as u64, self.screen.glyphs);
+        let (fastest, median) = (time(null.fastest), time(null.median));
+        self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
+        let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
+        self.line(to, "NFS versions", &versions.join(", "))?;
+        if let Some(v3) = &self.probe.v3 {
+            writeln!(to, "{}", Styled(styles.header, "NFSv3"))?;
+            match v3 {
+                Ok(v3) => self.v3(to, v3)?,
+                Err(error) => self.line(to, "unknown", error)?,
+            }
+        }
+        for (minor, v4) in &self.probe.v4 {
+            writeln!(to, "{}", Styled(styles.header, format!("NFSv4.{minor}")))?;
+            match v4 {
+                Ok(v4) => self.v4(to, v4)?,
+                Err(error) => self.line(to, "unknown", error)?,
+            }
+        }
+        match &self.probe.exports {
+            Some(Ok(exports)) => self.exports(to, exports),
+            Some(Err(error)) => {
+                writeln!(to, "{}", Styled(styles.header, "Exports"))?;
+                self.line(to, "unknown", error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What a server says can do nothing to a terminal.
+    fn shown(&self, text: &str) -> String {
+        let mut shown = String::new();
+        unquoted(text.as_bytes(), &self.screen.glyphs, &mut shown);
+        shown
+    }
+
+    fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
+        writeln!(to, "  {name:NAMES$}  {}", self.shown(text))
+    }
+
+    fn rdma(&self, to: &mut impl Write, rdma: &RdmaTerms) -> io::Result<()> {
+        self.line(to, "private data", &format!("sent      {}", private(rdma.sent.as_ref())))?;
+        let received = private(rdma.received.as_ref());
+        self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
+        let (call, reply) = (count(rdma.call_inline), count(rdma.reply_inline));
+        self.line(to, "inline", &format!("{call} bytes a Call, {reply} bytes a Reply"))?;
+        let (used, replies) = self.probe.invalidations;
+        let invalidation = match (rdma.remote_invalidation, used) {
+            (false, _) => "not agreed on".to_owned(),
+            (true, 0) => "agreed on, not used".to_owned(),
+            (true, used) => format!("agreed on, used in {} of {} Replies", count(used), count(replies)),
+        };
+        self.line(to, "remote inval.", &invalidation)
+    }
+
+    fn v3(&self, to: &mut impl Write, v3: &V3) -> io::Result<()> {
+        let io = |max: u32, pref: u32, mult: u32| {
+            format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
+        };
+        self.line(to, "READ", &io(v3.rtmax, v3.rtpref, v3.rtmult))?;
+        self.line(to, "WRITE", &io(v3.wtmax, v3.wtpref, v3.wtmult))?;
+        self.line(to, "READDIR", &format!("{} preferred", count(v3.dtpref)))?;
+        self.line(to, "file", &format!("{} at most", count(v3.maxfilesize)))
+    }
+
+    fn v4(&self, to: &mut impl Write, v4: &V4) -> io::Result<()> {
+        let most = |bytes: Option<u64>| {
+            bytes.map_or("no limit told".into(), |bytes| format!("{} at most", count(bytes)))
+        };
+        self.line(to, "READ", &most(v4.maxread))?;
+        self.line(to, "WRITE", &most(v4.maxwrite))?;
+        self.line(to, "file", &most(v4.maxfilesize))?;
+        if let Some(seconds) = v4.lease_time {
+            self.line(to, "lease", &format!("{} s", count(seconds)))?;
+        }
+        if let Some(session) = &v4.session {
+            self.channel(to, "session", &session.fore)?;
+            self.channel(to, "backchannel", &session.back)?;
+        }
+        if let Some(server) = &v4.server {
+            let mut text = server.owner.clone();
+            if let Some(implementation) = &server.implementation {
+                text += &format!(", {implementation}");
+            }
+            if !server.roles.is_empty() {
+                text += &format!(", {}", server.roles.join(", "));
+            }
+            self.line(to, "server", &text)?;
+        }
+        let names = v4
+            .root
+            .iter()
+            .map(|(name, is_directory)| format!("{name}{}", if *is_directory { "/" } else { "" }));
+        let mut names = names.collect::<Vec<_>>().join(" ");
+        if v4.has_more {
+            names += " ...";
+        }
+        self.line(to, "root", if names.is_empty() { "empty" } else { &names })
+    }
+
+    fn channel(&self, to: &mut impl Write, name: &str, channel: &ChannelLimits) -> io::Result<()> {
+        let text = format!(
+            "{} slots of {} operations, Calls of {}, Replies of {}, {} kept",
+            count(channel.max_requests),
+            count(channel.max_operations),
+            count(channel.max_request),
+            count(channel.max_response),
+            count(channel.max_response_cached),
+        );
+        self.line(to, name, &text)
+    }
+
+    fn exports(&self, to: &mut impl Write, exports: &Exports) -> io::Result<()> {
+        let title = format!("Exports (MOUNT, port {})", exports.port);
+        writeln!(to, "{}", Styled(self.screen.styles.header, title))?;
+        for (path, groups) in &exports.list {
+            let groups = if groups.is_empty() { "everybody".into() } else { groups.join(" ") };
+            self.line(to, &self.shown(path), &groups)?;
+        }
+        Ok(())
+    }
+
+    /// Writes it as one line of JSON.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *to, &Object::new(self.url, self.probe))?;
+        writeln!(to)
+    }
+}
+
+fn private(data: Option<&PrivateData>) -> String {
+    let Some(data) = data else { return "nothing of RFC 8797".into() };
+    let invalidation =
+        if data.remote_invalidation { "remote invalidation" } else { "no remote invalidation" };
+    format!(
+        "Send {}, Receive {}, {invalidation}",
+        count(data.send_threshold()),
+        count(data.receive_threshold())
+    )
+}
+
+#[derive(Serialize)]
+struct Object {
+    schema: u32,
+    kind: &'static str,
+    server: String,
+    address: String,
+    local: Option<String>,
+    transport: String,
+    rdma: Option<RdmaObject>,
+    credits: Option<CreditsObject>,
+    null_ns: NullObject,
+    versions: Vec<u32>,
+    v3: Option<V3Object>,
+    v4: Vec<V4Object>,
+    exports: Option<ExportsObject>,
+}
+
+#[derive(Serialize)]
+struct RdmaObject {
+    device: String,
+    sent: Option<PrivateObject>,
+    received: Option<PrivateObject>,
+    received_length: usize,
+    call_inline: u32,
+    reply_inline: u32,
+    remote_invalidation: bool,
+    invalidations: u64,
+}
+
+#[derive(Serialize)]
+struct PrivateObject {
+    send_size: u32,
+    receive_size: u32,
+    remote_invalidation: bool,
+}
+
+#[derive(Serialize)]
+struct CreditsObject {
+    requested: u32,
+    granted: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct NullObject {
+    calls: usize,
+    fastest: u64,
+    median: u64,
+}
+
+#[derive(Serialize, Default)]
+struct V3Object {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    limits: Option<V3Limits>,
+}
+
+#[derive(Serialize)]
+struct V3Limits {
+    rtmax: u32,
+    rtpref: u32,
+    rtmult: u32,
+    wtmax: u32,
+    wtpref: u32,
+    wtmult: u32,
+    dtpref: u32,
+    maxfilesize: u64,
+}
+
+#[derive(Serialize)]
+struct V4Object {
+    minor_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    found: Option<V4Found>,
+}
+
+#[derive(Serialize)]
+struct V4Found {
+    maxread: Option<u64>,
+    maxwrite: Option<u64>,
+    maxfilesize: Option<u64>,
+    lease_time: Option<u32>,
+    server_owner: Option<String>,
+    server_scope: Option<String>,
+    implementation: Option<String>,
+    fore_channel: Option<ChannelObject>,
+    back_channel: Option<ChannelObject>,
+    root: Vec<EntryObject>,
+}
+
+#[derive(Serialize)]
+struct ChannelObject {
+    maxrequestsize: u32,
+    maxresponsesize: u32,
+    maxresponsesize_cached: u32,
+    maxoperations: u32,
+    maxrequests: u32,
+}
+
+#[derive(Serialize)]
+struct EntryObject {
+    name: String,
+    is_directory: bool,
+}
+
+#[derive(Serialize)]
+struct ExportsObject {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    list: Vec<ExportObject>,
+}
+
+#[derive(Serialize)]
+struct ExportObject {
+    path: String,
+    groups: Vec<String>,
+}
+
+impl Object {
+    fn new(url: &Url, probe: &Probe) -> Self {
+        let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            schema: SCHEMA,
+            kind: "probe",
+            server: url.to_string(),
+            address: probe.address.to_string(),
+            local: probe.terms.local.map(|local| local.to_string()),
+            transport: probe.terms.kind.to_string(),
+            rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe.invalidations.0)),
+            credits: probe
+                .credits
+                .map(|credits| CreditsObject { requested: credits.requested, granted: credits.granted }),
+            null_ns: NullObject {
+                calls: probe.null.calls,
+                fastest: nanoseconds(probe.null.fastest),
+                median: nanoseconds(probe.null.median),
+            },
+            versions: probe.versions.clone(),
+            v3: probe.v3.as_ref().map(v3_object),
+            v4: probe.v4.iter().map(|(minor, found)| v4_object(*minor, found)).collect(),
+            exports: probe.exports.as_ref().map(exports_object),
+        }
+    }
+}
+
+fn rdma_object(rdma: &RdmaTerms, invalidations: u64) -> RdmaObject {
+    let private = |data: &PrivateData| PrivateObject {
+        send_size: data.send_threshold(),
+        receive_size: data.receive_threshold(),
+        remote_invalidation: data.remote_invalidation,
+    };
+    RdmaObject {
+        device: rdma.device.clone(),
+        sent: rdma.sent.as_ref().map(private),
+        received: rdma.received.as_ref().map(private),
+        received_length: rdma.received_length,
+        call_inline: rdma.call_inline,
+        reply_inline: rdma.reply_inline,
+        remote_invalidation: rdma.remote_invalidation,
+        invalidations,
+    }
+}
+
+fn v3_object(found: &Result<V3, String>) -> V3Object {
+    match found {
+        Ok(v3) => V3Object {
+            limits: Some(V3Limits {
+                rtmax: v3.rtmax,
+                rtpref: v3.rtpref,
+                rtmult: v3.rtmult,
+                wtmax: v3.wtmax,
+                wtpref: v3.wtpref,
+                wtmult: v3.wtmult,
+                dtpref: v3.dtpref,
+                maxfilesize: v3.maxfilesize,
+            }),
+            ..V3Object::default()
+        },
+        Err(error) => V3Object { error: Some(error.clone()), ..V3Object::default() },
+    }
+}
+
+fn v4_object(minor: u32, found: &Result<V4, String>) -> V4Object {
+    let v4 = match found {
+        Ok(v4) => v4,
+        Err(error) => return V4Object { minor_version: minor, error: Some(error.clone()), found: None },
+    };
+    let channel = |channel: &ChannelLimits| ChannelObject {
+        maxrequestsize: channel.max_request,
+        maxresponsesize: channel.max_response,
+        maxresponsesize_cached: channel.max_response_cached,
+        maxoperations: channel.max_operations,
+        maxrequests: channel.max_requests,
+    };
+    let server = v4.server.as_ref();
+    let found = V4Found {
+        maxread: v4.maxread,
+        maxwrite: v4.maxwrite,
+        maxfilesize: v4.maxfilesize,
+        lease_time: v4.lease_time,
+        server_owner: server.map(|server| server.owner.clone()),
+        server_scope: server.map(|server| server.scope.clone()),
+        implementation: server.and_then(|server| server.implementation.clone()),
+        fore_channel: v4.session.as_ref().map(|session| channel(&session.fore)),
+        back_channel: v4.session.as_ref().map(|session| channel(&session.back)),
+        root: v4
+            .root
+            .iter()
+            .map(|(name, is_directory)| EntryObject { name: name.clone(), is_directory: *is_directory })
+            .collect(),
+    };
+    V4Object { minor_version: minor, error: None, found: Some(found) }
+}
+
+fn exports_object(found: &Result<Exports, String>) -> ExportsObject {
+    match found {
+        Ok(exports) => ExportsObject {
+            error: None,
+            port: Some(exports.port),
+            list: exports
+                .list
+                .iter()
+                .map(|(path, groups)| ExportObject { path: path.clone(), groups: groups.clone() })
+                .collect(),
+        },
+        Err(error) => ExportsObject { error: Some(error.clone()), port: None, list: Vec::new() },
+    }
+}

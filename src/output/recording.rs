@@ -1,0 +1,376 @@
+//! A capture as it is written down: one file, or one after the other.
+//!
+//! When a file ends and which files remain is as in tshark (`-b`), whose names the files have, too: `NAME_00001_TIME.EXT`,
+//! with the time in UTC.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use nfsrdma_dissectors::frame::{Frame, Timestamp};
+
+use super::pcapng::{InterfaceId, InterfaceStatistics, Writer};
+use super::units::Digits;
+use crate::source::{Counters, Interface};
+
+/// When a file ends and the next begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// When it has so many bytes.
+    pub bytes: Option<NonZeroU64>,
+    /// When it is so many seconds old.
+    pub seconds: Option<NonZeroU64>,
+    /// When the seconds since 1970 are a multiple of so many.
+    pub interval: Option<NonZeroU64>,
+    /// When it has so many packets.
+    pub packets: Option<NonZeroU64>,
+    /// Files that remain; the oldest goes when there are more.
+    pub files: Option<NonZeroU64>,
+}
+
+impl Rotation {
+    /// Whether it says when a file ends.
+    pub fn ends_files(&self) -> bool {
+        self.bytes.or(self.seconds).or(self.interval).or(self.packets).is_some()
+    }
+}
+
+type Sink = BufWriter<Box<dyn Write>>;
+
+/// Where a capture goes.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Standard output.
+    StandardOutput,
+    /// One file.
+    File(PathBuf),
+    /// Files that are named after this one.
+    Files(PathBuf, Rotation),
+}
+
+/// A file that is being written.
+struct Open {
+    to: Writer<Sink>,
+    on: InterfaceId,
+    packets: u64,
+    since: Timestamp,
+}
+
+/// A capture that is being written.
+pub struct Recording {
+    place: Place,
+    interface: Interface,
+    filter: Option<String>,
+    open: Option<Open>,
+    /// Files that were begun.
+    files: u64,
+    /// Those of them that are there.
+    names: VecDeque<PathBuf>,
+    packets: u64,
+    bytes: u64,
+    /// What had been counted when the last file ended.
+    counted: Counters,
+}
+
+impl Recording {
+    /// A recording of frames of an interface. What is not one of several files begins at once, to hold the place.
+    ///
+    /// # Errors
+    /// What making a file and writing give, as of all functions here; [`Recording::name`] tells which file it concerns.
+    pub fn new(place: Place, interface: &Interface, filter: Option<&str>) -> (Self, io::Result<()>) {
+        let mut this = Self {
+            place,
+            interface: interface.clone(),
+            filter: filter.map(str::to_owned),
+            open: None,
+            files: 0,
+            names: VecDeque::new(),
+            packets: 0,
+            bytes: 0,
+            counted: Counters::default(),
+        };
+        let begun = match &this.place {
+            Place::Files(..) => Ok(()),
+            _ => this.begin(None),
+        };
+        (this, begun)
+    }
+
+    /// The file that is being written or was written last.
+    pub fn name(&self) -> String {
+        match (&self.place, self.names.back()) {
+            (Place::StandardOutput, _) => "standard output".to_owned(),
+            (_, Some(name)) => name.to_string_lossy().into_owned(),
+            (Place::File(name) | Place::Files(name, _), None) => name.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Files that were begun.
+    pub fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// Packets that were written.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes of the present file.
+    pub fn length(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.to.length())
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes + self.length()
+    }
+
+    /// Writes a frame, into the next file if it is time for that. `counters` are those of the capture with this frame.
+    ///
+    /// # Errors
+    /// What making a file and writing give.
+    pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> io::Result<()> {
+        if self.is_over(frame.time) {
+            let mut counters = counters().settled();
+            // This frame belongs to the next file.
+            for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
+                *count = count.saturating_sub(1);
+            }
+            self.end(frame.time, counters)?;
+        }
+        if self.open.is_none() {
+            self.begin(Some(frame.time))?;
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if open.packets == 0 {
+            open.since = open.since.min(frame.time);
+        }
+        open.packets += 1;
+        self.packets += 1;
+        open.to.frame(open.on, frame, std::iter::empty())
+    }
+
+    /// No frame came: what waits in a buffer is written, and a file ends when its time is over.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> io::Result<()> {
+        if self.is_over(now) {
+            self.end(now, counters().settled())?;
+        }
+        self.open.as_mut().map_or(Ok(()), |open| open.to.flush())
+    }
+
+    /// Ends the present file, and the capture with it.
+    ///
+    /// # Errors
+    /// What making a file and writing give.
+    pub fn finish(&mut self, now: Timestamp, counters: Counters) -> io::Result<()> {
+        // A capture without packets is a file, too.
+        if self.files == 0 {
+            self.begin(Some(now))?;
+        }
+        self.end(now, counters.settled())
+    }
+
+    /// Whether so many files are full at this time, and a frame would need another one.
+    pub fn is_next_file_after(&self, files: u64, now: Timestamp) -> bool {
+        self.files >= files && (self.open.is_none() || self.is_over(now))
+    }
+
+    fn is_over(&self, now: Timestamp) -> bool {
+        let (Place::Files(_, rotation), Some(open)) = (&self.place, &self.open) else { return false };
+        let age = now.since(open.since).unwrap_or(0) / 1_000_000_000;
+        let second = |time: Timestamp| time.0.div_euclid(1_000_000_000);
+        let round = |time: Timestamp, of: NonZeroU64| {
+            second(time).div_euclid(i64::try_from(of.get()).unwrap_or(i64::MAX))
+        };
+        rotation.bytes.is_some_and(|most| open.to.length() >= most.get())
+            || rotation.seconds.is_some_and(|most| age >= most.get())
+            || rotation.packets.is_some_and(|most| open.packets >= most.get())
+            || rotation.interval.is_some_and(|of| round(now, of) > round(open.since, of))
+    }
+
+    fn begin(&mut self, now: Option<Timestamp>) -> io::Result<()> {
+        self.files += 1;
+        let sink: Box<dyn Write> = match &self.place {
+            Place::StandardOutput => Box::new(io::stdout()),
+            Place::File(name) => {
+                self.names.push_back(name.clone());
+                Box::new(File::create(name)?)
+            }
+            Place::Files(name, rotation) => {
+                let name = numbered(name, self.files, now.unwrap_or_default());
+                self.names.push_back(name.clone());
+                let most = rotation
+                    .files
+                    .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
+                while self.names.len() > most {
+                    let Some(oldest) = self.names.pop_front() else { break };
+                    // Somebody may have taken it away.
+                    let _ = fs::remove_file(oldest);
+                }
+                Box::new(File::create(name)?)
+            }
+        };
+        let sink = BufWriter::with_capacity(256 << 10, sink);
+        let mut to = Writer::new(sink)?.with_filter(self.filter.as_deref());
+        let on = to.interface(0, &self.interface)?;
+        let since = now.unwrap_or(Timestamp(i64::MAX));
+        self.open = Some(Open { to, on, packets: 0, since });
+        Ok(())
+    }
+
+    fn end(&mut self, now: Timestamp, counters: Counters) -> io::Result<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        self.bytes += open.to.length();
+        let counters = counters.since(&std::mem::replace(&mut self.counted, counters));
+        open.to
+            .statistics(open.on, &InterfaceStatistics { start: open.since.min(now), end: now, counters })?;
+        open.to.flush()
+    }
+}
+
+/// `NAME_00001_20260101120000.EXT`.
+fn numbered(name: &Path, number: u64, time: Timestamp) -> PathBuf {
+    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
+    let mut file = part(name.file_stem());
+    file.push(format!("_{number:05}_{}", Digits(time)));
+    if let Some(extension) = name.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    name.with_file_name(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
+
+    use crate::source::Source;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("nfsrdma-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// Names, and the seconds of the frames in each.
+        fn files(&self) -> Vec<(String, Vec<i64>)> {
+            let mut paths: Vec<_> =
+                fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+            paths.sort();
+            let read = |path: PathBuf| {
+                let mut source = Source::open([&path]).unwrap();
+                let mut times = Vec::new();
+                while let Some(frame) = source.next().unwrap() {
+                    times.push(frame.time.0 / SECOND);
+                }
+                // Nothing was lost, and nothing counted twice.
+                assert_eq!(source.dropped(), Some(0), "{path:?}");
+                let received = source.interfaces().next().unwrap().1.received;
+                assert_eq!(received, Some(times.len() as u64), "{path:?}");
+                (path.file_name().unwrap().to_str().unwrap().to_owned(), times)
+            };
+            paths.into_iter().map(read).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn interface() -> Interface {
+        let file =
+            b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
+\0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";
+        let mut source = Source::from_reader("test", io::Cursor::new(file.to_vec()));
+        source.next().unwrap();
+        let (_, interface) = source.interfaces().next().unwrap();
+        interface.clone()
+    }
+
+    /// Records frames of these seconds.
+    fn record(folder: &Folder, rotation: Option<Rotation>, seconds: &[i64]) {
+        let name = folder.0.join("x.pcapng");
+        let place = rotation.map_or(Place::File(name.clone()), |rotation| Place::Files(name, rotation));
+        let (mut recording, begun) = Recording::new(place, &interface(), None);
+        begun.unwrap();
+        let count =
+            |count: u64| Counters { received: count, captured: count, decoded: count, ..Counters::default() };
+        for (number, second) in (1..).zip(seconds) {
+            let frame = Frame {
+                number: FrameNumber(number),
+                time: Timestamp(second * SECOND),
+                link: LinkType::ETHERNET,
+                bytes: &[0; 1000],
+                length: 1000,
+            };
+            recording.frame(&frame, || count(number)).unwrap();
+        }
+        let end = Timestamp(seconds.last().unwrap_or(&7) * SECOND);
+        recording.finish(end, count(seconds.len() as u64)).unwrap();
+        assert_eq!(recording.packets(), seconds.len() as u64);
+    }
+
+    fn some(count: u64) -> Option<NonZeroU64> {
+        NonZeroU64::new(count)
+    }
+
+    fn rotated(name: &str, rotation: Rotation, seconds: &[i64]) -> Vec<Vec<i64>> {
+        let folder = Folder::new(name);
+        record(&folder, Some(rotation), seconds);
+        folder.files().into_iter().map(|(_, times)| times).collect()
+    }
+
+    #[test]
+    fn one_file_has_its_name_and_is_there_without_packets() {
+        let folder = Folder::new("one");
+        record(&folder, None, &[1, 2, 3]);
+        assert_eq!(folder.files(), [("x.pcapng".to_owned(), vec![1, 2, 3])]);
+        record(&folder, None, &[]);
+        assert_eq!(folder.files(), [("x.pcapng".to_owned(), vec![])]);
+    }
+
+    #[test]
+    fn several_have_a_number_and_the_time_when_they_began() {
+        let folder = Folder::new("several");
+        record(&folder, Some(Rotation { packets: some(2), ..Rotation::default() }), &[0, 1, 86_400]);
+        let names: Vec<_> = folder.files().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["x_00001_19700101000000.pcapng", "x_00002_19700102000000.pcapng"]);
+    }
+
+    #[test]
+    fn a_file_ends_when_it_is_full_or_old_or_at_a_round_time() {
+        let rotation = Rotation { bytes: some(2000), ..Rotation::default() };
+        assert_eq!(rotated("bytes", rotation, &[1, 2, 3, 4, 5]), [vec![1, 2], vec![3, 4], vec![5]]);
+        let rotation = Rotation { seconds: some(10), ..Rotation::default() };
+        assert_eq!(
+            rotated("seconds", rotation, &[1, 5, 10, 11, 12, 40]),
+            [vec![1, 5, 10], vec![11, 12], vec![40]]
+        );
+        let rotation = Rotation { interval: some(10), ..Rotation::default() };
+        assert_eq!(
+            rotated("interval", rotation, &[1, 5, 10, 11, 29, 30]),
+            [vec![1, 5], vec![10, 11], vec![29], vec![30]]
+        );
+    }
+
+    #[test]
+    fn the_oldest_file_goes_when_there_are_too_many() {
+        let rotation = Rotation { packets: some(1), files: some(2), ..Rotation::default() };
+        assert_eq!(rotated("ring", rotation, &[1, 2, 3, 4]), [[3], [4]]);
+    }
+}

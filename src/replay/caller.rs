@@ -1,0 +1,330 @@
+//! One RPC at a time: makes a Call, waits for its Reply, and lends the results.
+//!
+//! For what needs no speed: asking a server what it offers, setting up, and tests. What drives a server speaks to
+//! [`Transport`] itself.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{
+    self, AcceptedReply, Body, Credential, Message, Program, ReplyData, Status, Verifier, Xid,
+};
+use nfsrdma_dissectors::rpcrdma::RdmaError;
+use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
+
+use super::transport::{
+    Blame, Busy, Call, ConnectionId, Disconnect, Event, Expected, Payload, Shape, Source, SubmitError, Tag,
+    Transport, TransportError,
+};
+
+/// Bytes that the header of a Reply may have before the results, with a long verifier (RFC 5531 section 8.2).
+const REPLY_HEADER: u32 = 28 + 400;
+
+/// Who calls, for AUTH_SYS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The host that the server is told.
+    pub machine: String,
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Default for Caller {
+    /// Root, which most servers take for nobody.
+    fn default() -> Self {
+        Self { machine: env!("CARGO_PKG_NAME").into(), uid: 0, gid: 0 }
+    }
+}
+
+/// Calls over one connection of a transport.
+pub struct Line<'t> {
+    transport: &'t mut dyn Transport,
+    /// The connection.
+    pub connection: ConnectionId,
+    caller: Caller,
+    next: u32,
+    timeout: Duration,
+    /// How long the last Call took.
+    pub took: Duration,
+}
+
+/// A procedure, and what its Call is made of.
+#[derive(Clone, Copy)]
+pub struct Procedure<'a> {
+    /// The program.
+    pub program: Program,
+    /// Its version.
+    pub version: u32,
+    /// The number of the procedure.
+    pub number: u32,
+    /// The contents of the DDP-eligible arguments that are encoded as chunks, in their order.
+    pub data: &'a [Source<'a>],
+    /// The most bytes that the results can have, without DDP-eligible ones that stand in `results`.
+    pub reply: u32,
+    /// The most bytes of each DDP-eligible result.
+    pub results: &'a [u32],
+    /// The form of the Call on RDMA.
+    pub shape: Shape<'a>,
+}
+
+impl Procedure<'_> {
+    /// A procedure whose results have at most `reply` bytes.
+    pub fn new(program: Program, version: u32, number: u32, reply: u32) -> Self {
+        Self { program, version, number, data: &[], reply, results: &[], shape: Shape::Fitting }
+    }
+}
+
+/// Why there are no results.
+#[derive(Debug)]
+pub enum CallError {
+    /// The transport is of no more use.
+    Transport(TransportError),
+    /// The Call could not be sent.
+    Submit(SubmitError),
+    /// No Reply within this time.
+    Timeout(Duration),
+    /// The connection went away.
+    Disconnected(Disconnect),
+    /// The server could not read the Call's header.
+    RdmaError(RdmaError),
+    /// The server speaks other versions of the program: from, to.
+    Versions(u32, u32),
+    /// RPC did not get as far as the procedure.
+    Rpc(Status),
+    /// The Reply cannot be read.
+    Unreadable(xdr::Error),
+}
+
+impl CallError {
+    /// Whether nothing further can be asked on the connection.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_))
+    }
+
+    /// Who is to blame.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => Blame::Own,
+            Self::Transport(error) => error.blame(),
+            _ => Blame::Unreachable,
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport(error) => error.fmt(f),
+            Self::Submit(error) => error.fmt(f),
+            Self::Timeout(time) => {
+                write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
+            }
+            Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
+            Self::RdmaError(RdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
+            Self::RdmaError(RdmaError::Vers(versions)) => write!(
+                f,
+                "RDMA_ERROR: ERR_VERS, the server speaks RPC-over-RDMA {} to {}",
+                versions.rdma_vers_low, versions.rdma_vers_high
+            ),
+            Self::Versions(low, high) => write!(f, "the server has versions {low} to {high}"),
+            Self::Rpc(status) => status.fmt(f),
+            Self::Unreadable(error) => write!(f, "the Reply cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl From<TransportError> for CallError {
+    fn from(error: TransportError) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl<'t> Line<'t> {
+    /// Calls over a connection. XIDs begin at `xid`, which should be another one for each connection to a server, as it
+    /// may remember Replies by them.
+    pub fn new(
+        transport: &'t mut dyn Transport,
+        connection: ConnectionId,
+        caller: Caller,
+        xid: Xid,
+        timeout: Duration,
+    ) -> Self {
+        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO }
+    }
+
+    /// The transport.
+    pub fn transport(&mut self) -> &mut dyn Transport {
+        self.transport
+    }
+
+    /// Calls a procedure: `arguments` encodes its arguments, `results` reads what it answers.
+    ///
+    /// # Errors
+    /// Where there are no results.
+    pub fn call<T>(
+        &mut self,
+        procedure: &Procedure<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        let xid = Xid(self.next);
+        self.next = self.next.wrapping_add(1);
+        let mut encoder = Encoder::new();
+        self.write_header(xid, procedure, &mut encoder);
+        arguments(&mut encoder);
+        let (message, splices) = encoder.finish();
+        let payloads: Vec<_> = splices
+            .iter()
+            .zip(procedure.data)
+            .map(|(splice, source)| Payload {
+                position: u32::try_from(splice.position).unwrap_or(u32::MAX),
+                source: *source,
+            })
+            .collect();
+        let call = Call {
+            xid,
+            tag: Tag(xid.0.into()),
+            message: &message,
+            payloads: &payloads,
+            reply: Expected { message: procedure.reply + REPLY_HEADER, payloads: procedure.results },
+            shape: procedure.shape,
+        };
+        let start = Instant::now();
+        self.submit(&call, start + self.timeout)?;
+        self.receive(xid, start, results)
+    }
+
+    /// Calls COMPOUND with these operations, and lends the results to `results`.
+    ///
+    /// # Errors
+    /// Where there are no results. That an operation failed is no error here.
+    pub fn compound<T>(
+        &mut self,
+        minor: u32,
+        operations: &[v4::Args<'_>],
+        more: &Procedure<'_>,
+        results: impl FnOnce(&v4::Reply<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        let head = v4::CallHead { tag: Text(b""), minorversion: minor };
+        let procedure = Procedure { program: Program::NFS, version: 4, number: 1, ..*more };
+        self.call(
+            &procedure,
+            |encoder| v4::Call::new(head, operations).encode(encoder),
+            |cursor| results(&v4::Reply::decode(cursor, &mut Unobserved)?),
+        )
+    }
+
+    fn write_header(&self, xid: Xid, procedure: &Procedure<'_>, encoder: &mut Encoder) {
+        let sys = AuthSys {
+            stamp: 0,
+            machinename: Text(self.caller.machine.as_bytes()),
+            uid: self.caller.uid,
+            gid: self.caller.gid,
+            gids: List::default(),
+        };
+        let cred = match procedure.number {
+            // NULL needs no credential: RFC 5531 section 12.1.
+            0 => Credential::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") }),
+            _ => Credential::Sys(rpc::auth::Body::Known(sys)),
+        };
+        let body = Body::Call(rpc::Call {
+            rpcvers: rpc::VERSION,
+            prog: procedure.program,
+            vers: procedure.version,
+            proc: procedure.number,
+            cred,
+            verf: no_verifier(),
+        });
+        Message { xid, body }.encode(encoder);
+    }
+
+    /// Submits a Call; where the transport is busy, what comes makes room.
+    fn submit(&mut self, call: &Call<'_>, deadline: Instant) -> Result<(), CallError> {
+        loop {
+            match self.transport.submit(self.connection, call) {
+                Ok(_) => return Ok(()),
+                Err(SubmitError::Busy(Busy::Credits | Busy::Memory | Busy::Queue)) => {}
+                Err(error) => return Err(CallError::Submit(error)),
+            }
+            match self.transport.poll(Some(deadline))? {
+                Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
+                    return Err(CallError::Disconnected(reason));
+                }
+                Some(_) => {}
+                None => return Err(CallError::Timeout(self.timeout)),
+            }
+        }
+    }
+
+    /// Waits for the Reply. Calls of the server are told that there is no such program here.
+    fn receive<T>(
+        &mut self,
+        xid: Xid,
+        start: Instant,
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        let mut called = None;
+        loop {
+            if let Some((connection, xid)) = called.take() {
+                // An answer that cannot be sent is one that the server waits for in vain.
+                let _ = self.transport.answer(connection, xid, &unavailable(xid));
+            }
+            match self.transport.poll(Some(start + self.timeout))? {
+                None => return Err(CallError::Timeout(self.timeout)),
+                Some(Event::Reply(reply)) if reply.connection == self.connection && reply.xid == xid => {
+                    self.took = start.elapsed();
+                    return read(&mut reply.cursor(), results);
+                }
+                Some(Event::RdmaError { connection, xid: failed, error, .. })
+                    if connection == self.connection && failed == xid =>
+                {
+                    return Err(CallError::RdmaError(error));
+                }
+                Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
+                    return Err(CallError::Disconnected(reason));
+                }
+                Some(Event::Call(call)) => called = Some((call.connection, call.xid)),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Reads the header of a Reply, and then the results.
+fn read<'a, T>(
+    cursor: &mut Cursor<'a>,
+    results: impl FnOnce(&mut Cursor<'a>) -> Result<T, xdr::Error>,
+) -> Result<T, CallError> {
+    let message = Message::decode(cursor, &mut Unobserved).map_err(CallError::Unreadable)?;
+    let Body::Reply(reply) = &message.body else {
+        let at = cursor.at();
+        return Err(CallError::Unreadable(xdr::Error::Invalid { at, what: "Reply", value: 0 }));
+    };
+    if let rpc::Reply::Accepted(AcceptedReply { reply_data: ReplyData::ProgMismatch(versions), .. }) = reply {
+        return Err(CallError::Versions(versions.low, versions.high));
+    }
+    match reply.status() {
+        status if status.is_success() => results(cursor).map_err(CallError::Unreadable),
+        status => Err(CallError::Rpc(status)),
+    }
+}
+
+fn no_verifier<'a>() -> Verifier<'a> {
+    Verifier::None(NoneVerifier { body: StartTls::default() })
+}
+
+/// The answer to a Call for a program that is not here. RFC 5531 section 9.
+fn unavailable(xid: Xid) -> Vec<u8> {
+    let reply_data = ReplyData::Failed(rpc::AcceptStat::PROG_UNAVAIL);
+    let reply = rpc::Reply::Accepted(AcceptedReply { verf: no_verifier(), reply_data });
+    let mut encoder = Encoder::new();
+    Message { xid, body: Body::Reply(reply) }.encode(&mut encoder);
+    encoder.finish().0
+}

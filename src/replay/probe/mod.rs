@@ -1,0 +1,190 @@
+//! What a server offers: what was agreed on with it, its versions of NFS, their limits, and its exports.
+//!
+//! Nothing is changed on the server. A client ID and a session that are needed to ask are given back.
+
+mod mount;
+mod v3;
+mod v4;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::xdr::Encoder;
+
+use super::caller::{CallError, Caller, Line, Procedure};
+use super::transport::{
+    ConnectionId, Credits, Target, Terms, Transport, TransportError, TransportErrorKind, Wish,
+};
+use super::url::{NfsVersion, Url};
+
+pub use mount::Exports;
+pub use v3::V3;
+pub use v4::{ChannelLimits, Server, Session, V4};
+
+/// NULL Calls of which the time is taken.
+const NULLS: usize = 32;
+
+/// What was found out about a server.
+#[derive(Debug)]
+pub struct Probe {
+    /// The address that answered.
+    pub address: SocketAddr,
+    /// What was agreed on.
+    pub terms: Terms,
+    /// Credits that were asked for and granted; `None` on TCP.
+    pub credits: Option<Credits>,
+    /// Replies with which the server invalidated a handle remotely, of so many.
+    pub invalidations: (u64, u64),
+    /// How long a NULL Call takes.
+    pub null: NullTime,
+    /// The versions of NFS that answer NULL, or lie in the range that the server says it has.
+    pub versions: Vec<u32>,
+    /// NFSv3, where the server has it and it was asked for; or why it says nothing.
+    pub v3: Option<Result<V3, String>>,
+    /// The minor versions of NFSv4 that were asked for; or why one says nothing.
+    pub v4: Vec<(u32, Result<V4, String>)>,
+    /// What MOUNT says is exported; or why it says nothing. `None` where NFSv3 was not asked about.
+    pub exports: Option<Result<Exports, String>>,
+}
+
+/// How long NULL Calls took, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullTime {
+    /// How many there were.
+    pub calls: usize,
+    /// The fastest.
+    pub fastest: Duration,
+    /// The one in the middle.
+    pub median: Duration,
+}
+
+/// Why nothing was found out.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// There is no connection.
+    Transport(TransportError),
+    /// There is one, but not the first Call gets its Reply. Where, and why.
+    Call(String, CallError),
+}
+
+impl std::fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Transport(error) => error.fmt(f),
+            Self::Call(place, error) => write!(f, "{place}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+impl ProbeError {
+    /// Who is to blame.
+    pub fn blame(&self) -> super::transport::Blame {
+        match self {
+            Self::Transport(error) => error.blame(),
+            Self::Call(_, error) => error.blame(),
+        }
+    }
+}
+
+/// Asks a server what it offers.
+///
+/// # Errors
+/// Where it cannot be reached, or does not speak NFS. What goes wrong later is part of what was found out.
+pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Probe, ProbeError> {
+    let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
+    let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42);
+    let mut line = Line::new(transport, connection, Caller::default(), xid, wish.timeout);
+    let place = || format!("{} ({address})", url.host);
+    let versions = versions(&mut line).map_err(|error| ProbeError::Call(place(), error))?;
+    let newest = versions.iter().max().copied().unwrap_or(4);
+    let null = null_time(&mut line, newest).map_err(|error| ProbeError::Call(place(), error))?;
+
+    let is_asked = |version| url.version.is_none_or(|asked| asked == version);
+    let (mut v3, mut exports) = (None, None);
+    if versions.contains(&3) && is_asked(NfsVersion::V3) {
+        let (found, root) = mount::ask(url, address, wish);
+        exports = Some(found);
+        v3 = Some(root.and_then(|root| v3::ask(&mut line, &root)));
+    }
+    let mut v4 = Vec::new();
+    if versions.contains(&4) {
+        for minor in (0..=2).filter(|minor| is_asked(NfsVersion::V4(*minor))) {
+            v4.push((minor, v4::ask(&mut line, minor, &url.export)));
+        }
+    }
+
+    let transport = line.transport();
+    let credits = transport.credits(connection);
+    let counts = transport.counts(connection).copied().unwrap_or_default();
+    let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
+    transport.disconnect(connection);
+    let invalidations = (counts.invalidations, counts.replies);
+    Ok(Probe { address, terms, credits, invalidations, null, versions, v3, v4, exports })
+}
+
+fn gone(url: &Url, address: SocketAddr) -> ProbeError {
+    ProbeError::Transport(TransportError::at(&url.host, Some(address), TransportErrorKind::Reset))
+}
+
+/// Connects to the first address of the host that takes it.
+///
+/// # Errors
+/// Of the last address that was tried.
+pub fn connect(
+    transport: &mut dyn Transport,
+    url: &Url,
+    wish: &Wish,
+) -> Result<(ConnectionId, SocketAddr), TransportError> {
+    let addresses = url
+        .resolve()
+        .map_err(|error| TransportError::at(&url.host, None, TransportErrorKind::Name(error)))?;
+    let mut last = TransportError::at(&url.host, None, TransportErrorKind::NoRoute);
+    for address in addresses {
+        let target = Target { address, name: url.host.clone(), wish: wish.clone() };
+        match transport.connect(&target) {
+            Ok(connection) => return Ok((connection, address)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Which versions of NFS there are.
+fn versions(line: &mut Line<'_>) -> Result<Vec<u32>, CallError> {
+    let mut found = Vec::new();
+    for version in [4, 3, 2] {
+        match null(line, version) {
+            Ok(()) => found.push(version),
+            Err(CallError::Versions(low, high)) => {
+                // Servers name the lowest and the highest, and what is between may still not be there.
+                if high < version && low >= version {
+                    break;
+                }
+            }
+            Err(CallError::Rpc(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn null(line: &mut Line<'_>, version: u32) -> Result<(), CallError> {
+    line.call(&Procedure::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
+}
+
+fn null_time(line: &mut Line<'_>, version: u32) -> Result<NullTime, CallError> {
+    let mut times = Vec::with_capacity(NULLS);
+    for _ in 0..NULLS {
+        match null(line, version) {
+            Ok(()) => times.push(line.took),
+            Err(error) => return Err(error),
+        }
+    }
+    times.sort_unstable();
+    let at = |index: usize| times.get(index).copied().unwrap_or_default();
+    Ok(NullTime { calls: times.len(), fastest: at(0), median: at(times.len() / 2) })
+}

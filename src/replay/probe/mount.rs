@@ -1,0 +1,133 @@
+//! MOUNT, which tells the exports of NFSv3 and their first filehandles. It is asked over TCP, where the port mapper says
+//! (RFC 1833 section 3, RFC 1813 section 5).
+
+use std::net::SocketAddr;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
+use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
+use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
+use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
+
+use crate::replay::caller::{CallError, Caller, Line, Procedure};
+use crate::replay::transport::tcp::Tcp;
+use crate::replay::transport::{Target, Transport, Wish};
+use crate::replay::url::Url;
+
+/// The port of the port mapper. RFC 1833 section 3.
+const PORT_MAPPER: u16 = 111;
+/// Bytes of a list of exports that is still read.
+const EXPORTS: u32 = 1 << 20;
+/// The longest results of MNT: status, filehandle, flavors.
+const MOUNTED: u32 = 4 + 4 + 64 + 4 + 4 * 32;
+
+/// What MOUNT says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exports {
+    /// Its port.
+    pub port: u16,
+    /// Directories, each with who may mount it; nobody is named where everybody may.
+    pub list: Vec<(String, Vec<String>)>,
+}
+
+/// Asks for the exports, and for the first filehandle of the one that the URL names; or for that of the first.
+pub(super) fn ask(
+    url: &Url,
+    server: SocketAddr,
+    wish: &Wish,
+) -> (Result<Exports, String>, Result<Vec<u8>, String>) {
+    let port = match url.mount_port {
+        Some(port) => Ok(port),
+        None => port_of_mount(url, server, wish),
+    };
+    let port = match port {
+        Ok(port) => port,
+        Err(error) => return (Err(error.clone()), Err(error)),
+    };
+    match over(url, SocketAddr::new(server.ip(), port), wish, |line| exports_and_root(line, url, port)) {
+        Ok(both) => both,
+        Err(error) => (Err(error.clone()), Err(error)),
+    }
+}
+
+/// Opens a connection of TCP, and calls over it.
+fn over<T>(
+    url: &Url,
+    address: SocketAddr,
+    wish: &Wish,
+    calls: impl FnOnce(&mut Line<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut tcp = Tcp::new();
+    let target = Target { address, name: url.host.clone(), wish: wish.clone() };
+    let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
+    let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
+    calls(&mut Line::new(&mut tcp, connection, Caller::default(), xid, wish.timeout))
+}
+
+fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, String> {
+    over(url, SocketAddr::new(server.ip(), PORT_MAPPER), wish, |line| {
+        let mapping = Mapping { prog: Program::MOUNT, vers: 3, prot: Prot::IPPROTO_TCP, port: 0 };
+        let getport = v2::Procedure::GETPORT;
+        let procedure = Procedure::new(Program::PORTMAP, 2, getport.0, 4);
+        let port = line.call(
+            &procedure,
+            |encoder| v2::Args::GETPORT(mapping).encode(encoder),
+            |cursor| match v2::Results::decode(getport, cursor, &mut Unobserved)? {
+                v2::Results::GETPORT(port) => Ok(port.port),
+                _ => Ok(0),
+            },
+        );
+        match port.map(u16::try_from) {
+            Ok(Ok(port)) if port > 0 => Ok(port),
+            Ok(_) => Err("the port mapper knows no MOUNT; name its port with ?mountport=".into()),
+            Err(error) => Err(format!("port mapper: {error}")),
+        }
+    })
+    .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
+}
+
+type Both = (Result<Exports, String>, Result<Vec<u8>, String>);
+
+fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, String> {
+    let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
+        Results::EXPORT(exports) => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let group = |group: Groupnode<'_>| text(group.gr_name.0);
+            let list = exports.exports.iter();
+            list.map(|node| (text(node.ex_dir.0), node.ex_groups.iter().map(group).collect())).collect()
+        }
+        _ => Vec::new(),
+    });
+    let exports = exports.map(|list| Exports { port, list }).map_err(|error| format!("EXPORT: {error}"));
+    let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
+    let path = match &url.export[..] {
+        "/" => first.map_or("/", |(path, _)| path).to_owned(),
+        path => path.to_owned(),
+    };
+    let arguments = DirpathArgs { dirpath: Text(path.as_bytes()) };
+    let root = call(line, Mount::MNT, MOUNTED, &Args::MNT(arguments.clone()), |results| match results {
+        Results::MNT(outcome) => match outcome.ok() {
+            Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
+            None => Err(format!("MNT {path}: {}", outcome.status())),
+        },
+        _ => Err("MNT: another result".into()),
+    });
+    // What is noted down as mounted is of no use to anyone; whether the server strikes it out does not matter.
+    let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
+    Ok((exports, root.unwrap_or_else(|error| Err(format!("MNT {path}: {error}")))))
+}
+
+fn call<T>(
+    line: &mut Line<'_>,
+    number: Mount,
+    reply: u32,
+    arguments: &Args<'_>,
+    read: impl FnOnce(Results<'_>) -> T,
+) -> Result<T, CallError> {
+    line.call(
+        &Procedure::new(Program::MOUNT, 3, number.0, reply),
+        |encoder: &mut Encoder| arguments.encode(encoder),
+        |cursor| Results::decode(number, cursor, &mut Unobserved).map(read),
+    )
+}

@@ -1,0 +1,339 @@
+//! What a minor version of NFSv4 offers: limits of the file system, the root's entries, and from 4.1 on a session's.
+
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CreateSessionArgs,
+    CreateSessionFlags, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdResok, GetattrArgs, LookupArgs, NfsFtype4, Nfsstat4, ReaddirArgs, Reply, Results, SequenceArgs,
+    Sessionid4, StateProtect4A, words_of,
+};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
+
+use crate::replay::caller::{Line, Procedure};
+
+/// Bytes that the Replies asked for here may have; a directory is read in parts of it.
+const REPLY: u32 = 16 << 10;
+/// Entries of the root that are kept.
+const ENTRIES: usize = 1000;
+/// What is asked of a session: more than servers give, so that what they give is their own limit.
+const LARGE: u32 = 16 << 20;
+
+/// What a minor version offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct V4 {
+    /// The longest READ, in bytes; `None` where the server has no such attribute.
+    pub maxread: Option<u64>,
+    /// The longest WRITE, in bytes.
+    pub maxwrite: Option<u64>,
+    /// The longest file, in bytes.
+    pub maxfilesize: Option<u64>,
+    /// How long state is kept for a client that says nothing, in seconds.
+    pub lease_time: Option<u32>,
+    /// Entries of the root: names, and whether they are directories, which exports are.
+    pub root: Vec<(String, bool)>,
+    /// Whether the root has more entries than these.
+    pub has_more: bool,
+    /// From 4.1 on: who the server is.
+    pub server: Option<Server>,
+    /// From 4.1 on: what it gives a session.
+    pub session: Option<Session>,
+}
+
+/// Who a server says that it is. RFC 8881 section 18.35.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// `so_major_id`, by which two addresses of one server are known.
+    pub owner: String,
+    /// `eir_server_scope`.
+    pub scope: String,
+    /// Name and domain of the implementation, where it tells.
+    pub implementation: Option<String>,
+    /// Names of what it is for pNFS: no part of it, metadata server, data server.
+    pub roles: Vec<&'static str>,
+}
+
+/// What a server gives a session when it is asked for much. RFC 8881 section 18.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// For Calls of the client.
+    pub fore: ChannelLimits,
+    /// For Calls of the server.
+    pub back: ChannelLimits,
+    /// Whether its replies are kept over a restart.
+    pub is_persistent: bool,
+}
+
+/// channel_attrs4. RFC 8881 section 18.36.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelLimits {
+    /// The longest Call, in bytes.
+    pub max_request: u32,
+    /// The longest Reply, in bytes.
+    pub max_response: u32,
+    /// The longest Reply that is kept, in bytes.
+    pub max_response_cached: u32,
+    /// Operations of a COMPOUND.
+    pub max_operations: u32,
+    /// Slots.
+    pub max_requests: u32,
+}
+
+impl From<&ChannelAttrs4<'_>> for ChannelLimits {
+    fn from(given: &ChannelAttrs4<'_>) -> Self {
+        Self {
+            max_request: given.ca_maxrequestsize,
+            max_response: given.ca_maxresponsesize,
+            max_response_cached: given.ca_maxresponsesize_cached,
+            max_operations: given.ca_maxoperations,
+            max_requests: given.ca_maxrequests,
+        }
+    }
+}
+
+/// A session while it is there.
+struct Held {
+    clientid: u64,
+    id: Sessionid4,
+    sequence: u32,
+}
+
+pub(super) fn ask(line: &mut Line<'_>, minor: u32, export: &str) -> Result<V4, String> {
+    let mut found = V4::default();
+    let mut held = None;
+    if minor > 0 {
+        let (clientid, sequence, server) = exchange_id(line, minor)?;
+        found.server = Some(server);
+        match create_session(line, minor, clientid, sequence) {
+            Ok((id, session)) => {
+                found.session = Some(session);
+                held = Some(Held { clientid, id, sequence: 0 });
+            }
+            Err(error) => {
+                let _ = destroy_client(line, minor, clientid);
+                return Err(error);
+            }
+        }
+    }
+    let asked = limits(line, minor, &mut held, export, &mut found)
+        .and_then(|()| read_root(line, minor, &mut held, &mut found));
+    if let Some(held) = held {
+        // What is not given back ends with its lease.
+        let destroy = [Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: held.id })];
+        let _ = run(line, minor, &destroy, |_| Some(()));
+        let _ = destroy_client(line, minor, held.clientid);
+    }
+    asked.map(|()| found)
+}
+
+/// Runs operations; the first that fails is the error.
+fn run<T>(
+    line: &mut Line<'_>,
+    minor: u32,
+    operations: &[Args<'_>],
+    mut read: impl FnMut(Results<'_>) -> Option<T>,
+) -> Result<T, String> {
+    let more = Procedure::new(Program::NFS, 4, 1, REPLY);
+    let outcome = line.compound(minor, operations, &more, |reply: &Reply<'_>| {
+        let mut found = None;
+        for results in reply.operations() {
+            let results = results.map_err(|stop| stop.error)?;
+            if results.status() != Nfsstat4::NFS4_OK {
+                return Ok(Err(format!("{}: {}", results.number(), results.status())));
+            }
+            found = read(results).or(found);
+        }
+        if reply.head.status != Nfsstat4::NFS4_OK {
+            return Ok(Err(reply.head.status.to_string()));
+        }
+        Ok(found.ok_or_else(|| "the results end before the one that was asked for".to_owned()))
+    });
+    outcome.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// Runs operations in the session, if there is one.
+fn run_in<T>(
+    line: &mut Line<'_>,
+    minor: u32,
+    held: &mut Option<Held>,
+    operations: &[Args<'_>],
+    read: impl FnMut(Results<'_>) -> Option<T>,
+) -> Result<T, String> {
+    let mut all = Vec::with_capacity(operations.len() + 1);
+    if let Some(held) = held {
+        held.sequence += 1;
+        all.push(Args::SEQUENCE(SequenceArgs {
+            sa_sessionid: held.id,
+            sa_sequenceid: held.sequence,
+            sa_slotid: 0,
+            sa_highest_slotid: 0,
+            sa_cachethis: false,
+        }));
+    }
+    all.extend_from_slice(operations);
+    run(line, minor, &all, read)
+}
+
+fn exchange_id(line: &mut Line<'_>, minor: u32) -> Result<(u64, u32, Server), String> {
+    let owner = format!("{} probe {} 4.{minor}", env!("CARGO_PKG_NAME"), std::process::id());
+    let verifier = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64);
+    let operation = Args::EXCHANGE_ID(ExchangeIdArgs {
+        eia_clientowner: ClientOwner4 {
+            co_verifier: verifier.to_be_bytes(),
+            co_ownerid: Opaque(owner.as_bytes()),
+        },
+        eia_flags: ExchangeIdFlags(0),
+        eia_state_protect: StateProtect4A::None,
+        eia_client_impl_id: List::default(),
+    });
+    run(line, minor, &[operation], |results| match results {
+        Results::EXCHANGE_ID(outcome) => {
+            outcome.ok().map(|given| (given.eir_clientid, given.eir_sequenceid, server(given)))
+        }
+        _ => None,
+    })
+}
+
+fn server(given: &ExchangeIdResok<'_>) -> Server {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
+    let implementation = given.eir_server_impl_id.iter().next();
+    let roles = [
+        (ExchangeIdFlags::EXCHGID4_FLAG_USE_NON_PNFS, "no pNFS"),
+        (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_MDS, "metadata server"),
+        (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_DS, "data server"),
+    ];
+    Server {
+        owner: text(given.eir_server_owner.so_major_id.0),
+        scope: text(given.eir_server_scope.0),
+        implementation: implementation
+            .map(|id| format!("{} ({})", text(id.nii_name.0), text(id.nii_domain.0))),
+        roles: roles
+            .iter()
+            .filter(|(flag, _)| given.eir_flags.contains(*flag))
+            .map(|(_, name)| *name)
+            .collect(),
+    }
+}
+
+fn create_session(
+    line: &mut Line<'_>,
+    minor: u32,
+    clientid: u64,
+    sequence: u32,
+) -> Result<(Sessionid4, Session), String> {
+    let attributes = |operations, requests| ChannelAttrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: LARGE,
+        ca_maxresponsesize: LARGE,
+        ca_maxresponsesize_cached: LARGE,
+        ca_maxoperations: operations,
+        ca_maxrequests: requests,
+        ca_rdma_ird: List::default(),
+    };
+    let operation = Args::CREATE_SESSION(CreateSessionArgs {
+        csa_clientid: clientid,
+        csa_sequence: sequence,
+        csa_flags: CreateSessionFlags(0),
+        csa_fore_chan_attrs: attributes(1024, 1024),
+        csa_back_chan_attrs: attributes(16, 16),
+        csa_cb_program: Program::NFS_CB.0,
+        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+    });
+    run(line, minor, &[operation], |results| match results {
+        Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
+            let session = Session {
+                fore: (&given.csr_fore_chan_attrs).into(),
+                back: (&given.csr_back_chan_attrs).into(),
+                is_persistent: given.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
+            };
+            (given.csr_sessionid, session)
+        }),
+        _ => None,
+    })
+}
+
+fn destroy_client(line: &mut Line<'_>, minor: u32, clientid: u64) -> Result<(), String> {
+    let operation = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
+    run(line, minor, &[operation], |_| Some(()))
+}
+
+/// The way from the root to the export.
+fn walk(export: &str) -> Vec<Args<'_>> {
+    let mut way = vec![Args::PUTROOTFH(Void)];
+    way.extend(
+        export
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })),
+    );
+    way
+}
+
+fn limits(
+    line: &mut Line<'_>,
+    minor: u32,
+    held: &mut Option<Held>,
+    export: &str,
+    found: &mut V4,
+) -> Result<(), String> {
+    let words = words_of([
+        Attributes::LEASE_TIME,
+        Attributes::MAXFILESIZE,
+        Attributes::MAXREAD,
+        Attributes::MAXWRITE,
+    ]);
+    let mut operations = walk(export);
+    operations.push(Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }));
+    run_in(line, minor, held, &operations, |results| {
+        let Results::GETATTR(outcome) = results else { return None };
+        for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+            match attribute {
+                Attribute::LEASE_TIME(seconds) => found.lease_time = Some(seconds),
+                Attribute::MAXFILESIZE(bytes) => found.maxfilesize = Some(bytes),
+                Attribute::MAXREAD(bytes) => found.maxread = Some(bytes),
+                Attribute::MAXWRITE(bytes) => found.maxwrite = Some(bytes),
+                _ => {}
+            }
+        }
+        Some(())
+    })
+}
+
+/// Reads the root's entries, as many as are kept.
+fn read_root(line: &mut Line<'_>, minor: u32, held: &mut Option<Held>, found: &mut V4) -> Result<(), String> {
+    let words = words_of([Attributes::TYPE]);
+    let (mut cookie, mut cookieverf) = (0, [0; 8]);
+    loop {
+        let readdir = Args::READDIR(ReaddirArgs {
+            cookie,
+            cookieverf,
+            dircount: REPLY / 2,
+            maxcount: REPLY / 2,
+            attr_request: Bitmap4::from(&words[..]),
+        });
+        let root = &mut found.root;
+        let (last, verifier, eof) =
+            run_in(line, minor, held, &[Args::PUTROOTFH(Void), readdir], |results| {
+                let Results::READDIR(outcome) = results else { return None };
+                let given = outcome.ok()?;
+                let mut last = None;
+                for entry in given.reply.entries.iter().take(ENTRIES + 1 - root.len().min(ENTRIES)) {
+                    let mut items = entry.attrs.items().map_while(Result::ok);
+                    let is_directory = items.any(|item| item == Attribute::TYPE(NfsFtype4::NF4DIR));
+                    root.push((String::from_utf8_lossy(entry.name.0).into_owned(), is_directory));
+                    last = Some(entry.cookie);
+                }
+                Some((last, given.cookieverf, given.reply.eof))
+            })?;
+        if found.root.len() > ENTRIES {
+            found.root.truncate(ENTRIES);
+            found.has_more = true;
+            return Ok(());
+        }
+        match last {
+            Some(last) if !eof => (cookie, cookieverf) = (last, verifier),
+            _ => return Ok(()),
+        }
+    }
+}

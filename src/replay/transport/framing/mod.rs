@@ -1,0 +1,28 @@
+//! RPC-over-RDMA version 1 from the side of a Requester (RFC 8166), for every transport that has it: which form a Call
+//! takes, its header, and whether what comes back belongs to it.
+//!
+//! Nothing here knows memory or devices: a transport asks for a [`Plan`], provides a [`Region`] for each chunk of it, and
+//! has the header written. [`Offered`] is what it keeps until the Reply; [`receive`] reads what comes.
+
+mod answer;
+mod flight;
+mod incoming;
+mod offered;
+mod plan;
+
+pub use answer::answer_header;
+pub use flight::Flight;
+pub use incoming::{Incoming, receive};
+pub use offered::{Offered, Region, Regions, Returned};
+pub use plan::{Plan, check};
+
+/// Bytes of a header without chunks: four fixed words, and three that say that no list is there. RFC 8166 section 4.5.
+pub const SHORTEST_HEADER: usize = 28;
+/// Bytes that each segment of a Read chunk adds: a word that says that it is there, its Position, and the segment.
+const READ_SEGMENT: usize = 24;
+/// Bytes that each Write chunk adds, without its segments: a word that says that it is there, and a count.
+const WRITE_CHUNK: usize = 8;
+/// Bytes that the Reply chunk adds, without its segments: a count.
+const REPLY_CHUNK: usize = 4;
+/// Bytes of a segment without Position.
+const SEGMENT: usize = 16;

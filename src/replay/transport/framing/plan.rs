@@ -1,0 +1,397 @@
+//! Which form a Call takes: what goes into the Send, what into chunks, and which chunks are offered for its Reply. RFC
+//! 8166 section 3.5.
+
+use nfsrdma_dissectors::xdr::roundup;
+
+use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
+use crate::replay::transport::{Call, Captured, Form, RdmaTerms, Refusal, Shape, Submitted};
+
+/// The longest chunk, in bytes. NFS moves at most 4 MiB in one operation today.
+const LONGEST_CHUNK: u64 = 64 << 20;
+
+/// The form of a Call. Payloads and results are bits, the first of them the lowest: there are at most
+/// [`Call::MAX_PAYLOADS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Whether the message travels in a Position-Zero Read chunk: a Long Call.
+    pub long: bool,
+    /// Payloads that travel in Read chunks.
+    pub reads: u16,
+    /// Results for which Write chunks are offered.
+    pub writes: u16,
+    /// Length in bytes of the Reply chunk, if one is offered.
+    pub reply: Option<u32>,
+    /// What is to be told about it.
+    pub submitted: Submitted,
+}
+
+impl Plan {
+    /// Decides on the form of a Call, and holds the Call to the rules of [`Call`].
+    ///
+    /// # Errors
+    /// Where the Call can never be sent under these terms.
+    pub fn of(call: &Call<'_>, terms: &RdmaTerms) -> Result<Self, Refusal> {
+        check(call)?;
+        let mut draft = match call.shape {
+            Shape::Fitting => Draft { writes: needed_writes(call, terms), ..Draft::default() },
+            Shape::Captured(captured) => Draft::captured(&captured),
+        };
+        let asked = draft;
+        let room = terms.reply_inline as usize;
+        if draft.reply.is_none() && draft.reply_header(call) + draft.reply_message(call) > room {
+            draft.reply = Some(0);
+        }
+        if draft.reply.is_some() {
+            let length = u32::try_from(draft.reply_message(call)).unwrap_or(u32::MAX);
+            draft.reply = Some(length.max(total(captured(call).reply)));
+        }
+        let room = terms.call_inline as usize;
+        if !draft.long && draft.header(call) + draft.message(call) > room {
+            draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
+        }
+        if !draft.long && draft.header(call) + draft.message(call) > room {
+            // The payloads travel with the message: RFC 8166 section 3.5.3 allows Read chunks beside that of a Long Call,
+            // but Linux (7.2, and before) never fetches them, and answers that the message is cut.
+            draft.long = true;
+            draft.reads = 0;
+        }
+        if draft.header(call) > room {
+            return Err(Refusal::TooLong);
+        }
+        Ok(draft.plan(call, asked))
+    }
+
+    /// Length in bytes of the chunk for a result: what the Call asks for, or more where the capture offered more.
+    pub fn write_length(call: &Call<'_>, result: usize) -> u32 {
+        let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
+        asked.max(total(captured_writes(call, result)))
+    }
+
+    /// Whether the payload of this index travels in a Read chunk.
+    pub fn is_read(&self, payload: usize) -> bool {
+        bit(self.reads, payload)
+    }
+
+    /// Whether a Write chunk is offered for the result of this index.
+    pub fn is_written(&self, result: usize) -> bool {
+        bit(self.writes, result)
+    }
+}
+
+/// The form that a capture had; nothing of it without one.
+pub(super) fn captured<'a>(call: &Call<'a>) -> Captured<'a> {
+    match call.shape {
+        Shape::Captured(captured) => captured,
+        Shape::Fitting => Captured::default(),
+    }
+}
+
+/// Segments that a capture had for the Write chunk of a result.
+pub(super) fn captured_writes<'a>(call: &Call<'a>, result: usize) -> &'a [u32] {
+    captured(call).writes.get(result).copied().unwrap_or_default()
+}
+
+/// Segments that a capture had for the Read chunk of a payload.
+pub(super) fn captured_reads<'a>(call: &Call<'a>, payload: usize) -> &'a [u32] {
+    captured(call).reads.get(payload).copied().unwrap_or_default()
+}
+
+/// The results for which Write chunks are offered where the whole Reply may not fit into a Send. One that is wanted in the
+/// message has its bit, too: it stands in the Write list as an empty chunk.
+fn needed_writes(call: &Call<'_>, terms: &RdmaTerms) -> u16 {
+    let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
+    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= terms.reply_inline as usize
+    {
+        return 0;
+    }
+    mask(call.reply.payloads.iter().map(|_| true))
+}
+
+fn padded(length: u32) -> usize {
+    length as usize + roundup(length as usize)
+}
+
+fn mask(bits: impl Iterator<Item = bool>) -> u16 {
+    bits.take(Call::MAX_PAYLOADS).enumerate().fold(0, |mask, (index, is)| mask | u16::from(is) << index)
+}
+
+pub(super) fn total(lengths: &[u32]) -> u32 {
+    lengths.iter().fold(0, |sum: u32, length| sum.saturating_add(*length))
+}
+
+fn bit(bits: u16, index: usize) -> bool {
+    index < Call::MAX_PAYLOADS && bits >> index & 1 != 0
+}
+
+/// Holds a Call to what its documentation asks for, whatever carries it.
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn check(call: &Call<'_>) -> Result<(), Refusal> {
+    if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
+        return Err(Refusal::Xid);
+    }
+    if call.payloads.len().max(call.reply.payloads.len()) > Call::MAX_PAYLOADS {
+        return Err(Refusal::TooMany);
+    }
+    let mut end = 4;
+    let mut moved = 0;
+    for payload in call.payloads {
+        let position = payload.position as usize;
+        if position < end || !position.is_multiple_of(4) || position - moved > call.message.len() {
+            return Err(Refusal::Position);
+        }
+        moved += payload.padded();
+        end = position + payload.padded();
+    }
+    let results: u64 = call.reply.payloads.iter().map(|length| u64::from(*length)).sum();
+    let longest = (call.length() as u64).max(results).max(u64::from(call.reply.message));
+    if longest > LONGEST_CHUNK { Err(Refusal::TooLong) } else { Ok(()) }
+}
+
+/// How many segments a chunk of `length` bytes has, cut as a capture has it.
+pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
+    let mut sum = 0u64;
+    let before = lengths.iter().take_while(|part| {
+        let begins = sum < u64::from(length);
+        sum += u64::from(**part);
+        begins
+    });
+    u32::try_from(before.count().max(1)).unwrap_or(u32::MAX)
+}
+
+/// A form that is being decided on.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Draft {
+    long: bool,
+    reads: u16,
+    writes: u16,
+    reply: Option<u32>,
+}
+
+impl Draft {
+    /// The form that a capture had.
+    fn captured(captured: &Captured<'_>) -> Self {
+        Self {
+            long: !captured.call.is_empty(),
+            reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
+            writes: mask(captured.writes.iter().map(|segments| !segments.is_empty())),
+            reply: (!captured.reply.is_empty()).then_some(0),
+        }
+    }
+
+    /// Segments of the Read chunks of payloads.
+    fn read_segments(&self, call: &Call<'_>) -> u32 {
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
+        payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()
+    }
+
+    /// Segments of the Position-Zero Read chunk.
+    fn call_segments(&self, call: &Call<'_>) -> u32 {
+        if self.long { count(length_of(self.message(call)), captured(call).call) } else { 0 }
+    }
+
+    /// For each Write chunk, its segments. The chunk of a result that is wanted in the message is empty.
+    fn write_segments(&self, call: &Call<'_>) -> impl Iterator<Item = u32> {
+        let writes = self.writes;
+        let call = *call;
+        (0..Call::MAX_PAYLOADS).filter(move |index| bit(writes, *index)).map(move |index| {
+            let length = Plan::write_length(&call, index);
+            if length == 0 { 0 } else { count(length, captured_writes(&call, index)) }
+        })
+    }
+
+    fn reply_segments(&self, call: &Call<'_>) -> u32 {
+        self.reply.map_or(0, |length| count(length, captured(call).reply))
+    }
+
+    /// Bytes that the Write list adds to a header.
+    fn write_list(&self, call: &Call<'_>) -> usize {
+        self.write_segments(call).map(|segments| WRITE_CHUNK + SEGMENT * segments as usize).sum()
+    }
+
+    /// Bytes that the Reply chunk adds to a header.
+    fn reply_chunk(&self, call: &Call<'_>) -> usize {
+        self.reply.map_or(0, |_| REPLY_CHUNK + SEGMENT * self.reply_segments(call) as usize)
+    }
+
+    /// Bytes of the Call's header.
+    fn header(&self, call: &Call<'_>) -> usize {
+        let reads = (self.read_segments(call) + self.call_segments(call)) as usize * READ_SEGMENT;
+        SHORTEST_HEADER + reads + self.write_list(call) + self.reply_chunk(call)
+    }
+
+    /// Bytes of the Call that travel in the Send, or in the Position-Zero Read chunk of a Long Call.
+    fn message(&self, call: &Call<'_>) -> usize {
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !bit(self.reads, *index));
+        call.message.len() + payloads.map(|(_, payload)| payload.padded()).sum::<usize>()
+    }
+
+    /// Bytes of the Reply's header without Reply chunk.
+    fn reply_header(&self, call: &Call<'_>) -> usize {
+        SHORTEST_HEADER + self.write_list(call)
+    }
+
+    /// The most bytes of the Reply's message, without what has Write chunks.
+    fn reply_message(&self, call: &Call<'_>) -> usize {
+        let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| !bit(self.writes, *index));
+        call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
+    }
+
+    /// The plan, and how it differs from what was asked for.
+    fn plan(&self, call: &Call<'_>, asked: Self) -> Plan {
+        let read_segments = self.read_segments(call) + self.call_segments(call);
+        let captured = captured(call);
+        let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
+        let write_segments = self.write_segments(call).sum();
+        let reply_segments = self.reply_segments(call);
+        let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != asked
+            || read_segments as usize != captured.call.len() + segments(captured.reads)
+            || write_segments as usize != segments(captured.writes)
+            || reply_segments as usize != captured.reply.len();
+        Plan {
+            long: self.long,
+            reads: self.reads,
+            writes: self.writes,
+            reply: self.reply,
+            submitted: Submitted {
+                form: if self.long { Form::Nomsg } else { Form::Message },
+                inline: if self.long { 0 } else { length_of(self.message(call)) },
+                read_segments,
+                write_segments,
+                reply_segments,
+                changed: matches!(call.shape, Shape::Captured(_)) && is_other,
+            },
+        }
+    }
+}
+
+/// Lengths were held to [`LONGEST_CHUNK`] before.
+fn length_of(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transport::{Expected, Payload, Source, Tag};
+    use nfsrdma_dissectors::rpc::Xid;
+
+    const MESSAGE: [u8; 100] = [0; 100];
+
+    fn terms(inline: u32) -> RdmaTerms {
+        RdmaTerms { call_inline: inline, reply_inline: inline, ..RdmaTerms::agreed(None, None) }
+    }
+
+    fn call<'a>(message: &'a [u8], payloads: &'a [Payload<'a>], reply: Expected<'a>) -> Call<'a> {
+        Call { payloads, reply, ..Call::small(Xid(0), Tag(0), message, 0) }
+    }
+
+    fn data(position: u32, bytes: &[u8]) -> Payload<'_> {
+        Payload { position, source: Source::Copied(bytes) }
+    }
+
+    #[test]
+    fn rfc8166_section_3_5_1_what_fits_travels_in_the_send() {
+        let bytes = [1; 1024];
+        // 28 of the header, 100 of the message, 1,024 of the payload: 1,152.
+        let payloads = [data(100, &bytes)];
+        let call = call(&MESSAGE, &payloads, Expected { message: 100, payloads: &[] });
+        let plan = Plan::of(&call, &terms(1152)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.reply, plan.submitted.inline), (false, 0, None, 1124));
+        let plan = Plan::of(&call, &terms(1151)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (false, 1, 1));
+        assert_eq!(plan.submitted.inline, 100);
+    }
+
+    #[test]
+    fn rfc8166_section_3_5_3_a_message_that_does_not_fit_reduced_is_a_long_call() {
+        let message = [0; 2000];
+        let call = call(&message, &[], Expected { message: 100, payloads: &[] });
+        let plan = Plan::of(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.submitted.form, plan.submitted.inline), (true, Form::Nomsg, 0));
+        assert_eq!(plan.submitted.read_segments, 1);
+    }
+
+    #[test]
+    fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
+        let (message, bytes) = ([0; 2000], [1; 600]);
+        let payloads = [data(2000, &bytes)];
+        let call = call(&message, &payloads, Expected { message: 100, payloads: &[] });
+        let plan = Plan::of(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 0, 1));
+        let captured = Captured { call: &[2000], reads: &[&[600]], ..Captured::default() };
+        let plan = Plan::of(&Call { shape: Shape::Captured(captured), ..call }, &terms(1024)).unwrap();
+        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 1, 2));
+        assert!(!plan.submitted.changed);
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
+        let fits = Expected { message: 996, payloads: &[] };
+        assert_eq!(Plan::of(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
+        let longer = Expected { message: 1000, payloads: &[] };
+        assert_eq!(Plan::of(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply, Some(1000));
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_2_a_result_that_may_not_fit_has_a_write_chunk() {
+        let reply = Expected { message: 200, payloads: &[1021] };
+        let plan = Plan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.reply, plan.submitted.write_segments), (1, None, 1));
+        let reply = Expected { message: 200, payloads: &[500] };
+        assert_eq!(Plan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
+        let reply = Expected { message: 2000, payloads: &[1021] };
+        let plan = Plan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.reply), (1, Some(2000)));
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_2_3_a_result_that_is_wanted_in_the_message_has_an_empty_write_chunk() {
+        let reply = Expected { message: 700, payloads: &[0, 4000] };
+        let plan = Plan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
+    }
+
+    #[test]
+    fn a_captured_form_is_kept_where_the_terms_allow_it() {
+        let bytes = [1; 600];
+        let payloads = [data(100, &bytes)];
+        let captured = Captured { reads: &[&[512, 88]], reply: &[4096], ..Captured::default() };
+        let call = Call {
+            shape: Shape::Captured(captured),
+            ..call(&MESSAGE, &payloads, Expected { message: 100, payloads: &[] })
+        };
+        let plan = Plan::of(&call, &terms(4096)).unwrap();
+        assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
+        assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
+        let call = Call { shape: Shape::Captured(Captured::default()), ..call };
+        let plan = Plan::of(&call, &terms(512)).unwrap();
+        assert_eq!((plan.reads, plan.submitted.changed), (1, true));
+    }
+
+    #[test]
+    fn a_call_is_held_to_its_rules() {
+        let terms = terms(1024);
+        let refusal = |call: &Call<'_>| Plan::of(call, &terms).err();
+        let none = Expected::default();
+        assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(Refusal::Xid));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(Refusal::Position));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(104, b"")], none)), Some(Refusal::Position));
+        let two = [data(60, &[0; 8]), data(64, b"abcd")];
+        assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(Refusal::Position));
+        let many = [data(100, b""); 17];
+        assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(Refusal::TooMany));
+        let huge = Expected { message: u32::MAX, payloads: &[] };
+        assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(Refusal::TooLong));
+    }
+
+    #[test]
+    fn a_chunk_has_the_segments_that_its_length_reaches() {
+        assert_eq!(count(100, &[]), 1);
+        assert_eq!(count(100, &[50, 50, 50]), 2);
+        assert_eq!(count(101, &[50, 50, 50]), 3);
+        assert_eq!(count(500, &[50, 50]), 2);
+        assert_eq!(count(0, &[50]), 1);
+    }
+}

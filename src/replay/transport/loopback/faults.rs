@@ -1,0 +1,32 @@
+//! What can be made to go wrong, to see what an engine makes of it.
+
+/// What goes wrong with one Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The Reply never comes.
+    NoReply,
+    /// The connection breaks before the server has done anything.
+    BreakBefore,
+    /// The connection breaks when the work is done and half of the last chunk is written.
+    BreakAfter,
+    /// RDMA_ERROR with ERR_VERS. RFC 8166 section 4.5.1.
+    ErrVers,
+    /// RDMA_ERROR with ERR_CHUNK. RFC 8166 section 4.5.2.
+    ErrChunk,
+    /// The Reply comes twice.
+    Twice,
+    /// The Reply waits for the next, which overtakes it.
+    Late,
+    /// The Reply grants so many credits, and those after it too.
+    Credits(u32),
+    /// The header of the Reply has another XID than its message.
+    OtherXid,
+    /// The Reply says that more bytes came by its first Write chunk than that has room for.
+    MoreThanOffered,
+    /// The Reply returns another handle than was offered.
+    OtherHandle,
+    /// The Reply is cut in its header.
+    CutHeader,
+    /// One byte of the data that came by the first Write chunk is another.
+    OtherByte,
+}

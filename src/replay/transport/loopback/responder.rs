@@ -1,0 +1,287 @@
+//! The other side of RPC-over-RDMA: reads Calls with their chunks from exposed memory, has them done, and answers as RFC
+//! 8166 asks a Responder to.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::{
+    Body, ChunkLists, Header, RdmaError, Segment, VERSION, Versions, WriteChunk,
+};
+use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
+
+use super::device::{Device, Refused};
+use super::faults::Fault;
+use super::server::{Answer, Server};
+use crate::replay::transport::framing::SHORTEST_HEADER;
+
+/// Chunks of one Call that are read.
+const CHUNKS: usize = 64;
+
+/// A Responder of one connection: its room is used again for every Call.
+#[derive(Debug)]
+pub(super) struct Responder {
+    /// The longest Reply that travels in a Send, header included.
+    pub(super) reply_inline: usize,
+    /// Credits that it grants.
+    pub(super) grant: u32,
+    answer: Answer,
+    message: Vec<u8>,
+    segments: Vec<Segment>,
+    ends: Vec<usize>,
+}
+
+/// What becomes of a Call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its answer was put into the Send.
+    Answered,
+    /// There is none.
+    Silent,
+    /// A chunk could not be read or written: the connection breaks.
+    Broken,
+}
+
+/// Why there is no Reply.
+enum Failure {
+    Chunk,
+    Access,
+}
+
+impl From<Refused> for Failure {
+    fn from(_: Refused) -> Self {
+        Self::Access
+    }
+}
+
+impl Responder {
+    pub(super) fn new(reply_inline: u32, grant: u32) -> Self {
+        Self {
+            reply_inline: reply_inline as usize,
+            grant,
+            answer: Answer::default(),
+            message: Vec::new(),
+            segments: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Does what a Call asks for, and writes the answer's Send.
+    pub(super) fn respond(
+        &mut self,
+        call: &[u8],
+        server: &mut Server,
+        device: &mut Device,
+        fault: Option<Fault>,
+        send: &mut Vec<u8>,
+    ) -> Outcome {
+        send.clear();
+        let mut cursor = Cursor::new(call);
+        let header = Header::decode(&mut cursor, &mut Unobserved);
+        // RFC 8166 section 4.5: what is shorter is discarded unread.
+        let Some(xid) = call.first_chunk().filter(|_| call.len() >= SHORTEST_HEADER) else {
+            return Outcome::Silent;
+        };
+        let xid = Xid(u32::from_be_bytes(*xid));
+        let version = header.as_ref().map_or(VERSION, |header| header.rdma_vers);
+        if version != VERSION || fault == Some(Fault::ErrVers) {
+            let versions = Versions { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
+            return self.error(xid, version, RdmaError::Vers(versions), send);
+        }
+        let is_refused = fault == Some(Fault::ErrChunk);
+        let (lists, is_long) = match header.as_ref().map(|header| &header.rdma_body) {
+            Ok(Body::Msg(lists)) if !is_refused => (lists, false),
+            Ok(Body::Nomsg(lists)) if !is_refused => (lists, true),
+            _ => return self.error(xid, version, RdmaError::Chunk, send),
+        };
+        match self.serve(xid, lists, is_long, cursor.rest(), server, device, fault, send) {
+            Ok(()) => Outcome::Answered,
+            Err(Failure::Chunk) => self.error(xid, version, RdmaError::Chunk, send),
+            Err(Failure::Access) => Outcome::Broken,
+        }
+    }
+
+    fn error(&self, rdma_xid: Xid, rdma_vers: u32, error: RdmaError, send: &mut Vec<u8>) -> Outcome {
+        let header = Header { rdma_xid, rdma_vers, rdma_credit: self.grant, rdma_body: Body::Error(error) };
+        write(send, |encoder| header.encode(encoder));
+        Outcome::Answered
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what one Call is made of")]
+    fn serve(
+        &mut self,
+        xid: Xid,
+        lists: &ChunkLists<'_>,
+        is_long: bool,
+        inline: &[u8],
+        server: &mut Server,
+        device: &mut Device,
+        fault: Option<Fault>,
+        send: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.message.clear();
+        let mut contents: Vec<(u32, Vec<u8>)> = Vec::new();
+        for read in lists.rdma_reads.iter() {
+            let Segment { handle, length, offset } = read.target;
+            if is_long && read.position == 0 {
+                device.read(handle, offset, length, &mut self.message)?;
+                continue;
+            }
+            let is_next = contents.last().is_none_or(|(position, _)| *position != read.position);
+            if is_next && contents.len() == CHUNKS {
+                return Err(Failure::Chunk);
+            }
+            if is_next {
+                contents.push((read.position, Vec::new()));
+            }
+            if let Some((_, bytes)) = contents.last_mut() {
+                device.read(handle, offset, length, bytes)?;
+            }
+        }
+        let message = if is_long { &self.message[..] } else { inline };
+        // RFC 8166 section 4.5.2: header and message have one XID.
+        if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
+            return Err(Failure::Chunk);
+        }
+        let chunks: Vec<_> = contents
+            .iter()
+            .map(|(position, bytes)| ChunkItem {
+                position: Some(*position),
+                length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+                bytes: Some(bytes),
+            })
+            .collect();
+        server.call(Cursor::new(message).with_chunks(&chunks), &mut self.answer);
+        self.reply(xid, lists, device, fault, send)
+    }
+
+    /// Puts results into Write chunks, and the message into the Send or the Reply chunk. RFC 8166 sections 3.4.6 and
+    /// 4.3.3.
+    fn reply(
+        &mut self,
+        xid: Xid,
+        lists: &ChunkLists<'_>,
+        device: &mut Device,
+        fault: Option<Fault>,
+        send: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.segments.clear();
+        self.ends.clear();
+        let offered = lists.rdma_writes.len() as usize + usize::from(lists.rdma_reply.is_some());
+        if offered > CHUNKS {
+            return Err(Failure::Chunk);
+        }
+        let mut inline = 0u64;
+        let mut writes = lists.rdma_writes.iter();
+        for index in 0..self.answer.data.len() {
+            let Some(data) = self.answer.data.get(index).filter(|data| !data.is_empty()) else { continue };
+            match writes.next() {
+                // An empty Write chunk asks for the result in the message: section 4.3.2.3.
+                Some(chunk) if chunk.target.is_empty() => {
+                    self.ends.push(self.segments.len());
+                    inline |= 1 << index.min(63);
+                }
+                Some(chunk) => {
+                    fill(&chunk, data, device, fault, &mut self.segments)?;
+                    self.ends.push(self.segments.len());
+                }
+                None => inline |= 1 << index.min(63),
+            }
+        }
+        for unused in writes {
+            self.segments.extend(unused.target.iter().map(|segment| Segment { length: 0, ..segment }));
+            self.ends.push(self.segments.len());
+        }
+        match fault {
+            Some(Fault::MoreThanOffered) => self.change(|segment| segment.length += 1 << 20),
+            Some(Fault::OtherHandle) => self.change(|segment| segment.handle.0 ^= 0x100),
+            _ => {}
+        }
+        self.answer.splice(inline, &mut self.message);
+        let header_length = SHORTEST_HEADER + self.ends.len() * 8 + self.segments.len() * 16;
+        let fits = header_length + self.message.len() <= self.reply_inline;
+        let chunks = self.segments.len();
+        if !fits {
+            let chunk = lists.rdma_reply.as_ref().ok_or(Failure::Chunk)?;
+            fill(chunk, &self.message, device, fault, &mut self.segments)?;
+        } else if let Some(chunk) = &lists.rdma_reply {
+            self.segments.extend(chunk.target.iter().map(|segment| Segment { length: 0, ..segment }));
+        }
+        if fault == Some(Fault::BreakAfter) {
+            return Err(Failure::Access);
+        }
+        let rdma_reply = lists.rdma_reply.is_some().then(|| self.chunk(chunks, self.segments.len()));
+        let writes: Vec<_> = (0..self.ends.len())
+            .map(|index| {
+                let start =
+                    index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+                self.chunk(start, self.ends.get(index).copied().unwrap_or(start))
+            })
+            .collect();
+        let lists =
+            ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::from(&writes[..]), rdma_reply };
+        let rdma_xid = if fault == Some(Fault::OtherXid) { Xid(!xid.0) } else { xid };
+        let rdma_body = if fits { Body::Msg(lists) } else { Body::Nomsg(lists) };
+        let header = Header { rdma_xid, rdma_vers: VERSION, rdma_credit: self.grant, rdma_body };
+        write(send, |encoder| header.encode(encoder));
+        if fits {
+            send.extend_from_slice(&self.message);
+        }
+        if fault == Some(Fault::CutHeader) {
+            send.truncate(SHORTEST_HEADER - 4);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Segment)) {
+        if let Some(segment) = self.segments.first_mut() {
+            change(segment);
+        }
+    }
+
+    fn chunk(&self, start: usize, end: usize) -> WriteChunk<'_> {
+        WriteChunk { target: List::from(self.segments.get(start..end).unwrap_or_default()) }
+    }
+}
+
+/// Writes into the room of an earlier message.
+fn write(to: &mut Vec<u8>, encode: impl FnOnce(&mut Encoder)) {
+    let mut encoder = Encoder::within(std::mem::take(to));
+    encode(&mut encoder);
+    *to = encoder.finish().0;
+}
+
+/// Fills a chunk from its beginning, and notes how much came into each segment.
+fn fill(
+    chunk: &WriteChunk<'_>,
+    data: &[u8],
+    device: &mut Device,
+    fault: Option<Fault>,
+    returned: &mut Vec<Segment>,
+) -> Result<(), Failure> {
+    if chunk.length() < data.len() as u64 {
+        return Err(Failure::Chunk);
+    }
+    let mut rest = data;
+    for segment in chunk.target.iter() {
+        let (part, after) = rest.split_at(rest.len().min(segment.length as usize));
+        match fault {
+            Some(Fault::BreakAfter) => {
+                device.write(
+                    segment.handle,
+                    segment.offset,
+                    part.get(..part.len() / 2).unwrap_or_default(),
+                )?;
+            }
+            Some(Fault::OtherByte) => {
+                let mut other = part.to_vec();
+                if let Some(byte) = other.last_mut() {
+                    *byte ^= 1;
+                }
+                device.write(segment.handle, segment.offset, &other)?;
+            }
+            _ => device.write(segment.handle, segment.offset, part)?,
+        }
+        returned.push(Segment { length: u32::try_from(part.len()).unwrap_or(u32::MAX), ..segment });
+        rest = after;
+    }
+    Ok(())
+}

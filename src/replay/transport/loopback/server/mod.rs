@@ -1,0 +1,145 @@
+//! A reference server in memory: NFSv3 and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
+//!
+//! It is made for tests: it has no clock, no users and no rights, and answers the same Calls in the same way each time. What
+//! it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
+
+mod tree;
+mod v3;
+mod v4;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{
+    self, AcceptStat, AcceptedReply, Body, Message, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
+    ReplyData, Verifier,
+};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Error, Splice, Xdr, roundup};
+
+pub use tree::{Fail, Tree};
+
+/// The server: one tree of files, and the state of its NFSv4 clients.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// The files.
+    pub tree: Tree,
+    state: v4::State,
+}
+
+/// What is answered: a message, and the DDP-eligible results that are not in it.
+#[derive(Debug, Default)]
+pub struct Answer {
+    message: Vec<u8>,
+    splices: Vec<Splice>,
+    /// The contents of DDP-eligible results, in order. Those of length 0 are there, too.
+    pub data: Vec<Vec<u8>>,
+}
+
+impl Answer {
+    /// Writes the message with the results whose bits are set, and their fill, in their places.
+    pub fn splice(&self, inline: u64, to: &mut Vec<u8>) {
+        to.clear();
+        let (mut rest, mut taken) = (&self.message[..], 0);
+        for (index, (splice, data)) in self.splices.iter().zip(&self.data).enumerate() {
+            let (head, tail) = rest.split_at(splice.position.saturating_sub(taken).min(rest.len()));
+            to.extend_from_slice(head);
+            let length = splice.length as usize;
+            if inline >> index.min(63) & 1 == 1 {
+                to.extend_from_slice(data);
+                to.extend_from_slice([0; 3].get(..roundup(length)).unwrap_or_default());
+            }
+            taken = splice.position + length + roundup(length);
+            rest = tail;
+        }
+        to.extend_from_slice(rest);
+    }
+
+    /// The whole message, as it travels on TCP.
+    pub fn whole(&self) -> Vec<u8> {
+        let mut whole = Vec::new();
+        self.splice(u64::MAX, &mut whole);
+        whole
+    }
+}
+
+/// What a program answers to a Call that it knows.
+enum Done {
+    /// The results were encoded.
+    Results,
+    /// There is no such procedure.
+    Unknown,
+}
+
+/// What the programs encode their results into.
+struct Room<'a> {
+    encoder: &'a mut Encoder,
+    data: &'a mut Vec<Vec<u8>>,
+}
+
+impl Server {
+    /// The filehandle of the root, as MOUNT and PUTROOTFH would give it.
+    pub fn root(&self) -> [u8; 16] {
+        v3::handle(Tree::ROOT)
+    }
+
+    /// Does what a Call asks for. A message that is no Call, or that cannot be read, has an answer too, if it has an XID.
+    pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut Answer) {
+        answer.data.clear();
+        let mut encoder = Encoder::within(std::mem::take(&mut answer.message));
+        let message = Message::decode(&mut cursor, &mut Unobserved);
+        let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
+        match call {
+            Some((xid, call)) if call.rpcvers == rpc::VERSION => {
+                encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
+            }
+            Some((xid, _)) => {
+                let versions = MismatchInfo { low: rpc::VERSION, high: rpc::VERSION };
+                let reply = rpc::Reply::Denied(RejectedReply::RpcMismatch(versions));
+                Message { xid, body: Body::Reply(reply) }.encode(&mut encoder);
+            }
+            None => {
+                let xid = message.map_or(rpc::Xid(0), |message| message.xid);
+                accepted(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).encode(&mut encoder);
+            }
+        }
+        (answer.message, answer.splices) = encoder.finish();
+    }
+
+    fn dispatch(
+        &mut self,
+        xid: rpc::Xid,
+        call: &rpc::Call<'_>,
+        cursor: &mut Cursor<'_>,
+        mut encoder: Encoder,
+        answer: &mut Answer,
+    ) -> Encoder {
+        accepted(xid, ReplyData::Success).encode(&mut encoder);
+        let mut room = Room { encoder: &mut encoder, data: &mut answer.data };
+        let done: Result<Done, Error> = match (call.prog, call.vers) {
+            (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
+            (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
+            (Program::NFS, _) => {
+                let versions = ProgMismatchInfo { low: 3, high: 4 };
+                return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);
+            }
+            _ => return refused(xid, ReplyData::Failed(AcceptStat::PROG_UNAVAIL), encoder, answer),
+        };
+        match done {
+            Ok(Done::Results) => encoder,
+            Ok(Done::Unknown) => refused(xid, ReplyData::Failed(AcceptStat::PROC_UNAVAIL), encoder, answer),
+            Err(_) => refused(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS), encoder, answer),
+        }
+    }
+}
+
+fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> Message<'static> {
+    let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+    Message { xid, body: Body::Reply(rpc::Reply::Accepted(AcceptedReply { verf, reply_data })) }
+}
+
+/// Another answer in the place of what was encoded.
+fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut Answer) -> Encoder {
+    answer.data.clear();
+    let mut encoder = Encoder::within(encoder.finish().0);
+    accepted(xid, reply_data).encode(&mut encoder);
+    encoder
+}

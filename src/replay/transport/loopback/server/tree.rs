@@ -1,0 +1,448 @@
+//! Files, directories and links in memory.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// The longest file, in bytes.
+const LONGEST_FILE: u64 = 256 << 20;
+/// Bytes of all files.
+const ROOM: u64 = 1 << 30;
+/// Objects that there may be.
+const OBJECTS: usize = 1 << 20;
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 255;
+/// The first cookie of a directory: the lowest stand for "." and "..".
+const FIRST_COOKIE: u64 = 3;
+
+/// Why something was not done: numbers that nfsstat3 (RFC 1813 section 2.6) and nfsstat4 (RFC 7530 section 13) share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fail(pub u32);
+
+#[allow(missing_docs, reason = "the names of the RFCs")]
+impl Fail {
+    pub const NOENT: Self = Self(2);
+    pub const EXIST: Self = Self(17);
+    pub const NOTDIR: Self = Self(20);
+    pub const ISDIR: Self = Self(21);
+    pub const INVAL: Self = Self(22);
+    pub const FBIG: Self = Self(27);
+    pub const NOSPC: Self = Self(28);
+    pub const NAMETOOLONG: Self = Self(63);
+    pub const NOTEMPTY: Self = Self(66);
+    pub const STALE: Self = Self(70);
+    pub const BADHANDLE: Self = Self(10001);
+}
+
+/// Number of an object: its fileid.
+pub(super) type Id = u64;
+
+/// What an object holds.
+#[derive(Debug)]
+pub(super) enum Content {
+    File(Vec<u8>),
+    Directory(Directory),
+    Link(Vec<u8>),
+    /// A device, a socket or a FIFO: its type as both versions number it, and two numbers of a device.
+    Special(u32, [u32; 2]),
+}
+
+/// Names in a directory, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    by_cookie: BTreeMap<u64, (Vec<u8>, Id)>,
+    by_name: HashMap<Vec<u8>, u64>,
+    next: u64,
+}
+
+/// An object.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) content: Content,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) links: u32,
+    /// Ticks of the tree's clock.
+    pub(super) atime: u64,
+    pub(super) mtime: u64,
+    pub(super) ctime: u64,
+    pub(super) parent: Id,
+}
+
+/// A tree of objects. Its clock counts changes, so that the same changes give the same times.
+#[derive(Debug)]
+pub struct Tree {
+    nodes: HashMap<Id, Node>,
+    next: Id,
+    ticks: u64,
+    bytes: u64,
+}
+
+/// An empty tree.
+impl Default for Tree {
+    fn default() -> Self {
+        let mut tree = Self { nodes: HashMap::new(), next: Self::ROOT, ticks: 0, bytes: 0 };
+        tree.put(Content::Directory(Directory::default()), 0o755, Self::ROOT);
+        tree
+    }
+}
+
+impl Node {
+    /// The type as both versions number it: RFC 1813 section 2.6, RFC 8881 section 3.2.
+    pub(super) fn kind(&self) -> u32 {
+        match self.content {
+            Content::File(_) => 1,
+            Content::Directory(_) => 2,
+            Content::Link(_) => 5,
+            Content::Special(kind, _) => kind,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match &self.content {
+            Content::File(bytes) | Content::Link(bytes) => bytes.len() as u64,
+            Content::Directory(directory) => 4096 + 32 * directory.by_cookie.len() as u64,
+            Content::Special(..) => 0,
+        }
+    }
+}
+
+impl Directory {
+    fn get(&self, name: &[u8]) -> Option<Id> {
+        self.by_name.get(name).and_then(|cookie| self.by_cookie.get(cookie)).map(|(_, id)| *id)
+    }
+
+    fn add(&mut self, name: &[u8], id: Id) {
+        let cookie = self.next.max(FIRST_COOKIE);
+        self.next = cookie + 1;
+        self.by_name.insert(name.to_vec(), cookie);
+        self.by_cookie.insert(cookie, (name.to_vec(), id));
+    }
+
+    fn take(&mut self, name: &[u8]) -> Option<Id> {
+        let cookie = self.by_name.remove(name)?;
+        self.by_cookie.remove(&cookie).map(|(_, id)| id)
+    }
+
+    /// The entries after a cookie: cookie, name, object.
+    pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], Id)> {
+        let start = cookie.saturating_add(1);
+        self.by_cookie.range(start..).map(|(cookie, (name, id))| (*cookie, &name[..], *id))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_cookie.is_empty()
+    }
+}
+
+/// A name that can be in a directory.
+fn named(name: &[u8]) -> Result<&[u8], Fail> {
+    match name {
+        b"" | b"." | b".." => Err(Fail::INVAL),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(Fail::INVAL),
+        _ if name.len() > LONGEST_NAME => Err(Fail::NAMETOOLONG),
+        _ => Ok(name),
+    }
+}
+
+impl Tree {
+    /// The root.
+    pub(super) const ROOT: Id = 1;
+
+    /// A file with this content, in the root; replaces one of the same name.
+    ///
+    /// # Errors
+    /// Where the name or the content cannot be.
+    pub fn put_file(&mut self, name: &[u8], content: &[u8]) -> Result<(), Fail> {
+        let id = match self.lookup(Self::ROOT, name) {
+            Ok(id) => id,
+            Err(_) => self.create(Self::ROOT, name, Content::File(Vec::new()), 0o644)?,
+        };
+        self.truncate(id, 0)?;
+        self.write(id, 0, content)
+    }
+
+    /// The content of a file in the root.
+    ///
+    /// # Errors
+    /// Where there is no such file.
+    pub fn file(&self, name: &[u8]) -> Result<&[u8], Fail> {
+        match &self.node(self.lookup(Self::ROOT, name)?)?.content {
+            Content::File(bytes) => Ok(bytes),
+            _ => Err(Fail::INVAL),
+        }
+    }
+
+    fn put(&mut self, content: Content, mode: u32, parent: Id) -> Id {
+        let id = self.next;
+        self.next += 1;
+        self.ticks += 1;
+        let time = self.ticks;
+        let node =
+            Node { content, mode, uid: 0, gid: 0, links: 1, atime: time, mtime: time, ctime: time, parent };
+        self.nodes.insert(id, node);
+        id
+    }
+
+    /// Seconds and nanoseconds of a tick: they begin on 2023-11-14, a millisecond each.
+    pub(super) fn time(tick: u64) -> (u32, u32) {
+        (1_700_000_000 + (tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000)
+    }
+
+    pub(super) fn node(&self, id: Id) -> Result<&Node, Fail> {
+        self.nodes.get(&id).ok_or(Fail::STALE)
+    }
+
+    pub(super) fn node_mut(&mut self, id: Id) -> Result<&mut Node, Fail> {
+        self.nodes.get_mut(&id).ok_or(Fail::STALE)
+    }
+
+    pub(super) fn directory(&self, id: Id) -> Result<&Directory, Fail> {
+        match &self.node(id)?.content {
+            Content::Directory(directory) => Ok(directory),
+            _ => Err(Fail::NOTDIR),
+        }
+    }
+
+    fn directory_mut(&mut self, id: Id) -> Result<&mut Directory, Fail> {
+        match &mut self.node_mut(id)?.content {
+            Content::Directory(directory) => Ok(directory),
+            _ => Err(Fail::NOTDIR),
+        }
+    }
+
+    /// The next time of the clock.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    /// Notes that an object has changed.
+    fn touch(&mut self, id: Id) {
+        let time = self.tick();
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.mtime, node.ctime) = (time, time);
+        }
+    }
+
+    pub(super) fn lookup(&self, directory: Id, name: &[u8]) -> Result<Id, Fail> {
+        let names = self.directory(directory)?;
+        match name {
+            b"." => Ok(directory),
+            b".." => Ok(self.node(directory)?.parent),
+            _ => names.get(named(name)?).ok_or(Fail::NOENT),
+        }
+    }
+
+    pub(super) fn create(
+        &mut self,
+        directory: Id,
+        name: &[u8],
+        content: Content,
+        mode: u32,
+    ) -> Result<Id, Fail> {
+        if self.directory(directory)?.get(named(name)?).is_some() {
+            return Err(Fail::EXIST);
+        }
+        if self.nodes.len() >= OBJECTS {
+            return Err(Fail::NOSPC);
+        }
+        let id = self.put(content, mode, directory);
+        self.directory_mut(directory)?.add(name, id);
+        self.touch(directory);
+        Ok(id)
+    }
+
+    /// Takes a name away, and the object with its last name. `wants_directory` says which kind it must be, if that matters.
+    pub(super) fn remove(
+        &mut self,
+        directory: Id,
+        name: &[u8],
+        wants_directory: Option<bool>,
+    ) -> Result<(), Fail> {
+        let id = self.directory(directory)?.get(named(name)?).ok_or(Fail::NOENT)?;
+        let node = self.node(id)?;
+        match (&node.content, wants_directory) {
+            (Content::Directory(_), Some(false)) => return Err(Fail::ISDIR),
+            (Content::Directory(inside), _) if !inside.is_empty() => return Err(Fail::NOTEMPTY),
+            (Content::Directory(_), _) | (_, None | Some(false)) => {}
+            (_, Some(true)) => return Err(Fail::NOTDIR),
+        }
+        self.directory_mut(directory)?.take(name);
+        self.touch(directory);
+        self.unlink(id);
+        Ok(())
+    }
+
+    fn unlink(&mut self, id: Id) {
+        let time = self.tick();
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.links = node.links.saturating_sub(1);
+        node.ctime = time;
+        if node.links == 0 {
+            if let Content::File(bytes) = &node.content {
+                self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
+            }
+            self.nodes.remove(&id);
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: (Id, &[u8]), to: (Id, &[u8])) -> Result<(), Fail> {
+        let id = self.directory(from.0)?.get(named(from.1)?).ok_or(Fail::NOENT)?;
+        let there = self.directory(to.0)?.get(named(to.1)?);
+        if there == Some(id) {
+            return Ok(());
+        }
+        let is_directory = matches!(self.node(id)?.content, Content::Directory(_));
+        // A directory does not go into itself.
+        let mut above = to.0;
+        while is_directory && above != Self::ROOT {
+            if above == id {
+                return Err(Fail::INVAL);
+            }
+            above = self.node(above)?.parent;
+        }
+        if there.is_some() {
+            self.remove(to.0, to.1, Some(is_directory)).map_err(|fail| match fail {
+                Fail::ISDIR | Fail::NOTDIR => Fail::EXIST,
+                fail => fail,
+            })?;
+        }
+        self.directory_mut(from.0)?.take(from.1);
+        self.directory_mut(to.0)?.add(to.1, id);
+        self.touch(from.0);
+        self.touch(to.0);
+        let time = self.tick();
+        let node = self.node_mut(id)?;
+        (node.parent, node.ctime) = (to.0, time);
+        Ok(())
+    }
+
+    pub(super) fn link(&mut self, id: Id, directory: Id, name: &[u8]) -> Result<(), Fail> {
+        if matches!(self.node(id)?.content, Content::Directory(_)) {
+            return Err(Fail::ISDIR);
+        }
+        if self.directory(directory)?.get(named(name)?).is_some() {
+            return Err(Fail::EXIST);
+        }
+        self.directory_mut(directory)?.add(name, id);
+        self.touch(directory);
+        let time = self.tick();
+        let node = self.node_mut(id)?;
+        node.links += 1;
+        node.ctime = time;
+        Ok(())
+    }
+
+    fn contents_mut(&mut self, id: Id) -> Result<&mut Vec<u8>, Fail> {
+        match &mut self.node_mut(id)?.content {
+            Content::File(bytes) => Ok(bytes),
+            Content::Directory(_) => Err(Fail::ISDIR),
+            _ => Err(Fail::INVAL),
+        }
+    }
+
+    /// Bytes of a file, and whether they reach to its end.
+    pub(super) fn read(&self, id: Id, offset: u64, count: u32) -> Result<(&[u8], bool), Fail> {
+        let bytes = match &self.node(id)?.content {
+            Content::File(bytes) => bytes,
+            Content::Directory(_) => return Err(Fail::ISDIR),
+            _ => return Err(Fail::INVAL),
+        };
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let end = start.saturating_add(count as usize).min(bytes.len());
+        Ok((bytes.get(start..end).unwrap_or_default(), end == bytes.len()))
+    }
+
+    pub(super) fn write(&mut self, id: Id, offset: u64, data: &[u8]) -> Result<(), Fail> {
+        let end =
+            offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST_FILE).ok_or(Fail::FBIG)?;
+        let length = self.contents_mut(id)?.len() as u64;
+        if end > length {
+            self.truncate(id, end)?;
+        }
+        let place = self.contents_mut(id)?.get_mut(offset as usize..end as usize);
+        place.ok_or(Fail::FBIG)?.copy_from_slice(data);
+        self.touch(id);
+        Ok(())
+    }
+
+    pub(super) fn truncate(&mut self, id: Id, size: u64) -> Result<(), Fail> {
+        if size > LONGEST_FILE {
+            return Err(Fail::FBIG);
+        }
+        let length = self.contents_mut(id)?.len() as u64;
+        let bytes = (self.bytes + size).saturating_sub(length);
+        if size > length && bytes > ROOM {
+            return Err(Fail::NOSPC);
+        }
+        self.bytes = bytes;
+        self.contents_mut(id)?.resize(size as usize, 0);
+        self.touch(id);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: fn() -> Content = || Content::File(Vec::new());
+    const DIRECTORY: fn() -> Content = || Content::Directory(Directory::default());
+
+    #[test]
+    fn what_is_written_is_read_and_holes_are_zeros() {
+        let mut tree = Tree::default();
+        let file = tree.create(Tree::ROOT, b"f", FILE(), 0o644).unwrap();
+        tree.write(file, 4, b"data").unwrap();
+        assert_eq!(tree.read(file, 0, 100), Ok((&b"\0\0\0\0data"[..], true)));
+        assert_eq!(tree.read(file, 2, 4), Ok((&b"\0\0da"[..], false)));
+        assert_eq!(tree.read(file, 100, 4), Ok((&b""[..], true)));
+        assert_eq!(tree.write(file, u64::MAX, b"x"), Err(Fail::FBIG));
+        assert_eq!(tree.write(file, LONGEST_FILE, b"x"), Err(Fail::FBIG));
+    }
+
+    #[test]
+    fn an_object_goes_with_its_last_name() {
+        let mut tree = Tree::default();
+        let file = tree.create(Tree::ROOT, b"f", FILE(), 0o644).unwrap();
+        tree.link(file, Tree::ROOT, b"g").unwrap();
+        tree.remove(Tree::ROOT, b"f", None).unwrap();
+        assert_eq!(tree.node(file).unwrap().links, 1);
+        tree.remove(Tree::ROOT, b"g", None).unwrap();
+        assert_eq!(tree.node(file).err(), Some(Fail::STALE));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_empty_stays_and_none_goes_into_itself() {
+        let mut tree = Tree::default();
+        let outer = tree.create(Tree::ROOT, b"outer", DIRECTORY(), 0o755).unwrap();
+        let inner = tree.create(outer, b"inner", DIRECTORY(), 0o755).unwrap();
+        assert_eq!(tree.remove(Tree::ROOT, b"outer", Some(true)), Err(Fail::NOTEMPTY));
+        assert_eq!(tree.rename((Tree::ROOT, b"outer"), (inner, b"x")), Err(Fail::INVAL));
+        assert_eq!(tree.rename((outer, b"inner"), (Tree::ROOT, b"inner")), Ok(()));
+        assert_eq!(tree.lookup(inner, b".."), Ok(Tree::ROOT));
+        assert_eq!(tree.remove(Tree::ROOT, b"outer", Some(false)), Err(Fail::ISDIR));
+        assert_eq!(tree.remove(Tree::ROOT, b"outer", Some(true)), Ok(()));
+    }
+
+    #[test]
+    fn cookies_stay_whatever_is_removed() {
+        let mut tree = Tree::default();
+        for name in [b"a", b"b", b"c"] {
+            tree.create(Tree::ROOT, name, FILE(), 0o644).unwrap();
+        }
+        let second = tree.directory(Tree::ROOT).unwrap().after(0).nth(1).unwrap().0;
+        tree.remove(Tree::ROOT, b"b", None).unwrap();
+        let after: Vec<_> = tree.directory(Tree::ROOT).unwrap().after(second).map(|entry| entry.1).collect();
+        assert_eq!(after, [b"c"]);
+    }
+
+    #[test]
+    fn a_name_must_be_one() {
+        let mut tree = Tree::default();
+        for name in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
+            assert_eq!(tree.create(Tree::ROOT, name, FILE(), 0), Err(Fail::INVAL));
+        }
+        assert_eq!(tree.create(Tree::ROOT, &[b'x'; 256], FILE(), 0), Err(Fail::NAMETOOLONG));
+    }
+}

@@ -1,0 +1,331 @@
+//! What a server of NFSv4 keeps about its clients: sessions, opens and locks. RFC 7530 section 9, RFC 8881 sections 2.10
+//! and 9.
+
+use std::collections::HashMap;
+
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Sessionid4, Stateid4, Verifier4};
+use nfsrdma_dissectors::xdr::Encoder;
+
+use super::super::tree::Id;
+
+/// Clients, sessions, opens and locks that there may be, of each.
+const MOST: usize = 1 << 16;
+/// Slots of a session.
+pub(super) const SLOTS: u32 = 64;
+
+/// All state.
+#[derive(Debug, Default)]
+pub(in super::super) struct State {
+    pub(super) clients: HashMap<u64, Client>,
+    pub(super) sessions: HashMap<Sessionid4, Session>,
+    pub(super) opens: HashMap<[u8; 12], Open>,
+    pub(super) locks: HashMap<[u8; 12], LockState>,
+    /// Byte ranges that are locked, by file.
+    ranges: HashMap<Id, Vec<Range>>,
+    /// The last seqid of each open-owner and lock-owner of NFSv4.0.
+    seqids: HashMap<(u64, Vec<u8>), u32>,
+    next: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) owner: Vec<u8>,
+    pub(super) verifier: Verifier4,
+    pub(super) is_confirmed: bool,
+    /// The csa_sequence that is expected next.
+    pub(super) sequence: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: u64,
+    pub(super) slots: Vec<Slot>,
+}
+
+/// A slot: its last sequence ID, and the Reply where it was to be kept.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) sequence: u32,
+    pub(super) kept: Option<Cached>,
+}
+
+/// A Reply that is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Cached {
+    pub(super) status: Nfsstat4,
+    pub(super) count: u32,
+    pub(super) body: Encoder,
+    pub(super) data: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) client: u64,
+    pub(super) owner: Vec<u8>,
+    pub(super) file: Id,
+    pub(super) access: u32,
+    pub(super) deny: u32,
+    pub(super) seqid: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct LockState {
+    pub(super) client: u64,
+    pub(super) owner: Vec<u8>,
+    pub(super) file: Id,
+    pub(super) open: [u8; 12],
+    pub(super) seqid: u32,
+}
+
+/// A locked range: from `start` to before `end`, the highest number standing for the end of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_write: bool,
+    pub(super) client: u64,
+    pub(super) owner: Vec<u8>,
+}
+
+/// What a stateid stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// One of the special stateids: RFC 8881 section 8.2.3.
+    Special,
+    Open([u8; 12]),
+    Lock([u8; 12]),
+}
+
+impl State {
+    /// A number that was not used before.
+    pub(super) fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The "other" of a new stateid.
+    fn fresh_other(&mut self, kind: &[u8; 4]) -> [u8; 12] {
+        let mut other = [0; 12];
+        let (number, tag) = other.split_at_mut(8);
+        number.copy_from_slice(&self.fresh().to_be_bytes());
+        tag.copy_from_slice(kind);
+        other
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.clients.len().max(self.opens.len()).max(self.locks.len()).max(self.seqids.len()) >= MOST
+    }
+
+    /// Forgets a client with all that it holds.
+    pub(super) fn forget(&mut self, client: u64) {
+        self.clients.remove(&client);
+        self.sessions.retain(|_, session| session.client != client);
+        self.opens.retain(|_, open| open.client != client);
+        self.locks.retain(|_, lock| lock.client != client);
+        self.seqids.retain(|(owner, _), _| *owner != client);
+        for ranges in self.ranges.values_mut() {
+            ranges.retain(|range| range.client != client);
+        }
+    }
+
+    /// Holds the seqid of an owner of NFSv4.0 to be the next: RFC 7530 section 9.1.7.
+    pub(super) fn check_seqid(&mut self, client: u64, owner: &[u8], seqid: u32) -> Result<(), Nfsstat4> {
+        match self.seqids.insert((client, owner.to_vec()), seqid) {
+            Some(last) if last.wrapping_add(1) != seqid => {
+                self.seqids.insert((client, owner.to_vec()), last);
+                Err(Nfsstat4::NFS4ERR_BAD_SEQID)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a stateid stands for, if it is the newest of its state: RFC 8881 section 8.2.
+    pub(super) fn find(&self, stateid: &Stateid4, minor: u32) -> Result<Holds, Nfsstat4> {
+        let ends = [([0; 12], 0), ([0xff; 12], u32::MAX)];
+        if ends.contains(&(stateid.other, stateid.seqid)) {
+            return Ok(Holds::Special);
+        }
+        let open = self.opens.get(&stateid.other).map(|open| (Holds::Open(stateid.other), open.seqid));
+        let lock = self.locks.get(&stateid.other).map(|lock| (Holds::Lock(stateid.other), lock.seqid));
+        let (holds, seqid) = open.or(lock).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+        match stateid.seqid {
+            0 if minor > 0 => Ok(holds),
+            given if given == seqid => Ok(holds),
+            given if given < seqid => Err(Nfsstat4::NFS4ERR_OLD_STATEID),
+            _ => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
+        }
+    }
+
+    /// The open that a stateid stands for, by itself or by a lock under it.
+    pub(super) fn open_of(&self, stateid: &Stateid4, minor: u32) -> Result<Option<&Open>, Nfsstat4> {
+        let other = match self.find(stateid, minor)? {
+            Holds::Special => return Ok(None),
+            Holds::Open(other) => other,
+            Holds::Lock(other) => self.locks.get(&other).map_or(other, |lock| lock.open),
+        };
+        self.opens.get(&other).map(Some).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)
+    }
+
+    /// Opens a file for an owner: a new stateid, or the next of the one that it has for this file.
+    pub(super) fn open(&mut self, new: Open) -> Result<Stateid4, Nfsstat4> {
+        let is_other = |open: &Open| open.client != new.client || open.owner != new.owner;
+        let conflicts = |open: &Open| open.access & new.deny != 0 || open.deny & new.access != 0;
+        let mut on_file = self.opens.values().filter(|open| open.file == new.file);
+        if on_file.any(|open| is_other(open) && conflicts(open)) {
+            return Err(Nfsstat4::NFS4ERR_SHARE_DENIED);
+        }
+        let held = self.opens.iter_mut().find(|(_, open)| open.file == new.file && !is_other(open));
+        if let Some((other, open)) = held {
+            open.access |= new.access;
+            open.deny |= new.deny;
+            open.seqid += 1;
+            return Ok(Stateid4 { seqid: open.seqid, other: *other });
+        }
+        let other = self.fresh_other(b"open");
+        let seqid = new.seqid;
+        self.opens.insert(other, new);
+        Ok(Stateid4 { seqid, other })
+    }
+
+    /// Closes an open, with the locks under it.
+    pub(super) fn close(&mut self, other: [u8; 12]) {
+        self.opens.remove(&other);
+        let gone: Vec<_> =
+            self.locks.iter().filter(|(_, lock)| lock.open == other).map(|(other, _)| *other).collect();
+        for other in gone {
+            self.free_lock(other);
+        }
+    }
+
+    /// Forgets a lock-owner's state for a file, and what it has locked there.
+    pub(super) fn free_lock(&mut self, other: [u8; 12]) {
+        let Some(lock) = self.locks.remove(&other) else { return };
+        if let Some(ranges) = self.ranges.get_mut(&lock.file) {
+            ranges.retain(|range| range.client != lock.client || range.owner != lock.owner);
+        }
+    }
+
+    /// The lock state of an owner for a file, new if there was none.
+    pub(super) fn lock_state(&mut self, new: LockState) -> [u8; 12] {
+        let is_same = |lock: &LockState| {
+            lock.file == new.file
+                && lock.client == new.client
+                && lock.owner == new.owner
+                && lock.open == new.open
+        };
+        match self.locks.iter().find(|(_, lock)| is_same(lock)) {
+            Some((other, _)) => *other,
+            None => {
+                let other = self.fresh_other(b"lock");
+                self.locks.insert(other, new);
+                other
+            }
+        }
+    }
+
+    /// The first range that keeps another from being locked.
+    pub(super) fn conflict(&self, file: Id, wanted: &Range) -> Option<&Range> {
+        self.ranges.get(&file)?.iter().find(|range| {
+            let is_other = range.client != wanted.client || range.owner != wanted.owner;
+            is_other
+                && range.start < wanted.end
+                && wanted.start < range.end
+                && (range.is_write || wanted.is_write)
+        })
+    }
+
+    /// Locks a range, in the place of what its owner had there.
+    pub(super) fn lock(&mut self, file: Id, range: Range) {
+        self.unlock(file, &range);
+        self.ranges.entry(file).or_default().push(range);
+    }
+
+    /// Unlocks a range of its owner; what sticks out stays.
+    pub(super) fn unlock(&mut self, file: Id, gone: &Range) {
+        let Some(ranges) = self.ranges.get_mut(&file) else { return };
+        let mut left = Vec::with_capacity(ranges.len() + 1);
+        for range in ranges.drain(..) {
+            let is_hit = range.client == gone.client
+                && range.owner == gone.owner
+                && range.start < gone.end
+                && gone.start < range.end;
+            if !is_hit {
+                left.push(range);
+                continue;
+            }
+            if range.start < gone.start {
+                left.push(Range { end: gone.start, ..range.clone() });
+            }
+            if gone.end < range.end {
+                left.push(Range { start: gone.end, ..range });
+            }
+        }
+        *ranges = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64, is_write: bool, owner: &[u8]) -> Range {
+        Range { start, end, is_write, client: 1, owner: owner.into() }
+    }
+
+    #[test]
+    fn rfc7530_section_9_locks_conflict_between_owners_and_split_within_one() {
+        let mut state = State::default();
+        state.lock(7, range(0, 100, true, b"a"));
+        assert!(state.conflict(7, &range(50, 60, false, b"b")).is_some());
+        assert!(state.conflict(7, &range(50, 60, true, b"a")).is_none());
+        state.unlock(7, &range(40, 70, true, b"a"));
+        assert!(state.conflict(7, &range(50, 60, false, b"b")).is_none());
+        assert_eq!(state.conflict(7, &range(60, 80, false, b"b")), Some(&range(70, 100, true, b"a")));
+        state.lock(7, range(0, 200, false, b"a"));
+        assert!(state.conflict(7, &range(0, 10, false, b"b")).is_none());
+        assert!(state.conflict(7, &range(0, 10, true, b"b")).is_some());
+    }
+
+    #[test]
+    fn rfc8881_section_8_2_a_stateid_is_the_newest_of_its_state_or_zero() {
+        let mut state = State::default();
+        let open = |access| Open { client: 1, owner: b"o".into(), file: 7, access, deny: 0, seqid: 1 };
+        let first = state.open(open(1)).unwrap();
+        let second = state.open(open(2)).unwrap();
+        assert_eq!((second.seqid, second.other), (2, first.other));
+        assert_eq!(state.find(&first, 1), Err(Nfsstat4::NFS4ERR_OLD_STATEID));
+        assert_eq!(state.find(&Stateid4 { seqid: 0, ..first.clone() }, 1), Ok(Holds::Open(first.other)));
+        assert_eq!(
+            state.find(&Stateid4 { seqid: 0, ..first.clone() }, 0),
+            Err(Nfsstat4::NFS4ERR_OLD_STATEID)
+        );
+        assert_eq!(state.find(&Stateid4 { seqid: 0, other: [0; 12] }, 1), Ok(Holds::Special));
+        state.close(first.other);
+        assert_eq!(state.find(&second, 1), Err(Nfsstat4::NFS4ERR_BAD_STATEID));
+    }
+
+    #[test]
+    fn rfc7530_section_9_1_7_seqids_of_an_owner_go_up_by_one() {
+        let mut state = State::default();
+        assert_eq!(state.check_seqid(1, b"o", 5), Ok(()));
+        assert_eq!(state.check_seqid(1, b"o", 7), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
+        assert_eq!(state.check_seqid(1, b"o", 6), Ok(()));
+    }
+
+    #[test]
+    fn rfc8881_section_9_7_a_share_reservation_keeps_others_out() {
+        let mut state = State::default();
+        let open = |owner: &[u8], access, deny| Open {
+            client: 1,
+            owner: owner.into(),
+            file: 7,
+            access,
+            deny,
+            seqid: 1,
+        };
+        state.open(open(b"a", 1, 2)).unwrap();
+        assert_eq!(state.open(open(b"b", 2, 0)), Err(Nfsstat4::NFS4ERR_SHARE_DENIED));
+        assert!(state.open(open(b"b", 1, 0)).is_ok());
+        assert_eq!(state.open(open(b"c", 1, 1)), Err(Nfsstat4::NFS4ERR_SHARE_DENIED));
+    }
+}

@@ -1,0 +1,88 @@
+//! Opening a stream within a time, from a reserved port where that is wanted and allowed.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::replay::transport::{Kind, Target, Terms, TransportError, TransportErrorKind};
+
+/// Ports that ask for a privilege and that services seldom have, tried downwards.
+const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
+
+/// Opens a stream that does not block.
+pub(super) fn connect(target: &Target) -> Result<(TcpStream, Terms), TransportError> {
+    let deadline = Instant::now() + target.wish.timeout;
+    let error = |kind| TransportError::at(&target.name, Some(target.address), kind);
+    let stream = if target.wish.reserved_port { from_reserved_port(target, deadline) } else { None };
+    let stream = match stream {
+        Some(stream) => stream,
+        None => open(target.address, None).and_then(|socket| finish(socket, deadline)),
+    };
+    let stream = stream.map_err(|errno| error(kind(errno, target)))?;
+    let system = |what| move |cause: io::Error| error(TransportErrorKind::System(what, cause));
+    stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
+    let local = stream.local_addr().ok();
+    Ok((stream, Terms { kind: Kind::Tcp, local, peer: target.address, rdma: None }))
+}
+
+/// Tries reserved ports until one is free for this server. `None` where the program may not have any.
+fn from_reserved_port(target: &Target, deadline: Instant) -> Option<Result<TcpStream, Errno>> {
+    for port in RESERVED.rev() {
+        match open(target.address, Some(port)).and_then(|socket| finish(socket, deadline)) {
+            Err(Errno::ACCESS) | Err(Errno::PERM) => return None,
+            Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+            other => return Some(other),
+        }
+    }
+    None
+}
+
+/// A socket whose connection is on its way.
+fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    if let Some(port) = port {
+        let any = match server {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+        };
+        rustix::net::bind(&socket, &any)?;
+    }
+    match rustix::net::connect(&socket, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Waits until the connection stands, or is refused.
+fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&left)) {
+            Ok(0) => return Err(Errno::TIMEDOUT),
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    sockopt::socket_error(&socket)??;
+    Ok(TcpStream::from(socket))
+}
+
+/// What an error number of a connection attempt means to people.
+fn kind(errno: Errno, target: &Target) -> TransportErrorKind {
+    match errno {
+        Errno::CONNREFUSED => TransportErrorKind::Refused,
+        Errno::TIMEDOUT => TransportErrorKind::Timeout(target.wish.timeout),
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => TransportErrorKind::NoRoute,
+        Errno::CONNRESET => TransportErrorKind::Reset,
+        errno => TransportErrorKind::System("cannot connect", errno.into()),
+    }
+}

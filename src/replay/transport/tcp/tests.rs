@@ -1,0 +1,244 @@
+//! A server of a few lines in another thread, and the transport against it.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::replay::transport::{Blame, Busy, Expected, Payload, Shape, Wish};
+
+fn target(address: std::net::SocketAddr) -> Target {
+    let wish = Wish { timeout: Duration::from_secs(5), ..Wish::default() };
+    Target { address, name: "test".into(), wish }
+}
+
+/// Serves one connection with `serve`, in a thread.
+fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> Target {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || serve(listener.accept().unwrap().0));
+    target(address)
+}
+
+fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).ok()?;
+    let mut record = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut record).ok()?;
+    Some(record)
+}
+
+fn write_record(stream: &mut TcpStream, record: &[u8]) {
+    let mark = 0x8000_0000 | record.len() as u32;
+    stream.write_all(&[&mark.to_be_bytes(), record].concat()).unwrap();
+}
+
+/// A record that begins as a message does.
+fn message(xid: u32, direction: u32, rest: &[u8]) -> Vec<u8> {
+    [&xid.to_be_bytes()[..], &direction.to_be_bytes(), rest].concat()
+}
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(5))
+}
+
+#[test]
+fn a_reply_finds_its_call_whatever_the_order() {
+    let target = server(|mut stream| {
+        let first = read_record(&mut stream).unwrap();
+        let second = read_record(&mut stream).unwrap();
+        for call in [second, first] {
+            write_record(
+                &mut stream,
+                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
+            );
+        }
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    for xid in [1, 2] {
+        let bytes = message(xid, 0, &[xid as u8; 4]);
+        tcp.submit(connection, &Call::small(Xid(xid), Tag(xid.into()), &bytes, 100)).unwrap();
+    }
+    for expected in [2, 1] {
+        let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+        assert_eq!(
+            (reply.xid, reply.tag, &reply.message[8..]),
+            (Xid(expected), Tag(expected.into()), &[expected as u8; 4][..])
+        );
+    }
+    assert!(tcp.poll(None).unwrap().is_none());
+    let counts = tcp.counts(connection).unwrap();
+    assert_eq!((counts.calls, counts.replies, counts.bytes_sent, counts.bytes_received), (2, 2, 32, 32));
+}
+
+#[test]
+fn payloads_of_every_length_arrive_whole_copied_and_stored() {
+    let target = server(|mut stream| {
+        while let Some(call) = read_record(&mut stream) {
+            write_record(
+                &mut stream,
+                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
+            );
+        }
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    let content: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
+    let memory: Arc<[u8]> = content.clone().into();
+    let store = tcp.share(&memory).unwrap();
+    assert_eq!(tcp.share(&memory).unwrap(), store);
+    for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
+        for source in
+            [Source::Copied(&content[..length]), Source::Stored { store, at: 0, length: length as u32 }]
+        {
+            let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
+            let payloads = [Payload { position: 12, source }];
+            let call = Call {
+                xid: Xid(index as u32),
+                tag: Tag(0),
+                message: &bytes,
+                payloads: &payloads,
+                reply: Expected::default(),
+                shape: Shape::Fitting,
+            };
+            tcp.submit(connection, &call).unwrap();
+            let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+            assert_eq!(reply.message.len(), call.length());
+            assert!(reply.message[12..].starts_with(&content[..length]));
+        }
+    }
+}
+
+#[test]
+fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
+    let target = server(|mut stream| {
+        write_record(&mut stream, &message(7, 0, b"call"));
+        let answer = read_record(&mut stream).unwrap();
+        write_record(&mut stream, &message(8, 0, &answer[8..]));
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    let Some(Event::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
+    let answer = message(7, 1, b"answ");
+    assert_eq!(
+        tcp.answer(connection, Xid(9), &message(9, 1, b"")),
+        Err(SubmitError::Refused(Refusal::NoCall))
+    );
+    tcp.answer(connection, Xid(7), &answer).unwrap();
+    let Some(Event::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(&call.message[8..], b"answ");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
+    let target = server(|mut stream| {
+        let _ = read_record(&mut stream);
+        write_record(&mut stream, &message(99, 1, b"")); // no such Call
+        write_record(&mut stream, b"\0\0\0\x01"); // too short
+        write_record(&mut stream, &message(1, 2, b"")); // neither Call nor Reply
+        write_record(&mut stream, &message(1, 1, b""));
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.submit(connection, &Call::small(Xid(1), Tag(5), &message(1, 0, b""), 100)).unwrap();
+    for expected in [Discard::UnknownXid, Discard::Short, Discard::Header] {
+        let Some(Event::Discarded { why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+        assert_eq!(why, expected);
+    }
+    let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reply.tag, Tag(5));
+    assert_eq!(tcp.counts(connection).unwrap().discarded, 3);
+}
+
+#[test]
+fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
+    let target = server(|mut stream| {
+        let _ = read_record(&mut stream);
+        let _ = stream.write_all(b"\x80\0\0\x20half");
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.submit(connection, &Call::small(Xid(1), Tag(5), &message(1, 0, b""), 100)).unwrap();
+    let Some(Event::Disconnected { lost, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(lost, [Tag(5)]);
+    assert!(tcp.poll(None).unwrap().is_none());
+    let late = tcp.submit(connection, &Call::small(Xid(2), Tag(6), &message(2, 0, b""), 100));
+    assert_eq!(late, Err(SubmitError::Refused(Refusal::Closed)));
+}
+
+#[test]
+fn a_record_of_absurd_length_ends_the_connection() {
+    let target = server(|mut stream| {
+        let _ = stream.write_all(b"\x7f\xff\xff\xff");
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    tcp.connect(&target).unwrap();
+    let Some(Event::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, Disconnect::Protocol);
+}
+
+#[test]
+fn a_connection_that_this_side_closes_says_so_once() {
+    let target = server(|mut stream| {
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    tcp.disconnect(connection);
+    let Some(Event::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, Disconnect::Asked);
+    tcp.disconnect(connection);
+    assert!(tcp.poll(None).unwrap().is_none());
+}
+
+#[test]
+fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let target = server(move |stream| {
+        let _ = stopped.recv();
+        drop(stream);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    let payload = vec![0; 4 << 20];
+    let error = (0..100).find_map(|xid| {
+        let bytes = message(xid, 0, b"");
+        let payloads = [Payload { position: 8, source: Source::Copied(&payload) }];
+        let call = Call { payloads: &payloads, ..Call::small(Xid(xid), Tag(0), &bytes, 100) };
+        tcp.submit(connection, &call).err()
+    });
+    assert_eq!(error, Some(SubmitError::Busy(Busy::Queue)));
+    drop(stop);
+}
+
+#[test]
+fn nothing_listens_there() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = Tcp::new().connect(&target(address)).unwrap_err();
+    assert!(matches!(error.kind, TransportErrorKind::Refused));
+    assert_eq!(error.blame(), Blame::Unreachable);
+    assert_eq!(
+        error.to_string(),
+        format!("test ({address}): nothing listens there; check the port, and that the server runs")
+    );
+}
+
+#[test]
+fn a_reserved_port_is_used_where_that_is_allowed() {
+    let target = server(|mut stream| {
+        let _ = stream.read(&mut [0]);
+    });
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target).unwrap();
+    let port = tcp.terms(connection).unwrap().local.unwrap().port();
+    // Only root, or who has the capability, gets one; everyone gets a connection.
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(port < 1024 || !is_root, "{port}");
+}

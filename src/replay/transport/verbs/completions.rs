@@ -1,0 +1,255 @@
+//! The completion queue that the queue pairs of a device share: one place to look at, and one descriptor to wait on.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nfsrdma_dissectors::rdma::Handle;
+use rdma_mummy_sys as ffi;
+use rdma_mummy_sys::ibv_wc_status as wc;
+
+use super::super::{Disconnect, TransportErrorKind};
+use super::context::Context;
+use super::{failure, wait};
+
+/// Completions that are taken at once.
+const BATCH: usize = 32;
+
+/// Names a Work Request in its completion: the queue pair, which of its queues, and the number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WorkId {
+    pub(super) queue: u32,
+    pub(super) side: Side,
+    /// Counts on, and wraps at 31 bits.
+    pub(super) number: u32,
+}
+
+/// The two queues of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Send,
+    Receive,
+}
+
+impl WorkId {
+    /// The bits of a number.
+    pub(super) const NUMBER: u32 = u32::MAX >> 1;
+
+    /// As a Work Request has it.
+    pub(super) fn pack(self) -> u64 {
+        let side = if self.side == Side::Receive { Self::NUMBER + 1 } else { 0 };
+        (u64::from(self.queue) << 32) | u64::from(side | (self.number & Self::NUMBER))
+    }
+
+    fn unpack(id: u64) -> Self {
+        let low = (id & u64::from(u32::MAX)) as u32;
+        let side = if low > Self::NUMBER { Side::Receive } else { Side::Send };
+        Self { queue: (id >> 32) as u32, side, number: low & Self::NUMBER }
+    }
+}
+
+/// The end of a Work Request. Only a completion queue makes one, and only once.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(super) id: WorkId,
+    pub(super) outcome: Result<Done, Failure>,
+}
+
+impl Completion {
+    /// The queue pair that it is for.
+    pub(crate) fn queue(&self) -> u32 {
+        self.id.queue
+    }
+}
+
+/// What a Work Request did.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) length: usize,
+    pub(super) invalidated: Option<Handle>,
+}
+
+/// Why a Work Request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Another failed before, or the connection is gone: this one was never tried.
+    Flushed,
+    /// What it says about the connection.
+    Broken(Disconnect),
+}
+
+impl Failure {
+    fn of(status: wc::Type) -> Self {
+        Self::Broken(match status {
+            wc::IBV_WC_WR_FLUSH_ERR => return Self::Flushed,
+            wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => Disconnect::Unreachable,
+            wc::IBV_WC_RNR_RETRY_EXC_ERR => Disconnect::NoReceiver,
+            wc::IBV_WC_LOC_LEN_ERR => Disconnect::Length,
+            wc::IBV_WC_REM_ACCESS_ERR | wc::IBV_WC_LOC_ACCESS_ERR | wc::IBV_WC_LOC_PROT_ERR => {
+                Disconnect::RemoteAccess
+            }
+            wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => Disconnect::RemoteAccess,
+            wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => Disconnect::Reset,
+            wc::IBV_WC_FATAL_ERR => Disconnect::Device,
+            _ => Disconnect::Protocol,
+        })
+    }
+}
+
+/// A completion queue, and the channel that tells when there is something in it.
+#[derive(Debug)]
+pub(crate) struct CompletionQueue {
+    queue: NonNull<ffi::ibv_cq>,
+    channel: NonNull<ffi::ibv_comp_channel>,
+    capacity: u32,
+    reserved: AtomicU32,
+    context: Arc<Context>,
+}
+
+// SAFETY: libibverbs is safe to call from any thread on one completion queue and on one channel.
+unsafe impl Send for CompletionQueue {}
+// SAFETY: as above.
+unsafe impl Sync for CompletionQueue {}
+
+impl CompletionQueue {
+    /// A new one with room for this many completions, or for as many as the device can have.
+    ///
+    /// # Errors
+    /// Where the device gives none.
+    pub(crate) fn new(context: &Arc<Context>, capacity: u32) -> Result<Arc<Self>, TransportErrorKind> {
+        // SAFETY: the device is open.
+        let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
+            .ok_or_else(|| failure::last("ibv_create_comp_channel"))?;
+        let capacity = capacity.min(context.limits.completions).max(1);
+        let entries = i32::try_from(capacity).unwrap_or(i32::MAX);
+        // SAFETY: device and channel are open, and the vector 0 is always there.
+        let queue = unsafe {
+            ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0)
+        };
+        let Some(queue) = NonNull::new(queue) else {
+            let kind = failure::last("ibv_create_cq");
+            // SAFETY: created above, and not used by anything.
+            unsafe { ffi::ibv_destroy_comp_channel(channel.as_ptr()) };
+            return Err(kind);
+        };
+        let this =
+            Self { queue, channel, capacity, reserved: AtomicU32::new(0), context: Arc::clone(context) };
+        wait::never_block(this.fd()).map_err(|error| failure::kind("a completion channel", error))?;
+        Ok(Arc::new(this))
+    }
+
+    /// The queue for calls of libibverbs; valid as long as `self`.
+    pub(super) fn pointer(&self) -> *mut ffi::ibv_cq {
+        self.queue.as_ptr()
+    }
+
+    /// The device.
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Sets room aside for the Work Requests of a queue pair: a queue that overflows is of no more use.
+    pub(super) fn reserve(&self, entries: u32) -> bool {
+        let more = |reserved: u32| reserved.checked_add(entries).filter(|sum| *sum <= self.capacity);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Gives room back.
+    pub(super) fn give_back(&self, entries: u32) {
+        self.reserved.fetch_sub(entries, Ordering::Relaxed);
+    }
+
+    /// Takes what is there, a batch at most, and tells how much that was.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub(crate) fn poll(&self, into: &mut VecDeque<Completion>) -> Result<usize, TransportErrorKind> {
+        let mut batch = [const { MaybeUninit::<ffi::ibv_wc>::uninit() }; BATCH];
+        // SAFETY: the queue is valid, and the array has room for as many entries as are asked for.
+        let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr().cast()) };
+        let count = usize::try_from(count).map_err(|_| failure::last("ibv_poll_cq"))?;
+        for entry in batch.iter().take(count) {
+            // SAFETY: the first `count` entries were written.
+            let entry = unsafe { entry.assume_init_ref() };
+            into.push_back(completion(entry));
+        }
+        Ok(count)
+    }
+
+    /// Asks to be told of the next completion. What came before is to be taken after this, as it is not told of.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub(crate) fn arm(&self) -> Result<(), TransportErrorKind> {
+        // SAFETY: the queue is valid.
+        match unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) } {
+            0 => Ok(()),
+            errno => Err(failure::returned("ibv_req_notify_cq", errno)),
+        }
+    }
+
+    /// The descriptor that can be read when a completion came after [`arm`](Self::arm).
+    pub(crate) fn fd(&self) -> i32 {
+        // SAFETY: the channel is valid until `drop`, and its descriptor does not change.
+        unsafe { self.channel.as_ref().fd }
+    }
+
+    /// Takes what the channel told.
+    pub(crate) fn hear(&self) {
+        let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the channel is valid and does not block, and both are places for pointers, which are not followed.
+        while unsafe { ffi::ibv_get_cq_event(self.channel.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
+            // SAFETY: each event is acknowledged once, on the only queue of the channel.
+            unsafe { ffi::ibv_ack_cq_events(self.pointer(), 1) };
+        }
+    }
+}
+
+fn completion(entry: &ffi::ibv_wc) -> Completion {
+    let id = WorkId::unpack(entry.wr_id);
+    if entry.status != wc::IBV_WC_SUCCESS {
+        return Completion { id, outcome: Err(Failure::of(entry.status)) };
+    }
+    let with_invalidate = entry.wc_flags & ffi::ibv_wc_flags::IBV_WC_WITH_INV.0 != 0;
+    // SAFETY: both members of the union are four bytes of which every value is valid; the flag says which is meant.
+    let handle = unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey };
+    let invalidated = with_invalidate.then_some(Handle(handle));
+    Completion { id, outcome: Ok(Done { length: entry.byte_len as usize, invalidated }) }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        // SAFETY: both were created by `new` and are destroyed once, the queue before its channel; all events of the queue
+        // were acknowledged as they were taken; and no queue pair uses it, as each holds it until its end.
+        unsafe {
+            ffi::ibv_destroy_cq(self.queue.as_ptr());
+            ffi::ibv_destroy_comp_channel(self.channel.as_ptr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_finds_its_work_request() {
+        for side in [Side::Send, Side::Receive] {
+            for (queue, number) in [(0, 0), (7, 1), (u32::MAX, WorkId::NUMBER)] {
+                let id = WorkId { queue, side, number };
+                assert_eq!(WorkId::unpack(id.pack()), id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_says_who_is_to_blame() {
+        assert_eq!(Failure::of(wc::IBV_WC_WR_FLUSH_ERR), Failure::Flushed);
+        assert_eq!(Failure::of(wc::IBV_WC_RETRY_EXC_ERR), Failure::Broken(Disconnect::Unreachable));
+        assert_eq!(Failure::of(wc::IBV_WC_RNR_RETRY_EXC_ERR), Failure::Broken(Disconnect::NoReceiver));
+        assert_eq!(Failure::of(wc::IBV_WC_LOC_LEN_ERR), Failure::Broken(Disconnect::Length));
+        assert_eq!(Failure::of(wc::IBV_WC_REM_ACCESS_ERR), Failure::Broken(Disconnect::RemoteAccess));
+    }
+}

@@ -1,0 +1,118 @@
+//! Opening a connection: the device, the route, receive buffers for all that may come, and the private data.
+#![deny(unsafe_code)]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+
+use super::super::framing::Flight;
+use super::super::{ConnectionId, Counts, Credits, Kind, RdmaTerms, Target, Terms, TransportErrorKind};
+use super::connection::Connection;
+use super::identifier::{Addressed, CmId, Idle};
+use super::memory::Right;
+use super::pool::NoBuffer;
+use super::queue_pair::{Depth, QueuePair};
+use super::reverse::Responder;
+use super::shared::Shared;
+use super::transport::VerbsTransport;
+
+/// Room in a send queue beyond the credits of both directions: Sends that are done, and not yet known to be.
+const MORE_SENDS: u32 = 16;
+/// How many ports below 1,024 are tried.
+const RESERVED_PORT_TRIES: u16 = 32;
+impl VerbsTransport {
+    /// The device that leads to a server, opened where it is not yet.
+    fn device(&mut self, id: &CmId<Addressed>) -> Result<usize, TransportErrorKind> {
+        if let Some(known) = self.devices.iter().position(|shared| id.is_on(&shared.context)) {
+            return Ok(known);
+        }
+        let mut shared = Shared::new(id.context()?)?;
+        self.stores.iter().try_for_each(|store| shared.share(store))?;
+        self.devices.push(shared);
+        Ok(self.devices.len() - 1)
+    }
+
+    /// See [`Transport::connect`](super::super::Transport::connect).
+    pub(super) fn try_connect(&mut self, target: &Target) -> Result<ConnectionId, TransportErrorKind> {
+        let wish = &target.wish;
+        let deadline = Instant::now() + wish.timeout;
+        let id = CmId::new()?;
+        if wish.reserved_port {
+            take_reserved_port(&id, target.address)?;
+        }
+        let id = id.resolve_address(target.address, deadline)?;
+        let device = self.device(&id)?;
+        let id = id.resolve_route(deadline)?;
+        let Some(shared) = self.devices.get_mut(device) else { return Err(TransportErrorKind::NoDevice) };
+
+        let most = shared.context.limits.queue_depth;
+        let reverse = wish.reverse_credits.min(most / 4);
+        let credits = wish.credits.clamp(1, most.saturating_sub(reverse + MORE_SENDS).max(1));
+        let depth = Depth { sends: credits + reverse + MORE_SENDS, receives: credits + reverse };
+        let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
+        // A Reply for every Call, and every Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
+        let wanted = PrivateData { remote_invalidation: false, ..wish.private_data() };
+        let sent = wish.private_data.then_some(wanted);
+        let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
+        let mut spare = Vec::new();
+        for _ in 0..depth.receives {
+            spare.push(shared.take(Right::Message, size).map_err(NoBuffer::into_kind)?);
+        }
+        queue.receive(&mut spare)?;
+
+        let bytes = sent.as_ref().map(PrivateData::encode);
+        let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
+        let (queue, answer) = queue.connect(private_data, deadline)?;
+        let received = PrivateData::find(&answer, 0, &mut Unobserved);
+        let rdma = RdmaTerms {
+            device: shared.context.name.clone(),
+            received_length: answer.len(),
+            responder_resources: shared.context.limits.responder_resources,
+            ..RdmaTerms::agreed(sent, received)
+        };
+        let terms = Terms {
+            kind: Kind::Rdma(shared.context.fabric),
+            local: queue.local_address(),
+            peer: target.address,
+            rdma: Some(rdma),
+        };
+        let at = self.connections.len();
+        self.by_queue.insert(queue.number(), at);
+        self.connections.push(Connection {
+            device,
+            queue: Some(queue),
+            flight: Flight::default(),
+            credits: Credits::new(credits),
+            responder: Responder::new(reverse),
+            terms,
+            counts: Counts::default(),
+            spare,
+            ending: None,
+        });
+        Ok(ConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
+    }
+}
+
+/// Takes a port below 1,024, if the program may and one is free; otherwise any does.
+fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr) -> Result<(), TransportErrorKind> {
+    let any = match server {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    // Not the same first for every process, and none that is known for something else.
+    let first = u16::try_from(std::process::id() % 300).unwrap_or(0);
+    for try_at in 0..RESERVED_PORT_TRIES {
+        let port = 1023 - (first + try_at) % 300;
+        match id.bind(SocketAddr::new(any, port)) {
+            // In use by another connection, or by one that ended a moment ago.
+            Err(TransportErrorKind::System(_, error))
+                if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
+            Err(TransportErrorKind::NotAllowed(_)) => return Ok(()),
+            other => return other,
+        }
+    }
+    Ok(())
+}

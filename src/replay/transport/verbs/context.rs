@@ -1,0 +1,137 @@
+//! A device in use: what it can do, and the domain that its memory and its queue pairs belong to.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rdma_mummy_sys as ffi;
+
+use super::super::{Fabric, TransportErrorKind};
+use super::failure;
+use super::identifier::Identifier;
+
+/// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
+const LINK_LAYER_ETHERNET: u8 = 2;
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// RDMA Reads that a server may have outstanding to one queue pair.
+    pub(crate) responder_resources: u8,
+    /// Work Requests in a send or receive queue.
+    pub(crate) queue_depth: u32,
+    /// Entries of a completion queue.
+    pub(crate) completions: u32,
+    /// Whether it has memory windows of type 2, which a queue pair binds and a server can invalidate.
+    pub(crate) windows: bool,
+}
+
+/// An open device. It stays open because the identifier that is bound to it lives as long.
+#[derive(Debug)]
+pub(crate) struct Context {
+    verbs: NonNull<ffi::ibv_context>,
+    /// Name, such as `mlx5_0`.
+    pub(crate) name: String,
+    /// What carries its RDMA.
+    pub(crate) fabric: Fabric,
+    /// What it can do.
+    pub(crate) limits: Limits,
+    _bound: Arc<Identifier>,
+}
+
+// SAFETY: libibverbs is safe to call from any thread on one device.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The device that an identifier is bound to.
+    pub(super) fn of(identifier: &Arc<Identifier>) -> Result<Self, TransportErrorKind> {
+        let verbs = NonNull::new(identifier.verbs()).ok_or(TransportErrorKind::NoDevice)?;
+        // SAFETY: all bytes zero are a value of these structures, which are numbers.
+        let (mut device, mut port) =
+            unsafe { (std::mem::zeroed::<ffi::ibv_device_attr>(), std::mem::zeroed::<ffi::ibv_port_attr>()) };
+        // SAFETY: the device is open as long as the identifier lives, and both structures are ours.
+        let results = unsafe {
+            let device = ffi::ibv_query_device(verbs.as_ptr(), &raw mut device);
+            (device, ffi::ibv_query_port(verbs.as_ptr(), identifier.port(), &raw mut port))
+        };
+        match results {
+            (0, 0) => {}
+            (0, errno) => return Err(failure::returned("ibv_query_port", errno)),
+            (errno, _) => return Err(failure::returned("ibv_query_device", errno)),
+        }
+        // SAFETY: an open context refers to its device, whose name is an array with a zero at its end.
+        let (name, transport) = unsafe {
+            let device = verbs.as_ref().device;
+            (CStr::from_ptr((&raw const (*device).name).cast()), (*device).transport_type)
+        };
+        let fabric = match (transport, port.link_layer) {
+            (ffi::ibv_transport_type::IBV_TRANSPORT_IWARP, _) => Fabric::Iwarp,
+            (_, LINK_LAYER_ETHERNET) => Fabric::Roce,
+            _ => Fabric::Infiniband,
+        };
+        let number = |value: i32| u32::try_from(value).unwrap_or(0);
+        let windows = ffi::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0;
+        let limits = Limits {
+            responder_resources: u8::try_from(device.max_qp_rd_atom).unwrap_or(u8::MAX),
+            queue_depth: number(device.max_qp_wr),
+            completions: number(device.max_cqe),
+            windows: device.device_cap_flags & windows != 0,
+        };
+        let name = name.to_string_lossy().into_owned();
+        Ok(Self { verbs, name, fabric, limits, _bound: Arc::clone(identifier) })
+    }
+
+    /// Whether an identifier is bound to this device.
+    pub(super) fn is_that_of(&self, identifier: &Identifier) -> bool {
+        identifier.verbs() == self.verbs.as_ptr()
+    }
+
+    /// The device for calls of libibverbs; open as long as `self`.
+    pub(super) fn pointer(&self) -> *mut ffi::ibv_context {
+        self.verbs.as_ptr()
+    }
+}
+
+/// A protection domain: what is made in it can be used together, and with nothing else.
+#[derive(Debug)]
+pub(crate) struct ProtectionDomain {
+    domain: NonNull<ffi::ibv_pd>,
+    context: Arc<Context>,
+}
+
+// SAFETY: libibverbs is safe to call from any thread on one domain.
+unsafe impl Send for ProtectionDomain {}
+// SAFETY: as above.
+unsafe impl Sync for ProtectionDomain {}
+
+impl ProtectionDomain {
+    /// A new one on a device.
+    ///
+    /// # Errors
+    /// Where the device gives none.
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Arc<Self>, TransportErrorKind> {
+        // SAFETY: the device is open.
+        let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
+            .ok_or_else(|| failure::last("ibv_alloc_pd"))?;
+        Ok(Arc::new(Self { domain, context: Arc::clone(context) }))
+    }
+
+    /// The device.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The domain for calls of libibverbs; valid as long as `self`.
+    pub(super) fn pointer(&self) -> *mut ffi::ibv_pd {
+        self.domain.as_ptr()
+    }
+}
+
+impl Drop for ProtectionDomain {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`, freed once, and all that was made in it is gone, as each holds the domain.
+        unsafe { ffi::ibv_dealloc_pd(self.pointer()) };
+    }
+}

@@ -1,0 +1,64 @@
+//! What an errno of libibverbs or librdmacm means to a person.
+
+use std::io;
+
+use super::super::TransportErrorKind;
+
+/// Where the libraries are: the library, and Debian's and Ubuntu's package that has it.
+const LIBRARIES: TransportErrorKind = TransportErrorKind::Library(
+    "librdmacm.so.1 or libibverbs.so.1",
+    "librdmacm1 (Debian 13: librdmacm1t64) and ibverbs-providers",
+);
+
+/// The error of a call that just failed and left it in errno.
+pub(super) fn last(what: &'static str) -> TransportErrorKind {
+    kind(what, io::Error::last_os_error())
+}
+
+/// The error of a call that returned it.
+pub(super) fn returned(what: &'static str, errno: i32) -> TransportErrorKind {
+    // Some verbs return -1 and set errno, others return it, or its negative.
+    if errno == -1 { last(what) } else { kind(what, io::Error::from_raw_os_error(errno.abs())) }
+}
+
+/// What an error means where it does not depend on what was tried.
+pub(super) fn kind(what: &'static str, error: io::Error) -> TransportErrorKind {
+    match error.raw_os_error() {
+        // The shim's answer to everything where it found no library.
+        Some(libc::EOPNOTSUPP) => LIBRARIES,
+        Some(libc::EACCES | libc::EPERM) => TransportErrorKind::NotAllowed(what),
+        Some(libc::ECONNREFUSED) => TransportErrorKind::Refused,
+        Some(libc::ECONNRESET) => TransportErrorKind::Reset,
+        Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => TransportErrorKind::NoRoute,
+        Some(libc::ENODEV) => TransportErrorKind::NoDevice,
+        _ => TransportErrorKind::System(what, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(errno: i32) -> String {
+        kind("rdma_create_event_channel", io::Error::from_raw_os_error(errno)).to_string()
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_in_one_line_with_its_remedy() {
+        assert_eq!(
+            line(libc::EOPNOTSUPP),
+            "librdmacm.so.1 or libibverbs.so.1 is not there, which RDMA needs; install the package librdmacm1 \
+             (Debian 13: librdmacm1t64) and ibverbs-providers"
+        );
+        assert!(line(libc::ENODEV).starts_with("no RDMA device"), "{}", line(libc::ENODEV));
+        assert!(line(libc::EACCES).starts_with("not allowed: rdma_create_event_channel"));
+    }
+
+    #[test]
+    fn an_errno_is_one_returned_or_negated() {
+        for errno in [libc::EINVAL, -libc::EINVAL] {
+            let TransportErrorKind::System(_, error) = returned("", errno) else { panic!() };
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Memory that the device can reach. Whoever has a [`Buffer`] has its bytes alone: one that the device, or the server,
+//! may use is moved into a queue pair or into an [`Exposed`], neither of which shows its bytes, and comes back with
+//! the completion that says that the use is over.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use nfsrdma_dissectors::rdma::Handle;
+use rdma_mummy_sys as ffi;
+use rdma_mummy_sys::ibv_access_flags as access;
+
+use super::super::TransportErrorKind;
+use super::super::framing;
+use super::context::ProtectionDomain;
+use super::queue_pair::Fence;
+
+/// Buffers begin at multiples of this, which is a page everywhere.
+const ALIGNMENT: usize = 4096;
+
+/// What may be done with a region from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Nothing: for Sends and Receives.
+    Message,
+    /// The server may read: for Read chunks.
+    Fetched,
+    /// The server may write: for Write and Reply chunks.
+    Written,
+}
+
+impl Right {
+    fn flags(self) -> access {
+        match self {
+            Self::Message => access::IBV_ACCESS_LOCAL_WRITE,
+            Self::Fetched => access::IBV_ACCESS_REMOTE_READ,
+            Self::Written => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
+        }
+    }
+}
+
+/// Where the bytes of a region are from.
+enum Bytes {
+    Owned(NonNull<u8>, Layout),
+    /// Never written to, neither by the device nor by anyone else.
+    Shared(Arc<[u8]>),
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Self::Owned(start, layout) = *self {
+            // SAFETY: allocated with this layout by `Region::allocate`, freed once, and not registered any more: a region
+            // forgets its bytes where it cannot take back the registration.
+            unsafe { dealloc(start.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A memory region: bytes, and their registration with the device.
+struct Region {
+    registration: NonNull<ffi::ibv_mr>,
+    bytes: std::mem::ManuallyDrop<Bytes>,
+    right: Right,
+    _domain: Arc<ProtectionDomain>,
+}
+
+// SAFETY: a registration is safe to use from any thread. Its bytes are reached through `Buffer`s, which have disjoint
+// parts of them, or are shared and never change.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").finish_non_exhaustive()
+    }
+}
+
+impl Region {
+    fn allocate(
+        domain: &Arc<ProtectionDomain>,
+        length: usize,
+        right: Right,
+    ) -> Result<Self, TransportErrorKind> {
+        let no_memory = || TransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
+        let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
+        // SAFETY: the layout is not of size zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
+        Self::register(domain, Bytes::Owned(start, layout), right)
+    }
+
+    fn register(
+        domain: &Arc<ProtectionDomain>,
+        bytes: Bytes,
+        right: Right,
+    ) -> Result<Self, TransportErrorKind> {
+        let (start, length) = match &bytes {
+            Bytes::Owned(start, layout) => (start.as_ptr(), layout.size()),
+            Bytes::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
+        };
+        let flags = i32::try_from(right.flags().0).unwrap_or(0);
+        // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared ones are registered for
+        // reading only.
+        let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
+        let Some(registration) = NonNull::new(registration) else {
+            let error = io::Error::last_os_error();
+            return Err(match error.raw_os_error() {
+                Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
+                _ => TransportErrorKind::Memory(length as u64, error),
+            });
+        };
+        Ok(Self {
+            registration,
+            bytes: std::mem::ManuallyDrop::new(bytes),
+            right,
+            _domain: Arc::clone(domain),
+        })
+    }
+
+    fn start(&self) -> *mut u8 {
+        match &*self.bytes {
+            Bytes::Owned(start, _) => start.as_ptr(),
+            Bytes::Shared(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+
+    fn length(&self) -> usize {
+        match &*self.bytes {
+            Bytes::Owned(_, layout) => layout.size(),
+            Bytes::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    fn local_key(&self) -> u32 {
+        // SAFETY: the registration is valid until `drop`.
+        unsafe { self.registration.as_ref().lkey }
+    }
+
+    fn handle(&self) -> Handle {
+        // SAFETY: as above.
+        Handle(unsafe { self.registration.as_ref().rkey })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: registered once, and given up once.
+        let result = unsafe { ffi::ibv_dereg_mr(self.registration.as_ptr()) };
+        // Memory that the device may still reach is better lost than used for something else.
+        if result == 0 {
+            // SAFETY: dropped here only.
+            unsafe { std::mem::ManuallyDrop::drop(&mut self.bytes) };
+        }
+    }
+}
+
+/// Registers memory and cuts it into buffers of one length.
+///
+/// # Errors
+/// Where the device, or the limit of locked memory, does not allow it.
+pub(crate) fn allocate(
+    domain: &Arc<ProtectionDomain>,
+    right: Right,
+    length: usize,
+    count: usize,
+) -> Result<impl Iterator<Item = Buffer> + use<>, TransportErrorKind> {
+    let region = Arc::new(Region::allocate(domain, length.saturating_mul(count), right)?);
+    // Each part has its own place, so that no two buffers share a byte.
+    let parts = region.length().checked_div(length).unwrap_or(0).min(count);
+    Ok((0..parts).map(move |part| Buffer { region: Arc::clone(&region), at: part * length, length }))
+}
+
+/// Bytes that the device can reach, and nobody else now.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    region: Arc<Region>,
+    at: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// Where the device finds the first `length` bytes.
+    pub(super) fn gather(&self, length: usize) -> ffi::ibv_sge {
+        ffi::ibv_sge {
+            addr: self.start() as u64,
+            length: u32::try_from(length.min(self.length)).unwrap_or(u32::MAX),
+            lkey: self.region.local_key(),
+        }
+    }
+
+    /// What may be done with it from outside.
+    pub(crate) fn right(&self) -> Right {
+        self.region.right
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.region.start().wrapping_add(self.at)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; and the
+        // device does not write to it, as a buffer that it may write to is in a queue pair or an `Exposed`.
+        unsafe { std::slice::from_raw_parts(self.start(), self.length) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the device does not read it either.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.length) }
+    }
+}
+
+/// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back.
+///
+/// The handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes after its
+/// Reply, could still change bytes of results; a memory window, which ends with the Reply, does not allow that.
+/// Nothing but the content of results depends on them.
+#[derive(Debug)]
+pub(crate) struct Exposed {
+    buffer: Buffer,
+    queue: u32,
+    since: u64,
+}
+
+impl Exposed {
+    pub(super) fn new(buffer: Buffer, queue: u32, since: u64) -> Self {
+        Self { buffer, queue, since }
+    }
+
+    /// What the server is told of its first `length` bytes.
+    pub(crate) fn region(&self, length: usize) -> framing::Region {
+        let length = u32::try_from(length.min(self.buffer.length)).unwrap_or(u32::MAX);
+        framing::Region { handle: self.buffer.region.handle(), offset: self.buffer.start() as u64, length }
+    }
+
+    /// The buffer, when a Receive completed after it was exposed, or when its queue pair is gone: what the server did
+    /// before the Send that was received is done (RFC 8166 section 2.2.1). Which Receive is the Reply is for the
+    /// caller to know.
+    ///
+    /// # Errors
+    /// Itself, with a fence of another queue pair, or of something that came before.
+    pub(crate) fn take_back(self, fence: &Fence) -> Result<Buffer, Self> {
+        if fence.covers(self.queue, self.since) { Ok(self.buffer) } else { Err(self) }
+    }
+}
+
+/// Memory that was registered where it lay, for reading only.
+#[derive(Debug)]
+pub(crate) struct Stored(Region);
+
+impl Stored {
+    /// Registers shared memory.
+    ///
+    /// # Errors
+    /// As [`allocate`].
+    pub(crate) fn new(domain: &Arc<ProtectionDomain>, bytes: &Arc<[u8]>) -> Result<Self, TransportErrorKind> {
+        Ok(Self(Region::register(domain, Bytes::Shared(Arc::clone(bytes)), Right::Fetched)?))
+    }
+
+    /// What the server is told of `length` bytes at this place; `None` where there are not as many.
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::Region> {
+        let end = at.checked_add(length as usize)?;
+        let offset = self.0.start().wrapping_add(at) as u64;
+        (end <= self.0.length()).then_some(framing::Region { handle: self.0.handle(), offset, length })
+    }
+}

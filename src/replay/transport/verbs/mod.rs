@@ -1,0 +1,37 @@
+//! RDMA by rdma_cm and libibverbs: the only room with `unsafe` in it.
+//!
+//! The libraries are opened when the program starts, and are not missed before they are needed: without them, without
+//! a device or without the right to use it, [`connect`](super::Transport::connect) says so in one line.
+//!
+//! What may not happen does not compile:
+//! - A connection is set up step by step, and each step gives the type that has the next: [`CmId`](identifier::CmId) `Idle`,
+//!   `Addressed`, `Routed`; [`QueuePair`](queue_pair::QueuePair) `Initialized`, which receives, and `Connected`, which
+//!   sends, exposes memory, and ends with `destroy`.
+//! - A [`Buffer`](memory::Buffer) has its bytes alone. Posting it moves it into the queue pair, and its completion moves it
+//!   out. Offering it to the server moves it into an [`Exposed`](memory::Exposed), which shows no bytes, and gives the
+//!   buffer back for a [`Fence`](queue_pair::Fence): a Receive that completed later, or the end of the queue pair.
+//! - What others need lives as long as they do: a queue pair holds its identifier, its completion queue and its
+//!   protection domain, a region its domain, a domain its device.
+//!
+//! [`VerbsTransport`] puts them together, and has no `unsafe` of its own.
+
+mod completions;
+mod connect;
+mod connection;
+mod context;
+mod device;
+mod events;
+mod failure;
+mod identifier;
+mod memory;
+mod pool;
+mod queue_pair;
+mod reverse;
+mod shared;
+mod socket_address;
+mod submit;
+mod transport;
+mod wait;
+
+pub use device::{Device, Port, devices};
+pub use transport::VerbsTransport;

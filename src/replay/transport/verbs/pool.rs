@@ -1,0 +1,107 @@
+//! Registered memory that is handed out and taken back, so that no call registers any.
+
+use std::sync::Arc;
+
+use super::super::TransportErrorKind;
+use super::context::ProtectionDomain;
+use super::memory::{self, Buffer, Right};
+
+/// The smallest buffers: the least inline threshold.
+const SMALLEST: usize = 1024;
+/// The largest buffers, 64 MiB: more than any NFS server takes in one operation.
+const LARGEST: usize = SMALLEST << (CLASSES - 1);
+const CLASSES: usize = 17;
+/// Memory is registered in pieces of at least this many bytes.
+const PIECE: usize = 1 << 20;
+
+/// Buffers of one right, by size: powers of two.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    domain: Arc<ProtectionDomain>,
+    right: Right,
+    free: [Vec<Buffer>; CLASSES],
+    registered: usize,
+    most: usize,
+}
+
+/// Why there is no buffer.
+#[derive(Debug)]
+pub(crate) enum NoBuffer {
+    /// All that there may be is in use.
+    Spent,
+    /// There are none of this length.
+    TooLong,
+    /// The device, or the limit of locked memory, does not allow more.
+    Failed(TransportErrorKind),
+}
+
+impl NoBuffer {
+    /// What a person is told where a connection cannot be set up for it.
+    pub(crate) fn into_kind(self) -> TransportErrorKind {
+        match self {
+            Self::Failed(kind) => kind,
+            Self::Spent | Self::TooLong => {
+                let error = std::io::Error::other("all that there may be is in use");
+                TransportErrorKind::System("taking memory for messages", error)
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// An empty one that registers `most` bytes at most.
+    pub(crate) fn new(domain: &Arc<ProtectionDomain>, right: Right, most: usize) -> Self {
+        Self { domain: Arc::clone(domain), right, free: Default::default(), registered: 0, most }
+    }
+
+    /// A buffer of at least this many bytes.
+    ///
+    /// # Errors
+    /// [`NoBuffer`].
+    pub(crate) fn take(&mut self, length: usize) -> Result<Buffer, NoBuffer> {
+        let (class, size) = class(length).ok_or(NoBuffer::TooLong)?;
+        let free = self.free.get_mut(class).ok_or(NoBuffer::TooLong)?;
+        if let Some(buffer) = free.pop() {
+            return Ok(buffer);
+        }
+        let count = (PIECE / size).max(1);
+        if self.registered + count * size > self.most {
+            return Err(if count * size > self.most { NoBuffer::TooLong } else { NoBuffer::Spent });
+        }
+        let buffers = memory::allocate(&self.domain, self.right, size, count).map_err(NoBuffer::Failed)?;
+        self.registered += count * size;
+        free.extend(buffers);
+        free.pop().ok_or(NoBuffer::Spent)
+    }
+
+    /// Takes one back.
+    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+        if let Some(free) = class(buffer.len()).and_then(|(class, _)| self.free.get_mut(class)) {
+            free.push(buffer);
+        }
+    }
+}
+
+/// The class of buffers that hold this many bytes, and their size.
+fn class(length: usize) -> Option<(usize, usize)> {
+    if length > LARGEST {
+        return None;
+    }
+    let size = length.max(SMALLEST).next_power_of_two();
+    Some(((size / SMALLEST).trailing_zeros() as usize, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_the_next_power_of_two() {
+        assert_eq!(class(0), Some((0, 1024)));
+        assert_eq!(class(1024), Some((0, 1024)));
+        assert_eq!(class(1025), Some((1, 2048)));
+        assert_eq!(class(1 << 20), Some((10, 1 << 20)));
+        assert_eq!(class(LARGEST), Some((CLASSES - 1, LARGEST)));
+        assert_eq!(class(LARGEST + 1), None);
+    }
+}

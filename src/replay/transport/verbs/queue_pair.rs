@@ -1,0 +1,503 @@
+//! A queue pair: made before the connection, filled with receive buffers, connected, used, destroyed. What is posted
+//! belongs to the queue pair until its completion gives it back.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use nfsrdma_dissectors::rdma::Handle;
+use rdma_mummy_sys as ffi;
+
+use super::super::TransportErrorKind;
+use super::completions::{Completion, CompletionQueue, Failure, Side, WorkId};
+use super::context::ProtectionDomain;
+use super::events::{CmEvent, CmEventKind};
+use super::failure;
+use super::identifier::{CmId, Identifier, Routed, Unexpected, expect};
+use super::memory::{Buffer, Exposed};
+
+/// Numbers of queue pairs. One is not used again before four thousand million others.
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+/// Work Requests that are posted with one ring of the doorbell.
+const POSTED_AT_ONCE: usize = 16;
+/// How often a Send is tried again before the connection counts as broken: the most that three bits can say.
+const RETRIES: u8 = 7;
+/// How often a Send is tried again where the server has no buffer posted; 7 is for ever, which would hide a server that
+/// breaks its own credits.
+const RECEIVER_NOT_READY_RETRIES: u8 = 6;
+/// The CM's reason for a service that is not there. InfiniBand Architecture Specification, volume 1, section 12.6.7.2.
+const INVALID_SERVICE_ID: i32 = 8;
+/// The CM's reason for a server that refuses itself.
+const CONSUMER_REJECT: i32 = 28;
+
+/// Made, and able to receive; not connected yet.
+#[derive(Debug)]
+pub(crate) struct Initialized;
+/// The connection stands, or stood.
+#[derive(Debug)]
+pub(crate) struct Connected;
+
+/// How many Work Requests each queue has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depth {
+    /// Of the send queue.
+    pub(crate) sends: u32,
+    /// Of the receive queue.
+    pub(crate) receives: u32,
+}
+
+/// A queue pair of a reliable connection.
+#[derive(Debug)]
+pub(crate) struct QueuePair<S> {
+    queues: Queues,
+    state: S,
+}
+
+/// What tells that all that the server did until then is done.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    queue: u32,
+    /// Receives that had completed; the end of the queue pair comes after all.
+    at: u64,
+}
+
+impl Fence {
+    pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
+        self.queue == queue && self.at > since
+    }
+}
+
+/// A message that came.
+#[derive(Debug)]
+pub(crate) struct Received {
+    buffer: Buffer,
+    length: usize,
+    /// The handle that the Send invalidated.
+    pub(crate) invalidated: Option<Handle>,
+    fence: Fence,
+}
+
+impl Received {
+    /// The bytes of the Send.
+    pub(crate) fn message(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or(&self.buffer)
+    }
+
+    /// All that the server did before this Send is done.
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// The buffer, to be posted again.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+}
+
+/// What a completion was.
+#[derive(Debug)]
+pub(crate) enum Finished {
+    /// Sends are done: their buffers were given back.
+    Sent,
+    /// A message came.
+    Received(Received),
+    /// Something failed, and with it the connection.
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+struct Queues {
+    identifier: Arc<Identifier>,
+    completions: Arc<CompletionQueue>,
+    domain: Arc<ProtectionDomain>,
+    /// What completions name it by.
+    number: u32,
+    depth: Depth,
+    /// Sends that were posted, in order, and those that wait for the doorbell.
+    sends: VecDeque<Buffer>,
+    staged: VecDeque<(Buffer, usize)>,
+    first_send: u32,
+    receives: VecDeque<Buffer>,
+    first_receive: u32,
+    /// Receives that completed.
+    clock: u64,
+    made: bool,
+}
+
+impl QueuePair<Initialized> {
+    /// Makes a queue pair on a route.
+    ///
+    /// # Errors
+    /// Where device or completion queue have no room for it.
+    pub(crate) fn new(
+        id: CmId<Routed>,
+        domain: &Arc<ProtectionDomain>,
+        completions: &Arc<CompletionQueue>,
+        depth: Depth,
+    ) -> Result<Self, TransportErrorKind> {
+        let identifier = id.into_identifier();
+        let same = domain.context().is_that_of(&identifier) && completions.context().is_that_of(&identifier);
+        if !same {
+            return Err(TransportErrorKind::NoDevice);
+        }
+        let most = domain.context().limits.queue_depth;
+        let depth = Depth { sends: depth.sends.min(most), receives: depth.receives.min(most) };
+        if !completions.reserve(depth.sends + depth.receives) {
+            let full = std::io::Error::other("too many connections for one completion queue");
+            return Err(TransportErrorKind::System("making a queue pair", full));
+        }
+        let mut queues = Queues {
+            identifier,
+            completions: Arc::clone(completions),
+            domain: Arc::clone(domain),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            depth,
+            sends: VecDeque::with_capacity(depth.sends as usize),
+            staged: VecDeque::with_capacity(depth.sends as usize),
+            first_send: 0,
+            receives: VecDeque::with_capacity(depth.receives as usize),
+            first_receive: 0,
+            clock: 0,
+            made: false,
+        };
+        let mut attributes = ffi::ibv_qp_init_attr {
+            qp_context: std::ptr::null_mut(),
+            send_cq: completions.pointer(),
+            recv_cq: completions.pointer(),
+            srq: std::ptr::null_mut(),
+            cap: ffi::ibv_qp_cap {
+                max_send_wr: depth.sends,
+                max_recv_wr: depth.receives,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
+            sq_sig_all: 0,
+        };
+        // SAFETY: identifier, domain and completion queue are valid and of one device, as checked above; they live as
+        // long as the queue pair, which holds them; the attributes are read and written by this call only.
+        let result = unsafe {
+            ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
+        };
+        if result != 0 {
+            return Err(failure::last("rdma_create_qp"));
+        }
+        queues.made = true;
+        Ok(Self { queues, state: Initialized })
+    }
+
+    /// Connects, and tells what private data came back.
+    ///
+    /// # Errors
+    /// Where the server is not reached, or does not want the connection.
+    pub(crate) fn connect(
+        self,
+        private_data: &[u8],
+        deadline: Instant,
+    ) -> Result<(QueuePair<Connected>, Vec<u8>), TransportErrorKind> {
+        let limits = self.queues.domain.context().limits;
+        let mut parameters = ffi::rdma_conn_param {
+            private_data: private_data.as_ptr().cast(),
+            private_data_len: u8::try_from(private_data.len()).unwrap_or(0),
+            // What lets the server's RDMA Reads in.
+            responder_resources: limits.responder_resources,
+            // Nothing is read from the server, ever: RFC 8166 section 3.4.
+            initiator_depth: 0,
+            flow_control: 1,
+            retry_count: RETRIES,
+            rnr_retry_count: RECEIVER_NOT_READY_RETRIES,
+            srq: 0,
+            qp_num: 0,
+        };
+        // SAFETY: the identifier has a queue pair, as the state says; the private data is as long as told, and read in
+        // this call only.
+        if unsafe { ffi::rdma_connect(self.queues.identifier.pointer(), &raw mut parameters) } != 0 {
+            return Err(failure::last("rdma_connect"));
+        }
+        match expect(&self.queues.identifier, CmEventKind::Established, deadline) {
+            Ok(event) => {
+                let Self { queues, state: Initialized } = self;
+                Ok((QueuePair { queues, state: Connected }, event.private_data))
+            }
+            Err(Unexpected::Event(event)) => Err(unconnected(&event)),
+            Err(Unexpected::Failed(kind)) => Err(kind),
+        }
+    }
+}
+
+impl QueuePair<Connected> {
+    /// How many Sends there is room for.
+    pub(crate) fn send_room(&self) -> usize {
+        (self.queues.depth.sends as usize).saturating_sub(self.queues.sends.len() + self.queues.staged.len())
+    }
+
+    /// Takes a message that goes out with the next [`flush`](Self::flush); gives it back where there is no room.
+    ///
+    /// # Errors
+    /// The buffer.
+    pub(crate) fn send(&mut self, buffer: Buffer, length: usize) -> Result<(), Buffer> {
+        if self.send_room() == 0 {
+            return Err(buffer);
+        }
+        self.queues.staged.push_back((buffer, length));
+        Ok(())
+    }
+
+    /// Posts what was taken. Only the last of a batch is signalled: it stands for those before it.
+    ///
+    /// # Errors
+    /// Where the device refuses, after which the queue pair is of no more use.
+    pub(crate) fn flush(&mut self) -> Result<(), TransportErrorKind> {
+        while !self.queues.staged.is_empty() {
+            self.queues.post_sends()?;
+        }
+        Ok(())
+    }
+
+    /// Shows a buffer to the server.
+    pub(crate) fn expose(&self, buffer: Buffer) -> Exposed {
+        Exposed::new(buffer, self.queues.number, self.queues.clock)
+    }
+
+    /// Takes a completion of this queue pair; buffers of Sends that are done go to `free`.
+    ///
+    /// # Errors
+    /// The completion, where it is of another.
+    pub(crate) fn finish(
+        &mut self,
+        completion: Completion,
+        free: &mut Vec<Buffer>,
+    ) -> Result<Finished, Completion> {
+        self.queues.finish(completion, free)
+    }
+
+    /// What the connection manager tells, if anything.
+    ///
+    /// # Errors
+    /// Where the channel is broken.
+    pub(crate) fn event(&self) -> Result<Option<CmEvent>, TransportErrorKind> {
+        self.queues.identifier.channel().next()
+    }
+
+    /// The descriptor that can be read when there is an event.
+    pub(crate) fn fd(&self) -> i32 {
+        self.queues.identifier.channel().fd()
+    }
+
+    /// This side's address and port.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        self.queues.identifier.local_address()
+    }
+
+    /// Ends the connection. What is posted is flushed.
+    pub(crate) fn disconnect(&self) {
+        self.queues.disconnect();
+    }
+
+    /// Destroys the queue pair, and gives back all that was posted, and the fence that covers all it exposed.
+    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Fence {
+        self.queues.disconnect();
+        self.queues.destroy();
+        free.extend(self.queues.sends.drain(..));
+        free.extend(self.queues.staged.drain(..).map(|(buffer, _)| buffer));
+        free.extend(self.queues.receives.drain(..));
+        Fence { queue: self.queues.number, at: u64::MAX }
+    }
+}
+
+impl<S> QueuePair<S> {
+    /// What completions name it by.
+    pub(crate) fn number(&self) -> u32 {
+        self.queues.number
+    }
+
+    /// Posts receive buffers, as far as there is room; the others stay where they are.
+    ///
+    /// # Errors
+    /// Where the device refuses, after which the queue pair is of no more use.
+    pub(crate) fn receive(&mut self, buffers: &mut Vec<Buffer>) -> Result<(), TransportErrorKind> {
+        while !buffers.is_empty() && self.queues.receives.len() < self.queues.depth.receives as usize {
+            self.queues.post_receives(buffers)?;
+        }
+        Ok(())
+    }
+}
+
+impl Queues {
+    fn post_sends(&mut self) -> Result<(), TransportErrorKind> {
+        // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
+        let (mut requests, mut gathers): (
+            [ffi::ibv_send_wr; POSTED_AT_ONCE],
+            [ffi::ibv_sge; POSTED_AT_ONCE],
+        ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let count = self.staged.len().min(POSTED_AT_ONCE);
+        for ((request, gather), (buffer, length)) in
+            requests.iter_mut().zip(&mut gathers).zip(self.staged.drain(..count))
+        {
+            *gather = buffer.gather(length);
+            let number = self.first_send.wrapping_add(self.sends.len() as u32);
+            request.wr_id = WorkId { queue: self.number, side: Side::Send, number }.pack();
+            request.sg_list = gather;
+            request.num_sge = 1;
+            request.opcode = ffi::ibv_wr_opcode::IBV_WR_SEND;
+            self.sends.push_back(buffer);
+        }
+        if let Some(last) = requests.get_mut(count.saturating_sub(1)) {
+            last.send_flags = ffi::ibv_send_flags::IBV_SEND_SIGNALED.0;
+        }
+        let list = requests.as_mut_ptr();
+        for index in 1..count {
+            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            unsafe { (*list.add(index - 1)).next = list.add(index) };
+        }
+        let mut refused = std::ptr::null_mut();
+        // SAFETY: the queue pair is valid, as `made` says; the requests are a list of `count` with a null at its end; their
+        // buffers are registered in its domain, and held in `sends` until the completion or until the queue pair is
+        // destroyed. If some are refused, they stay there as well.
+        let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
+        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_send", result)) }
+    }
+
+    fn post_receives(&mut self, buffers: &mut Vec<Buffer>) -> Result<(), TransportErrorKind> {
+        // SAFETY: as in `post_sends`.
+        let (mut requests, mut gathers): (
+            [ffi::ibv_recv_wr; POSTED_AT_ONCE],
+            [ffi::ibv_sge; POSTED_AT_ONCE],
+        ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let room = (self.depth.receives as usize).saturating_sub(self.receives.len());
+        let count = buffers.len().min(room).min(POSTED_AT_ONCE);
+        for ((request, gather), buffer) in
+            requests.iter_mut().zip(&mut gathers).zip(buffers.drain(buffers.len() - count..))
+        {
+            *gather = buffer.gather(buffer.len());
+            let number = self.first_receive.wrapping_add(self.receives.len() as u32);
+            request.wr_id = WorkId { queue: self.number, side: Side::Receive, number }.pack();
+            request.sg_list = gather;
+            request.num_sge = 1;
+            self.receives.push_back(buffer);
+        }
+        let list = requests.as_mut_ptr();
+        for index in 1..count {
+            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            unsafe { (*list.add(index - 1)).next = list.add(index) };
+        }
+        let mut refused = std::ptr::null_mut();
+        // SAFETY: as in `post_sends`; the buffers are held in `receives`.
+        let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
+        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_recv", result)) }
+    }
+
+    fn finish(&mut self, completion: Completion, free: &mut Vec<Buffer>) -> Result<Finished, Completion> {
+        let Completion { id, outcome } = completion;
+        if id.queue != self.number {
+            return Err(Completion { id, outcome });
+        }
+        let done = match outcome {
+            Ok(done) => done,
+            // The buffers stay until the queue pair is destroyed: nothing else is done with one that failed.
+            Err(failure) => return Ok(Finished::Failed(failure)),
+        };
+        match id.side {
+            Side::Send => {
+                let until = id.number.wrapping_sub(self.first_send) & WorkId::NUMBER;
+                if until as usize >= self.sends.len() {
+                    return Err(Completion { id, outcome: Ok(done) });
+                }
+                self.first_send = self.first_send.wrapping_add(until + 1) & WorkId::NUMBER;
+                free.extend(self.sends.drain(..=until as usize));
+                Ok(Finished::Sent)
+            }
+            Side::Receive => {
+                // Receives of a reliable connection complete in the order in which they were posted.
+                let buffer = if id.number == self.first_receive & WorkId::NUMBER {
+                    self.receives.pop_front()
+                } else {
+                    None
+                };
+                let Some(buffer) = buffer else { return Err(Completion { id, outcome: Ok(done) }) };
+                self.first_receive = self.first_receive.wrapping_add(1) & WorkId::NUMBER;
+                self.clock += 1;
+                let fence = Fence { queue: self.number, at: self.clock };
+                let length = done.length.min(buffer.len());
+                Ok(Finished::Received(Received { buffer, length, invalidated: done.invalidated, fence }))
+            }
+        }
+    }
+
+    fn disconnect(&self) {
+        // SAFETY: the identifier is valid; that it is not connected any more is an error without consequence.
+        unsafe { ffi::rdma_disconnect(self.identifier.pointer()) };
+    }
+
+    fn destroy(&mut self) {
+        if std::mem::take(&mut self.made) {
+            // SAFETY: made once, destroyed once. After this the device does nothing more with what was posted.
+            unsafe { ffi::rdma_destroy_qp(self.identifier.pointer()) };
+        }
+    }
+
+    fn pointer(&self) -> *mut ffi::ibv_qp {
+        // SAFETY: the identifier is valid, and has had this queue pair since `new`.
+        unsafe { (*self.identifier.pointer()).qp }
+    }
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        // Before the buffers, which are dropped after this.
+        self.destroy();
+        self.completions.give_back(self.depth.sends + self.depth.receives);
+    }
+}
+
+/// Why there is no connection.
+fn unconnected(event: &CmEvent) -> TransportErrorKind {
+    match (event.kind, event.status) {
+        (CmEventKind::Rejected, INVALID_SERVICE_ID) => TransportErrorKind::Refused,
+        (CmEventKind::Rejected, CONSUMER_REJECT) => {
+            TransportErrorKind::Rejected("its NFS server does not take it".to_owned())
+        }
+        (CmEventKind::Rejected, status @ 1..) => {
+            TransportErrorKind::Rejected(format!("reason {status} of the CM"))
+        }
+        (CmEventKind::Disconnected, _) => TransportErrorKind::Reset,
+        (CmEventKind::DeviceRemoval, _) => TransportErrorKind::NoDevice,
+        (CmEventKind::Unreachable, _) => TransportErrorKind::NoRoute,
+        (_, status) => failure::returned("connecting", status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: CmEventKind, status: i32) -> String {
+        unconnected(&CmEvent { kind, status, private_data: Vec::new() }).to_string()
+    }
+
+    #[test]
+    fn a_wrong_port_is_told_alike_over_roce_and_iwarp() {
+        let roce = event(CmEventKind::Rejected, 8);
+        let iwarp = event(CmEventKind::ConnectError, -libc::ECONNREFUSED);
+        assert_eq!(roce, iwarp);
+        assert!(roce.starts_with("nothing listens there"), "{roce}");
+    }
+
+    #[test]
+    fn a_rejection_has_its_reason() {
+        assert!(event(CmEventKind::Rejected, 28).contains("its NFS server does not take it"));
+        assert!(event(CmEventKind::Rejected, 3).contains("reason 3"));
+        assert!(event(CmEventKind::Unreachable, -110).starts_with("no route"));
+    }
+
+    #[test]
+    fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
+        let fence = Fence { queue: 7, at: 3 };
+        assert!(fence.covers(7, 2));
+        assert!(!fence.covers(7, 3), "exposed after the Receive");
+        assert!(!fence.covers(8, 0), "of another connection");
+    }
+}

@@ -1,0 +1,99 @@
+//! Calls of the reverse direction that wait for their answers. RFC 8167.
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::{Body, ChunkLists, Header, VERSION};
+use nfsrdma_dissectors::xdr::{Chain, Encoder, Xdr};
+
+use super::super::framing::SHORTEST_HEADER;
+use super::super::{Discard, Refusal};
+
+/// The Responder of the reverse direction.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    granted: u32,
+    waiting: Vec<Xid>,
+}
+
+impl Responder {
+    /// One that grants this many credits; with none it takes no Call.
+    pub(crate) fn new(granted: u32) -> Self {
+        Self { granted, waiting: Vec::new() }
+    }
+
+    /// Takes a Call, if it is within the credits.
+    pub(crate) fn take(&mut self, xid: Xid) -> Result<(), Discard> {
+        if self.waiting.len() >= self.granted as usize {
+            return Err(Discard::ReverseCall);
+        }
+        self.waiting.push(xid);
+        Ok(())
+    }
+
+    /// Whether the Call of this XID can be answered with so long a message in a Send of at most `inline` bytes.
+    pub(crate) fn answers(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), Refusal> {
+        if !self.waiting.contains(&xid) {
+            return Err(Refusal::NoCall);
+        }
+        if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
+            return Err(Refusal::Xid);
+        }
+        if SHORTEST_HEADER + message.len() > inline as usize { Err(Refusal::TooLong) } else { Ok(()) }
+    }
+
+    /// The Call has its answer.
+    pub(crate) fn answered(&mut self, xid: Xid) {
+        if let Some(at) = self.waiting.iter().position(|waiting| *waiting == xid) {
+            self.waiting.remove(at);
+        }
+    }
+
+    /// The header of an answer.
+    pub(crate) fn encode(&self, xid: Xid, encoder: &mut Encoder) {
+        let lists =
+            ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::default(), rdma_reply: None };
+        let rdma_body = Body::Msg(lists);
+        Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: self.granted, rdma_body }.encode(encoder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transport::framing::{Incoming, receive};
+
+    /// The beginning of a Reply.
+    fn reply(xid: u32) -> Vec<u8> {
+        [xid, 1, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn rfc8167_section_4_1_as_many_calls_as_were_granted() {
+        let mut responder = Responder::new(2);
+        assert_eq!((responder.take(Xid(1)), responder.take(Xid(2))), (Ok(()), Ok(())));
+        assert_eq!(responder.take(Xid(3)), Err(Discard::ReverseCall));
+        responder.answered(Xid(1));
+        assert_eq!(responder.take(Xid(3)), Ok(()));
+        assert_eq!(Responder::new(0).take(Xid(1)), Err(Discard::ReverseCall));
+    }
+
+    #[test]
+    fn an_answer_belongs_to_a_call_and_fits_into_a_send() {
+        let mut responder = Responder::new(1);
+        assert_eq!(responder.answers(Xid(7), &reply(7), 1024), Err(Refusal::NoCall));
+        responder.take(Xid(7)).unwrap();
+        assert_eq!(responder.answers(Xid(7), &reply(7), 40), Ok(()));
+        assert_eq!(responder.answers(Xid(7), &reply(7), 39), Err(Refusal::TooLong));
+        assert_eq!(responder.answers(Xid(7), &reply(8), 1024), Err(Refusal::Xid));
+    }
+
+    #[test]
+    fn rfc8167_section_5_2_an_answer_has_no_chunks_and_grants_credits() {
+        let mut encoder = Encoder::new();
+        Responder::new(5).encode(Xid(7), &mut encoder);
+        encoder.raw(&reply(7));
+        let bytes = encoder.finish().0;
+        let Ok(Incoming::Reply(header, message)) = receive(&bytes) else { panic!() };
+        assert_eq!((header.rdma_xid, header.rdma_credit, message.len()), (Xid(7), 5, 12));
+        assert_eq!(bytes.len(), SHORTEST_HEADER + 12);
+    }
+}

@@ -1,0 +1,81 @@
+//! What the connections over one device share: its completion queue and its memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::super::framing::Region;
+use super::super::{StoreId, TransportErrorKind};
+use super::completions::{Completion, CompletionQueue};
+use super::context::{Context, ProtectionDomain};
+use super::memory::{Buffer, Right, Stored};
+use super::pool::{NoBuffer, Pool};
+
+/// Completions that are asked for room: the queue pairs of all connections together post no more than that.
+const COMPLETIONS: u32 = 1 << 16;
+/// Memory for messages, for what servers fetch, and for what they write, each: so much is registered at most.
+const MOST_MEMORY: usize = 1 << 30;
+
+/// A device and what is made on it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) context: Arc<Context>,
+    pub(super) domain: Arc<ProtectionDomain>,
+    pub(super) completions: Arc<CompletionQueue>,
+    /// Completions that were taken and not looked at.
+    pub(super) ready: VecDeque<Completion>,
+    messages: Pool,
+    fetched: Pool,
+    written: Pool,
+    /// Shared memory by its number; `None` where it is empty, and nothing to be registered.
+    stores: Vec<Option<Stored>>,
+}
+
+impl Shared {
+    /// Opens a device for use.
+    pub(super) fn new(context: Context) -> Result<Self, TransportErrorKind> {
+        let context = Arc::new(context);
+        let domain = ProtectionDomain::new(&context)?;
+        let completions = CompletionQueue::new(&context, COMPLETIONS)?;
+        let pool = |right| Pool::new(&domain, right, MOST_MEMORY);
+        Ok(Self {
+            messages: pool(Right::Message),
+            fetched: pool(Right::Fetched),
+            written: pool(Right::Written),
+            ready: VecDeque::new(),
+            stores: Vec::new(),
+            context,
+            domain,
+            completions,
+        })
+    }
+
+    /// A buffer of at least this many bytes, for this use.
+    pub(super) fn take(&mut self, right: Right, length: usize) -> Result<Buffer, NoBuffer> {
+        self.pool(right).take(length)
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give_back(&mut self, buffer: Buffer) {
+        self.pool(buffer.right()).give_back(buffer);
+    }
+
+    fn pool(&mut self, right: Right) -> &mut Pool {
+        match right {
+            Right::Message => &mut self.messages,
+            Right::Fetched => &mut self.fetched,
+            Right::Written => &mut self.written,
+        }
+    }
+
+    /// Registers the next shared memory.
+    pub(super) fn share(&mut self, bytes: &Arc<[u8]>) -> Result<(), TransportErrorKind> {
+        let stored = if bytes.is_empty() { None } else { Some(Stored::new(&self.domain, bytes)?) };
+        self.stores.push(stored);
+        Ok(())
+    }
+
+    /// What a server is told of a part of shared memory.
+    pub(super) fn stored(&self, store: StoreId, at: usize, length: u32) -> Option<Region> {
+        self.stores.get(store.0 as usize)?.as_ref()?.region(at, length)
+    }
+}

@@ -1,0 +1,255 @@
+//! Calls and answers on their way out: their memory, their header, and the Send.
+#![deny(unsafe_code)]
+
+use std::sync::Arc;
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Encoder, roundup};
+
+use super::super::framing::{Plan, Region, Regions};
+use super::super::{Busy, Call, ConnectionId, Payload, Refusal, Source, SubmitError, Submitted};
+use super::memory::{Buffer, Right};
+use super::pool::NoBuffer;
+use super::shared::Shared;
+use super::transport::{CLOSED, VerbsTransport};
+
+impl VerbsTransport {
+    /// See [`Transport::submit`](super::super::Transport::submit).
+    pub(super) fn submit_call(
+        &mut self,
+        connection: ConnectionId,
+        call: &Call<'_>,
+    ) -> Result<Submitted, SubmitError> {
+        let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
+        if connection.open_queue().is_none() {
+            return Err(CLOSED);
+        }
+        let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
+        let plan = Plan::of(call, terms).map_err(SubmitError::Refused)?;
+        if !call.payloads.iter().all(|payload| content(&self.stores, payload).is_some()) {
+            return Err(SubmitError::Refused(Refusal::Store));
+        }
+        if connection.flight.has(call.xid) {
+            return Err(SubmitError::Refused(Refusal::XidInFlight));
+        }
+        if connection.credits.left() == 0 {
+            connection.counts.credit_waits += 1;
+            return Err(SubmitError::Busy(Busy::Credits));
+        }
+        let queue = connection.queue.as_mut().ok_or(CLOSED)?;
+        if queue.send_room() == 0 {
+            return Err(SubmitError::Busy(Busy::Queue));
+        }
+        if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.taken) {
+            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
+            return Err(match why {
+                NoBuffer::TooLong => SubmitError::Refused(Refusal::TooLong),
+                // Without a Call in flight, nothing would ever make room.
+                _ if connection.flight.is_empty() => SubmitError::Refused(Refusal::TooLong),
+                NoBuffer::Spent | NoBuffer::Failed(_) => SubmitError::Busy(Busy::Memory),
+            });
+        }
+
+        let mut taken = self.taken.drain(..);
+        let mut send = taken.next().ok_or(SubmitError::Busy(Busy::Memory))?;
+        let mut kept = self.spare.pop().unwrap_or_default();
+        let mut regions = Chunks::default();
+        if plan.long
+            && let Some(mut buffer) = taken.next()
+        {
+            let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
+            let exposed = queue.expose(buffer);
+            regions.call = Some(exposed.region(length));
+            kept.fetched.push(exposed);
+        }
+        for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
+            let region = match payload.source {
+                Source::Stored { store, at, length } => shared.stored(store, at, length).unwrap_or_default(),
+                Source::Copied(bytes) => {
+                    let Some(mut buffer) = taken.next() else { continue };
+                    copy(&mut buffer, 0, bytes);
+                    let exposed = queue.expose(buffer);
+                    let region = exposed.region(bytes.len());
+                    kept.fetched.push(exposed);
+                    region
+                }
+            };
+            regions.reads.push(region);
+        }
+        for length in write_lengths(call, &plan) {
+            let exposed = if length == 0 { None } else { taken.next().map(|buffer| queue.expose(buffer)) };
+            let region = exposed.as_ref().map(|exposed| exposed.region(length as usize));
+            regions.writes.push(region.unwrap_or_default());
+            kept.writes.push(exposed);
+        }
+        if let Some(length) = plan.reply
+            && let Some(buffer) = taken.next()
+        {
+            let exposed = queue.expose(buffer);
+            regions.reply = Some(exposed.region(length as usize));
+            kept.reply = Some(exposed);
+        }
+        drop(taken);
+
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        let requested = connection.credits.requested;
+        kept.offered.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
+        let mut length = copy(&mut send, 0, encoder.bytes());
+        self.scratch = encoder.finish().0;
+        if !plan.long {
+            length = write_message(&mut send, length, call, &plan, &self.stores);
+        }
+        connection.counts.calls += 1;
+        connection.counts.bytes_sent += length as u64;
+        connection.credits.in_flight += 1;
+        connection.flight.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
+        // There is room, as was seen above.
+        if let Err(buffer) = queue.send(send, length) {
+            shared.give_back(buffer);
+        }
+        Ok(plan.submitted)
+    }
+
+    /// See [`Transport::answer`](super::super::Transport::answer).
+    pub(super) fn submit_answer(
+        &mut self,
+        connection: ConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
+        let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
+        let inline = connection.call_inline();
+        if connection.open_queue().is_none() {
+            return Err(CLOSED);
+        }
+        connection.responder.answers(xid, message, inline).map_err(SubmitError::Refused)?;
+        let queue = connection.queue.as_mut().ok_or(CLOSED)?;
+        if queue.send_room() == 0 {
+            return Err(SubmitError::Busy(Busy::Queue));
+        }
+        let buffer = shared.take(Right::Message, inline as usize);
+        let mut buffer = buffer.map_err(|_| SubmitError::Busy(Busy::Memory))?;
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        connection.responder.encode(xid, &mut encoder);
+        encoder.raw(message);
+        let length = copy(&mut buffer, 0, encoder.bytes());
+        self.scratch = encoder.finish().0;
+        connection.responder.answered(xid);
+        connection.counts.bytes_sent += length as u64;
+        if let Err(buffer) = queue.send(buffer, length) {
+            shared.give_back(buffer);
+        }
+        Ok(())
+    }
+}
+
+/// The chunks of a Call that is being made, without room of their own.
+#[derive(Default)]
+struct Chunks {
+    call: Option<Region>,
+    reads: Few,
+    writes: Few,
+    reply: Option<Region>,
+}
+
+/// As many regions as a Call may have of one kind.
+#[derive(Default)]
+struct Few {
+    regions: [Region; Call::MAX_PAYLOADS],
+    count: usize,
+}
+
+impl Few {
+    fn push(&mut self, region: Region) {
+        if let Some(place) = self.regions.get_mut(self.count) {
+            *place = region;
+            self.count += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[Region] {
+        self.regions.get(..self.count).unwrap_or(&self.regions)
+    }
+}
+
+impl Chunks {
+    fn as_regions(&self) -> Regions<'_> {
+        Regions {
+            call: self.call,
+            reads: self.reads.as_slice(),
+            writes: self.writes.as_slice(),
+            reply: self.reply,
+        }
+    }
+}
+
+/// Lengths of the Write chunks; zero for a result that is wanted in the message.
+fn write_lengths(call: &Call<'_>, plan: &Plan) -> impl Iterator<Item = u32> {
+    let (call, plan) = (*call, *plan);
+    (0..Call::MAX_PAYLOADS)
+        .filter(move |index| plan.is_written(*index))
+        .map(move |index| Plan::write_length(&call, index))
+}
+
+/// Takes all buffers of a Call in the order in which they are used.
+fn take_memory(
+    shared: &mut Shared,
+    call: &Call<'_>,
+    plan: &Plan,
+    inline: u32,
+    taken: &mut Vec<Buffer>,
+) -> Result<(), NoBuffer> {
+    taken.push(shared.take(Right::Message, inline as usize)?);
+    if plan.long {
+        taken.push(shared.take(Right::Fetched, call.length())?);
+    }
+    for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
+        if matches!(payload.source, Source::Copied(_)) {
+            taken.push(shared.take(Right::Fetched, payload.length())?);
+        }
+    }
+    for length in write_lengths(call, plan).filter(|length| *length > 0) {
+        taken.push(shared.take(Right::Written, length as usize)?);
+    }
+    if let Some(length) = plan.reply {
+        taken.push(shared.take(Right::Written, length as usize)?);
+    }
+    Ok(())
+}
+
+/// Writes the message, with the payloads that travel in it, and tells where it ends.
+fn write_message(to: &mut [u8], at: usize, call: &Call<'_>, plan: &Plan, stores: &[Arc<[u8]>]) -> usize {
+    // `from` counts in the message as it was given, `before` what the payloads so far would add to it.
+    let (mut end, mut from, mut before) = (at, 0, 0);
+    for (index, payload) in call.payloads.iter().enumerate() {
+        let until = (payload.position as usize).saturating_sub(before);
+        end = copy(to, end, call.message.get(from..until).unwrap_or_default());
+        if !plan.is_read(index) {
+            let bytes = content(stores, payload).unwrap_or_default();
+            end = copy(to, end, bytes);
+            end = copy(to, end, [0; 3].get(..roundup(bytes.len())).unwrap_or_default());
+        }
+        (from, before) = (until, before + payload.padded());
+    }
+    copy(to, end, call.message.get(from..).unwrap_or_default())
+}
+
+/// The content of a payload, wherever it lies.
+fn content<'c>(stores: &'c [Arc<[u8]>], payload: &Payload<'c>) -> Option<&'c [u8]> {
+    match payload.source {
+        Source::Copied(bytes) => Some(bytes),
+        Source::Stored { store, at, length } => {
+            stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
+        }
+    }
+}
+
+fn copy(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    let end = at + bytes.len();
+    if let Some(place) = to.get_mut(at..end) {
+        place.copy_from_slice(bytes);
+    }
+    end
+}

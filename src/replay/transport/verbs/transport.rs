@@ -1,0 +1,521 @@
+//! RPC-over-RDMA over verbs: the connections of one thread, their completions, and what they lend.
+#![deny(unsafe_code)]
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpc::{MsgType, Xid};
+use nfsrdma_dissectors::rpcrdma::{Header, Proc, RdmaError};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::super::framing::{Incoming, Returned, receive};
+use super::super::{
+    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Form, Payloads, Refusal, Reply,
+    ReverseCall, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
+    TransportErrorKind,
+};
+use super::completions::{Completion, Failure};
+use super::connection::{Connection, Ending, InFlight};
+use super::events::CmEventKind;
+use super::memory::Buffer;
+use super::queue_pair::{Finished, Received};
+use super::shared::Shared;
+use super::wait;
+
+/// How often the completion queues are looked at before this side sleeps.
+const LOOKS: usize = 64;
+/// How long what the connection manager tells may wait while Replies come.
+const CM_INTERVAL: Duration = Duration::from_millis(1);
+
+/// NFS/RDMA over InfiniBand, RoCE and iWARP.
+#[derive(Default)]
+pub struct VerbsTransport {
+    pub(super) devices: Vec<Shared>,
+    pub(super) connections: Vec<Connection>,
+    pub(super) by_queue: FxHashMap<u32, usize>,
+    pub(super) stores: Vec<Arc<[u8]>>,
+    /// Room for the next header.
+    pub(super) scratch: Vec<u8>,
+    /// Buffers of a Call that is being made.
+    pub(super) taken: Vec<Buffer>,
+    /// Room of Calls that are over, for the next.
+    pub(super) spare: Vec<InFlight>,
+    /// Buffers of Sends that are done.
+    done: Vec<Buffer>,
+    lent: Lent,
+    /// A Reply that waits until the grant that it brought was told.
+    held: Option<(usize, Received)>,
+    descriptors: Vec<libc::pollfd>,
+    cm_looked: Option<Instant>,
+}
+
+/// What the last event borrows.
+#[derive(Debug, Default)]
+struct Lent {
+    message: Option<(usize, Received)>,
+    call: Option<InFlight>,
+    returned: Returned,
+    writes: Vec<Option<Buffer>>,
+    reply: Option<Buffer>,
+    lost: Vec<Tag>,
+}
+
+/// What happened, before it borrows anything.
+enum Step {
+    Reply { at: usize, xid: Xid, tag: Tag, form: Form },
+    Error { at: usize, xid: Xid, tag: Tag, error: RdmaError },
+    Call { at: usize, xid: Xid },
+    Credits { at: usize, granted: u32 },
+    Discarded { at: usize, xid: Option<Xid>, why: Discard },
+    Disconnected { at: usize, reason: Disconnect },
+}
+
+impl fmt::Debug for VerbsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerbsTransport").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}
+
+impl VerbsTransport {
+    /// One without connections; nothing is opened yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.connections.get(id.0 as usize)
+    }
+
+    /// What the last event borrowed goes back.
+    fn give_back(&mut self) {
+        self.lent.lost.clear();
+        let Some((at, received)) = self.lent.message.take() else { return };
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(shared) = self.devices.get_mut(connection.device) else { return };
+        self.spare.extend(self.lent.call.take());
+        let results = self.lent.writes.drain(..).flatten().chain(self.lent.reply.take());
+        results.for_each(|buffer| shared.give_back(buffer));
+        if connection.queue.is_some() {
+            connection.spare.push(received.into_buffer());
+        } else {
+            shared.give_back(received.into_buffer());
+        }
+    }
+
+    /// Posts receive buffers again, and then what was gathered to be sent.
+    fn post(&mut self) {
+        for connection in &mut self.connections {
+            let Some(queue) = connection.queue.as_mut().filter(|_| connection.ending.is_none()) else {
+                continue;
+            };
+            if queue.receive(&mut connection.spare).and_then(|()| queue.flush()).is_err() {
+                connection.end(Ending::Because(Disconnect::Device));
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Step>, TransportError> {
+        loop {
+            if let Some((at, received)) = self.held.take() {
+                if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
+                    connection.spare.push(received.into_buffer());
+                    continue;
+                }
+                return Ok(Some(self.received(at, received, true)));
+            }
+            if let Some(completion) = self.devices.iter_mut().find_map(|shared| shared.ready.pop_front()) {
+                if let Some(step) = self.complete(completion) {
+                    return Ok(Some(step));
+                }
+                continue;
+            }
+            if self.look()? > 0 {
+                continue;
+            }
+            if self
+                .connections
+                .iter()
+                .any(|connection| connection.ending.is_some() && connection.queue.is_some())
+                || self.cm_looked.is_none_or(|at| at.elapsed() >= CM_INTERVAL)
+            {
+                self.hear_manager();
+            }
+            return Ok(self.ended());
+        }
+    }
+
+    /// Takes completions, and tells how many.
+    fn look(&mut self) -> Result<usize, TransportError> {
+        let mut count = 0;
+        for shared in &mut self.devices {
+            let taken = shared.completions.poll(&mut shared.ready);
+            count += taken.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+        }
+        Ok(count)
+    }
+
+    fn complete(&mut self, completion: Completion) -> Option<Step> {
+        let at = *self.by_queue.get(&completion.queue())?;
+        let connection = self.connections.get_mut(at)?;
+        let finished = connection.queue.as_mut()?.finish(completion, &mut self.done);
+        let shared = self.devices.get_mut(connection.device)?;
+        self.done.drain(..).for_each(|buffer| shared.give_back(buffer));
+        match finished {
+            // Nothing more is told of a connection that this side closed.
+            Ok(Finished::Received(received)) if connection.is_closing() => {
+                connection.spare.push(received.into_buffer());
+                None
+            }
+            Ok(Finished::Received(received)) => {
+                connection.counts.bytes_received += received.message().len() as u64;
+                connection.counts.invalidations += u64::from(received.invalidated.is_some());
+                Some(self.received(at, received, false))
+            }
+            Ok(Finished::Failed(failure)) => {
+                connection.end(match failure {
+                    Failure::Flushed => Ending::Flushed,
+                    Failure::Broken(why) => Ending::Because(why),
+                });
+                None
+            }
+            Ok(Finished::Sent) | Err(_) => None,
+        }
+    }
+
+    /// Tells what a message is. `told`: the grant that it brought was told before.
+    fn received(&mut self, at: usize, received: Received, told: bool) -> Step {
+        let step = match receive(received.message()) {
+            Ok(Incoming::Reply(header, _)) => {
+                let is_nomsg = header.proc() == Proc::RDMA_NOMSG;
+                match self.returned(at, &header) {
+                    Err(why) => Step::Discarded { at, xid: Some(header.rdma_xid), why },
+                    Ok(_) if !told && self.grant(at, header.rdma_credit) => {
+                        let granted = header.rdma_credit;
+                        self.held = Some((at, received));
+                        return Step::Credits { at, granted };
+                    }
+                    Ok(returned) => {
+                        let xid = header.rdma_xid;
+                        self.lent.returned = returned;
+                        self.replied(at, xid, is_nomsg, &received)
+                    }
+                }
+            }
+            Ok(Incoming::Error(xid, error)) => match self.finish_call(at, xid, false, &received) {
+                Ok(tag) => Step::Error { at, xid, tag, error },
+                Err(why) => Step::Discarded { at, xid: Some(xid), why },
+            },
+            Ok(Incoming::Call(header, _)) => {
+                let xid = header.rdma_xid;
+                match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
+                    Some(Ok(())) => Step::Call { at, xid },
+                    Some(Err(why)) => Step::Discarded { at, xid: Some(xid), why },
+                    None => Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall },
+                }
+            }
+            Err((xid, why)) => Step::Discarded { at, xid, why },
+        };
+        if let Some(connection) = self.connections.get_mut(at) {
+            let counts = &mut connection.counts;
+            match step {
+                Step::Reply { .. } => counts.replies += 1,
+                Step::Error { .. } => counts.rdma_errors += 1,
+                Step::Call { .. } => counts.reverse_calls += 1,
+                Step::Discarded { .. } => counts.discarded += 1,
+                Step::Credits { .. } | Step::Disconnected { .. } => {}
+            }
+        }
+        self.lent.message = Some((at, received));
+        step
+    }
+
+    /// Holds the chunks of a Reply to those of its Call.
+    fn returned(&self, at: usize, header: &Header<'_>) -> Result<Returned, Discard> {
+        let connection = self.connections.get(at).ok_or(Discard::UnknownXid)?;
+        let call = connection.flight.get(header.rdma_xid).ok_or(Discard::UnknownXid)?;
+        let lists = header.chunk_lists().ok_or(Discard::Header)?;
+        call.offered.check(lists, header.proc() == Proc::RDMA_NOMSG)
+    }
+
+    /// Takes a grant, and tells whether it is another than before.
+    fn grant(&mut self, at: usize, granted: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(at) else { return false };
+        let is_new = connection.credits.granted.replace(granted) != Some(granted);
+        connection.counts.zero_grants += u64::from(is_new && granted == 0);
+        is_new
+    }
+
+    fn replied(&mut self, at: usize, xid: Xid, is_nomsg: bool, received: &Received) -> Step {
+        let form = if is_nomsg { Form::Nomsg } else { Form::Message };
+        match self.finish_call(at, xid, is_nomsg, received) {
+            Ok(tag) => Step::Reply { at, xid, tag, form },
+            Err(why) => Step::Discarded { at, xid: Some(xid), why },
+        }
+    }
+
+    /// Takes a Call out of flight, with its memory; gives back what the server only read.
+    fn finish_call(
+        &mut self,
+        at: usize,
+        xid: Xid,
+        is_nomsg: bool,
+        received: &Received,
+    ) -> Result<Tag, Discard> {
+        let connection = self.connections.get_mut(at).ok_or(Discard::UnknownXid)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(Discard::UnknownXid)?;
+        let (tag, mut call) = connection.flight.take(xid).ok_or(Discard::UnknownXid)?;
+        let fence = received.fence();
+        let chunk = call.reply.take().and_then(|chunk| chunk.take_back(fence).ok());
+        let length = self.lent.returned.reply as usize;
+        let message = chunk.as_ref().and_then(|chunk| chunk.get(..length)).unwrap_or_default();
+        if let Err(why) = if is_nomsg { is_reply_of(message, xid) } else { Ok(()) } {
+            // The Call stays in flight, and its chunk with the server.
+            call.reply = chunk.zip(connection.queue.as_ref()).map(|(chunk, queue)| queue.expose(chunk));
+            return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
+        }
+        self.lent.reply = chunk;
+        let back = call.fetched.drain(..).filter_map(|exposed| exposed.take_back(fence).ok());
+        back.for_each(|buffer| shared.give_back(buffer));
+        let writes = call.writes.drain(..);
+        self.lent.writes.extend(writes.map(|chunk| chunk.and_then(|chunk| chunk.take_back(fence).ok())));
+        self.lent.call = Some(call);
+        connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
+        Ok(tag)
+    }
+
+    /// What the connection manager tells of each connection.
+    fn hear_manager(&mut self) {
+        self.cm_looked = Some(Instant::now());
+        for connection in &mut self.connections {
+            let Some(queue) = &connection.queue else { continue };
+            let why = match queue.event() {
+                Ok(None) => continue,
+                Ok(Some(event)) => match event.kind {
+                    CmEventKind::Disconnected => Disconnect::Closed,
+                    CmEventKind::DeviceRemoval => Disconnect::Device,
+                    _ => continue,
+                },
+                Err(_) => Disconnect::Device,
+            };
+            connection.end(Ending::Because(why));
+        }
+    }
+
+    /// Takes down a connection that has ended, after all that came on it was given out.
+    fn ended(&mut self) -> Option<Step> {
+        let ended = |connection: &Connection| connection.ending.is_some() && connection.queue.is_some();
+        let at = self.connections.iter().position(ended)?;
+        let connection = self.connections.get_mut(at)?;
+        let shared = self.devices.get_mut(connection.device)?;
+        let queue = connection.queue.take()?;
+        self.by_queue.remove(&queue.number());
+        let mut free = std::mem::take(&mut connection.spare);
+        let fence = queue.destroy(&mut free);
+        free.into_iter().for_each(|buffer| shared.give_back(buffer));
+        let calls = connection.flight.lose(&mut self.lent.lost);
+        calls.into_iter().for_each(|call| call.into_pool(&fence, shared));
+        connection.credits.in_flight = 0;
+        let reason = match connection.ending {
+            Some(Ending::Because(why)) => why,
+            Some(Ending::Flushed) | None => Disconnect::Reset,
+        };
+        Some(Step::Disconnected { at, reason })
+    }
+
+    /// Sleeps until something happens. Tells whether it did before the deadline.
+    fn sleep(&mut self, deadline: Instant) -> Result<bool, TransportError> {
+        for _ in 0..LOOKS {
+            if self.look()? > 0 {
+                return Ok(true);
+            }
+        }
+        for shared in &self.devices {
+            let armed = shared.completions.arm();
+            armed.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+        }
+        // What came before the queues were armed is not told of.
+        if self.look()? > 0 {
+            return Ok(true);
+        }
+        let mut descriptors = std::mem::take(&mut self.descriptors);
+        descriptors.clear();
+        descriptors.extend(self.devices.iter().map(|shared| wait::reading(shared.completions.fd())));
+        let queues = self.connections.iter().filter_map(|connection| connection.queue.as_ref());
+        descriptors.extend(queues.map(|queue| wait::reading(queue.fd())));
+        let ready = wait::readable(&mut descriptors, deadline);
+        let manager = descriptors.iter().skip(self.devices.len()).any(|entry| entry.revents != 0);
+        self.descriptors = descriptors;
+        let ready = ready.map_err(|error| {
+            TransportError::at("", None, TransportErrorKind::System("waiting for completions", error))
+        })?;
+        self.devices.iter().for_each(|shared| shared.completions.hear());
+        if manager {
+            self.hear_manager();
+        }
+        Ok(ready)
+    }
+
+    /// The event of a step, with what it borrows.
+    fn event(&self, step: Step) -> Option<Event<'_>> {
+        let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+        let message = self.lent.message.as_ref().map(|(_, received)| received);
+        let bytes = message.map(Received::message).unwrap_or_default();
+        let mut cursor = Cursor::new(bytes);
+        Some(match step {
+            Step::Reply { at, xid, tag, form } => {
+                let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+                let returned = &self.lent.returned;
+                let message = match (form, &self.lent.reply) {
+                    (Form::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
+                    _ => cursor.rest(),
+                };
+                let contents = self.lent.writes.iter().zip(&returned.writes);
+                let contents = contents.map(|(buffer, length)| {
+                    buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
+                });
+                Event::Reply(Reply {
+                    connection: id(at),
+                    xid,
+                    tag,
+                    message,
+                    payloads: Payloads::from_iter(contents),
+                    form,
+                    header: Some(header),
+                    invalidated: self.lent.message.as_ref()?.1.invalidated,
+                })
+            }
+            Step::Error { at, xid, tag, error } => Event::RdmaError { connection: id(at), xid, tag, error },
+            Step::Call { at, xid } => {
+                Header::decode(&mut cursor, &mut Unobserved).ok()?;
+                Event::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+            }
+            Step::Credits { at, granted } => Event::Credits { connection: id(at), granted },
+            Step::Discarded { at, xid, why } => Event::Discarded { connection: id(at), xid, why },
+            Step::Disconnected { at, reason } => {
+                Event::Disconnected { connection: id(at), reason, lost: &self.lent.lost }
+            }
+        })
+    }
+}
+
+/// Whether the message in a Reply chunk is the Reply that its header says. RFC 8166 section 4.5.2.
+fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), Discard> {
+    let mut words = Cursor::new(message);
+    match (words.word(), words.word().map(MsgType)) {
+        (Ok(first), Ok(MsgType::REPLY)) if Xid(first) == xid => Ok(()),
+        (Ok(first), Ok(_)) if Xid(first) != xid => Err(Discard::Xid),
+        (Ok(_), Ok(_)) => Err(Discard::Header),
+        _ => Err(Discard::Short),
+    }
+}
+
+impl Transport for VerbsTransport {
+    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+        self.try_connect(target).map_err(|kind| TransportError::at(&target.name, Some(target.address), kind))
+    }
+
+    fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+        self.connection(connection).map(|connection| &connection.terms)
+    }
+
+    fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+        let connection = self.connection(connection)?;
+        connection.queue.is_some().then_some(connection.credits)
+    }
+
+    fn counts(&self, connection: ConnectionId) -> Option<&Counts> {
+        self.connection(connection).map(|connection| &connection.counts)
+    }
+
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError> {
+        for shared in &mut self.devices {
+            let result = shared.share(memory);
+            result.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+        }
+        self.stores.push(Arc::clone(memory));
+        Ok(StoreId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
+    }
+
+    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
+        self.submit_call(connection, call)
+    }
+
+    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+        self.submit_answer(connection, xid, message)
+    }
+
+    fn flush(&mut self) {
+        self.give_back();
+        self.post();
+    }
+
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+        self.give_back();
+        self.post();
+        let step = loop {
+            if let Some(step) = self.step()? {
+                break step;
+            }
+            match deadline {
+                Some(deadline) if self.sleep(deadline)? => {}
+                _ => return Ok(None),
+            }
+        };
+        Ok(self.event(step))
+    }
+
+    fn disconnect(&mut self, connection: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(connection.0 as usize)
+            && let Some(queue) = &connection.queue
+        {
+            queue.disconnect();
+            connection.ending = Some(Ending::Because(Disconnect::Asked));
+        }
+    }
+}
+
+/// A connection that is closed, or never was.
+pub(super) const CLOSED: SubmitError = SubmitError::Refused(Refusal::Closed);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transport::{Blame, Wish};
+
+    fn target() -> Target {
+        let wish = Wish { timeout: Duration::from_millis(200), ..Wish::default() };
+        Target { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
+    }
+
+    /// 192.0.2.1 is nobody's (RFC 5737), so that this fails with libraries and devices as well as without.
+    #[test]
+    fn what_keeps_it_from_connecting_is_said_in_one_line() {
+        let mut transport = VerbsTransport::new();
+        let error = transport.connect(&target()).unwrap_err();
+        let line = error.to_string();
+        assert!(line.starts_with("nas (192.0.2.1:20049): ") && !line.contains('\n'), "{line}");
+        assert_eq!(error.blame(), Blame::Unreachable);
+    }
+
+    #[test]
+    fn a_connection_that_there_never_was_is_closed() {
+        let mut transport = VerbsTransport::new();
+        let call = Call::small(Xid(0), Tag(0), &[0; 4], 0);
+        assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
+        assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
+        assert!(transport.poll(None).unwrap().is_none());
+        assert_eq!((transport.terms(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
+    }
+
+    #[test]
+    fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+        assert_eq!(is_reply_of(&words(&[7, 1, 0]), Xid(7)), Ok(()));
+        assert_eq!(is_reply_of(&words(&[8, 1, 0]), Xid(7)), Err(Discard::Xid));
+        assert_eq!(is_reply_of(&words(&[7, 0, 2]), Xid(7)), Err(Discard::Header));
+        assert_eq!(is_reply_of(&words(&[7]), Xid(7)), Err(Discard::Short));
+    }
+}

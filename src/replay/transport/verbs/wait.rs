@@ -1,0 +1,67 @@
+//! Waiting for file descriptors.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// Waits until one of the descriptors can be read, or the deadline has come. Tells whether one can.
+pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> io::Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let time = timespec(left);
+        let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(0);
+        // SAFETY: the pointer and the count are those of one slice that this call has alone, `time` lives across the call,
+        // and no mask of signals is given.
+        let ready =
+            unsafe { libc::ppoll(descriptors.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
+        if ready >= 0 {
+            return Ok(ready > 0);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// A descriptor that is waited for until it can be read.
+pub(super) fn reading(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Makes reading from a descriptor return where it would wait.
+pub(super) fn never_block(fd: RawFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open, as its owner lends it for this call, and these commands touch no memory.
+    let done = unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_the_deadline_or_with_what_comes() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let mut descriptors = [reading(other.as_raw_fd())];
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(!readable(&mut descriptors, soon).unwrap());
+        assert!(Instant::now() >= soon);
+        one.write_all(b"x").unwrap();
+        assert!(readable(&mut descriptors, soon).unwrap());
+    }
+}

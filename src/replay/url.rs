@@ -1,0 +1,301 @@
+//! How people name a server: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// Where a server is, and what of it is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// What carries the RPC messages.
+    pub carrier: Carrier,
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port of NFS.
+    pub port: u16,
+    /// The path of the export, with its leading `/`; `/` alone where none is named.
+    pub export: String,
+    /// The version of NFS; `None` leaves it to the server.
+    pub version: Option<NfsVersion>,
+    /// The port of MOUNT, for servers without a port mapper.
+    pub mount_port: Option<u16>,
+}
+
+/// What carries RPC messages, as a URL names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// RDMA.
+    Rdma,
+    /// TCP.
+    Tcp,
+}
+
+impl Carrier {
+    /// The word before `://`.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Rdma => "rdma",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// The port of NFS there. RFC 8166 section 5, RFC 1813 section 2.1.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Rdma => 20049,
+            Self::Tcp => 2049,
+        }
+    }
+}
+
+/// A version of NFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NfsVersion {
+    /// NFSv3.
+    V3,
+    /// NFSv4 of this minor version: 0, 1 or 2.
+    V4(u32),
+}
+
+impl fmt::Display for NfsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V3 => f.write_str("3"),
+            Self::V4(minor) => write!(f, "4.{minor}"),
+        }
+    }
+}
+
+/// What is wrong with a URL: what, and how it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    /// It does not begin with a scheme that is known: what stands there.
+    Scheme(String),
+    /// There is no host.
+    Host,
+    /// An IPv6 address without brackets, or a bracket that is not closed.
+    Brackets,
+    /// The port is no number from 1 to 65535: what stands there.
+    Port(String),
+    /// A query that is not known: what stands there.
+    Query(String),
+    /// No version of NFS that can be asked for: what stands there.
+    Version(String),
+    /// A `%` that no two hexadecimal digits follow.
+    Percent,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheme(found) if found.is_empty() => {
+                f.write_str("begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
+            }
+            Self::Scheme(found) => {
+                write!(f, "unknown scheme {found:?}; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
+            }
+            Self::Host => f.write_str("names no host; write rdma://HOST/EXPORT"),
+            Self::Brackets => f.write_str("an IPv6 address stands in brackets: rdma://[2001:db8::1]/EXPORT"),
+            Self::Port(found) => write!(f, "port {found:?} is no number from 1 to 65535"),
+            Self::Query(found) => write!(f, "unknown query {found:?}; there are vers and mountport"),
+            Self::Version(found) => write!(f, "vers={found} is none of 3, 4.0, 4.1 and 4.2"),
+            Self::Percent => f.write_str("two hexadecimal digits follow a '%'; write %25 for a '%'"),
+        }
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme(String::new()))?;
+        let carrier = [Carrier::Rdma, Carrier::Tcp]
+            .into_iter()
+            .find(|carrier| scheme.eq_ignore_ascii_case(carrier.scheme()))
+            .ok_or_else(|| UrlError::Scheme(scheme.to_owned()))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let path = rest.find('/').unwrap_or(rest.len());
+        let (place, path) = rest.split_at(path);
+        let (host, port) = host_and_port(place)?;
+        let mut url = Self {
+            carrier,
+            host: host.to_owned(),
+            port: port.map_or(Ok(carrier.port()), number)?,
+            export: decoded(if path.is_empty() { "/" } else { path })?,
+            version: None,
+            mount_port: None,
+        };
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some(("vers", version)) => url.version = Some(version_of(version)?),
+                Some(("mountport", port)) => url.mount_port = Some(number(port)?),
+                _ => return Err(UrlError::Query(part.to_owned())),
+            }
+        }
+        Ok(url)
+    }
+}
+
+fn host_and_port(place: &str) -> Result<(&str, Option<&str>), UrlError> {
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or(UrlError::Brackets)?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| UrlError::Brackets)?;
+            match after.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if after.is_empty() => (host, None),
+                None => return Err(UrlError::Brackets),
+            }
+        }
+        None => match place.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(UrlError::Brackets),
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        },
+    };
+    if host.is_empty() { Err(UrlError::Host) } else { Ok((host, port)) }
+}
+
+fn number(text: &str) -> Result<u16, UrlError> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| UrlError::Port(text.to_owned()))
+}
+
+fn version_of(text: &str) -> Result<NfsVersion, UrlError> {
+    Ok(match text {
+        "3" => NfsVersion::V3,
+        "4.0" => NfsVersion::V4(0),
+        "4.1" => NfsVersion::V4(1),
+        "4.2" => NfsVersion::V4(2),
+        _ => return Err(UrlError::Version(text.to_owned())),
+    })
+}
+
+/// A path with its `%` escapes undone.
+fn decoded(path: &str) -> Result<String, UrlError> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(UrlError::Percent)?;
+        bytes.push(byte);
+        rest = after.get(2..).unwrap_or_default();
+    }
+    String::from_utf8(bytes).map_err(|_| UrlError::Percent)
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.carrier.scheme())?;
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
+        }
+        if self.port != self.carrier.port() {
+            write!(f, ":{}", self.port)?;
+        }
+        for part in self.export.chars() {
+            match part {
+                '%' | '?' | ' ' => write!(f, "%{:02x}", u32::from(part))?,
+                part => write!(f, "{part}")?,
+            }
+        }
+        if let Some(version) = self.version {
+            write!(f, "?vers={version}")?;
+        }
+        if let Some(port) = self.mount_port {
+            write!(f, "{}mountport={port}", if self.version.is_some() { '&' } else { '?' })?;
+        }
+        Ok(())
+    }
+}
+
+impl Url {
+    /// The addresses of the host, in the order of the resolver.
+    ///
+    /// # Errors
+    /// Where the name has none.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![(address, self.port).into()]);
+        }
+        let addresses: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        if addresses.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(addresses) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn names_carrier_host_port_export_and_version() {
+        let full = url("rdma://nas.example:20050/data/sets?vers=4.2");
+        assert_eq!((full.carrier, &full.host[..], full.port), (Carrier::Rdma, "nas.example", 20050));
+        assert_eq!((&full.export[..], full.version), ("/data/sets", Some(NfsVersion::V4(2))));
+        let short = url("tcp://nas");
+        assert_eq!((short.port, &short.export[..], short.version), (2049, "/", None));
+        assert_eq!(url("RDMA://nas").port, 20049);
+        assert_eq!(url("tcp://nas/?vers=3&mountport=635").mount_port, Some(635));
+    }
+
+    #[test]
+    fn an_ipv6_address_stands_in_brackets() {
+        let six = url("rdma://[2001:db8::1]:20050/x");
+        assert_eq!((&six.host[..], six.port), ("2001:db8::1", 20050));
+        assert_eq!(six.resolve().unwrap(), ["[2001:db8::1]:20050".parse().unwrap()]);
+        assert_eq!("rdma://2001:db8::1/x".parse::<Url>(), Err(UrlError::Brackets));
+        assert_eq!("rdma://[2001:db8::1/x".parse::<Url>(), Err(UrlError::Brackets));
+        assert_eq!("rdma://[nas]/x".parse::<Url>(), Err(UrlError::Brackets));
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_how_it_should_be() {
+        for (text, what) in [
+            ("nas:/export", "begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
+            ("nfs://nas/", "unknown scheme \"nfs\"; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
+            ("rdma:///x", "names no host; write rdma://HOST/EXPORT"),
+            ("rdma://nas:0/", "port \"0\" is no number from 1 to 65535"),
+            ("rdma://nas:nfs/", "port \"nfs\" is no number from 1 to 65535"),
+            ("rdma://nas/?vers=5", "vers=5 is none of 3, 4.0, 4.1 and 4.2"),
+            ("rdma://nas/?soft", "unknown query \"soft\"; there are vers and mountport"),
+            ("rdma://nas/100%", "two hexadecimal digits follow a '%'; write %25 for a '%'"),
+        ] {
+            assert_eq!(text.parse::<Url>().unwrap_err().to_string(), what);
+        }
+    }
+
+    #[test]
+    fn is_written_as_it_was_read() {
+        for text in [
+            "rdma://nas/data",
+            "tcp://nas:20049/a%20b?vers=4.1",
+            "tcp://[::1]/",
+            "tcp://nas/?mountport=635",
+            "tcp://nas/x?vers=3&mountport=635",
+        ] {
+            assert_eq!(url(text).to_string(), text);
+        }
+        assert_eq!(url("tcp://nas/a%20b").export, "/a b");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_url_or_an_error(text: String) {
+            if let Ok(url) = format!("tcp://{text}").parse::<Url>() {
+                proptest::prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is captured where nobody says what: RDMA, its connection manager and RPC, and little else.
+//!
+//! The filter runs in the kernel, before a packet is copied. It knows no streams: a program that speaks RPC over TCP at a
+//! port that only rpcbind knows (MOUNT, NLM, NSM; callbacks of NFSv4.0) is recognised by what its messages begin with, and a
+//! message of several segments comes with its first. What is in a tunnel only the decoder can see, so tunnels pass whole.
+
+use nfsrdma_dissectors::frame::LinkType;
+
+/// RoCEv1 by its EtherType; RoCEv2, connection manager and congestion notifications included, by its port.
+const ROCE: &str = "ether proto 0x8915";
+const ROCE_V2: &str = "udp port 4791";
+
+/// NFS, NFS over RDMA (iWARP, and what asks for it), rpcbind.
+const PORTS: &str = "tcp port 2049 or tcp port 20049 or tcp port 111 or udp port 2049 or udp port 111";
+
+/// Fragments of UDP and TCP that are not the first have no ports.
+const FRAGMENTS: &str = "(ip[6:2] & 0x1fff != 0 and (ip[9] = 17 or ip[9] = 6)) or ip6[6] = 44";
+
+/// GRE (ERSPAN, NVGRE), IP in IP, MPLS in IP, VXLAN.
+const TUNNELS: &str = "ip[9] = 47 or ip[9] = 4 or ip[9] = 41 or ip6[6] = 47 or ip6[6] = 4 or ip6[6] = 41 \
+                       or ip[9] = 137 or ip6[6] = 137 or udp port 4789";
+const MPLS: &str = "ether proto 0x8847 or ether proto 0x8848";
+
+/// A message of RPC at `at`, as pcap-filter(7) indexes: a Call of version 2 for a program of Sun's numbers or of the
+/// transient ones, which callbacks have; or a Reply that is accepted or denied, with the flavour of a verifier or the
+/// reason of a refusal (RFC 5531 section 9).
+fn rpc(at: impl Fn(u32) -> String) -> String {
+    let [kind, version, program] = [at(4), at(8), at(12)];
+    format!(
+        "({kind} = 0 and {version} = 2 and ({program} & 0xfffffe00 = 0x18600 or {program} & 0xe0000000 = 0x40000000)) \
+         or ({kind} = 1 and {version} <= 1 and {program} <= 6)"
+    )
+}
+
+/// RPC in datagrams: after the UDP header.
+fn rpc_over_udp() -> String {
+    let v4 = rpc(|at| format!("udp[{}:4]", 8 + at));
+    let v6 = rpc(|at| format!("ip6[{}:4]", 40 + 8 + at));
+    format!("(udp and ({v4})) or (ip6[6] = 17 and ({v6}))")
+}
+
+/// RPC in segments that begin with a record of one fragment, shorter than 64 KiB: the record mark tells (RFC 5531
+/// section 11).
+fn rpc_over_tcp() -> String {
+    let v4 = |at: u32, size: u32| format!("tcp[((tcp[12] & 0xf0) >> 2) + {at}:{size}]");
+    let v6 = |at: u32, size: u32| format!("ip6[((ip6[52] & 0xf0) >> 2) + {}:{size}]", 40 + at);
+    let mark = 0x8000;
+    format!(
+        "(tcp and {} = {mark} and ({})) or (ip6[6] = 6 and {} = {mark} and ({}))",
+        v4(0, 2),
+        rpc(|at| v4(4 + at, 4)),
+        v6(0, 2),
+        rpc(|at| v6(4 + at, 4)),
+    )
+}
+
+/// The capture filter for frames of a link type; `None` where everything is captured, as from an RDMA device, which has
+/// nothing else.
+pub fn default_for(link: LinkType) -> Option<String> {
+    let ip = || {
+        format!(
+            "{ROCE_V2} or {PORTS} or {FRAGMENTS} or {TUNNELS} or {} or {}",
+            rpc_over_udp(),
+            rpc_over_tcp()
+        )
+    };
+    match link {
+        LinkType::ETHERNET => {
+            let all = format!("{ROCE} or {MPLS} or {}", ip());
+            // Each `vlan` lets all that follows look behind one more tag.
+            Some(format!("{all} or (vlan and ({all} or (vlan and ({all}))))"))
+        }
+        LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => Some(format!("{ROCE} or {MPLS} or {}", ip())),
+        LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType::NULL | LinkType::LOOP => Some(ip()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use nfsrdma_dissectors::flow::{Flow, Limits, Meaning};
+    use pcap::{BpfProgram, Capture, Linktype};
+
+    use crate::source::Source;
+
+    use super::*;
+
+    fn program(link: LinkType) -> BpfProgram {
+        // On Linux libpcap has another number for raw IP than files have.
+        let number = if link == LinkType::RAW { 12 } else { link.0 };
+        let dead = Capture::dead(Linktype(number as i32)).unwrap();
+        dead.compile(&default_for(link).unwrap(), true).unwrap()
+    }
+
+    /// The kernel takes 4,096 instructions.
+    #[test]
+    fn it_is_short_enough_for_the_kernel_on_each_link_type() {
+        for link in [
+            LinkType::ETHERNET,
+            LinkType::LINUX_SLL,
+            LinkType::LINUX_SLL2,
+            LinkType::RAW,
+            LinkType::NULL,
+            LinkType::LOOP,
+        ] {
+            let length = program(link).get_instructions().len();
+            assert!(length < 2000, "{link:?}: {length}");
+        }
+        assert_eq!(default_for(LinkType::ERF), None);
+        assert_eq!(default_for(LinkType::INFINIBAND), None);
+    }
+
+    fn capture(name: &str) -> Source {
+        Source::open([format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
+    }
+
+    /// A frame with as many VLAN tags.
+    fn tagged(frame: &[u8], tags: usize) -> Vec<u8> {
+        let tag = [0x81, 0x00, 0x00, 0x07];
+        [&frame[..12], &tag.repeat(tags), &frame[12..]].concat()
+    }
+
+    #[test]
+    fn every_frame_that_means_something_passes_with_and_without_vlan() {
+        let filter = program(LinkType::ETHERNET);
+        for name in
+            ["rxe-v3.pcap", "rxe-v40-deleg.pcap", "rxe-v42-ip6.pcap.gz", "siw-v42.pcap.gz", "tcp-v3.pcap.gz"]
+        {
+            let mut source = capture(name);
+            let mut flow = Flow::new(Limits::default());
+            let mut passed = 0;
+            while let Some(frame) = source.next().unwrap() {
+                let meaning = flow.frame(&frame);
+                for tags in 0..=2 {
+                    let passes = filter.filter(&tagged(frame.bytes, tags));
+                    let means = !matches!(meaning, Meaning::Nothing | Meaning::Control);
+                    assert!(passes || !means, "{name}: frame {}, {tags} tags: {meaning:?}", frame.number);
+                    passed += u32::from(passes);
+                }
+            }
+            assert!(passed > 300, "{name}: {passed}");
+        }
+    }
+
+    #[test]
+    fn little_else_passes() {
+        let filter = program(LinkType::ETHERNET);
+        let packet = |protocol: u8, ports: [u16; 2], body: &[u8]| {
+            let mut frame = vec![2; 12];
+            frame.extend([
+                0x08, 0x00, 0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            ]);
+            frame.extend(ports.map(u16::to_be_bytes).concat());
+            match protocol {
+                17 => frame.extend([0, 0, 0, 0]),
+                _ => frame.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]),
+            }
+            frame.extend(body);
+            frame
+        };
+        let text = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n and so on and on";
+        let arp = [&[0xff; 12][..], &[0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1], &[0; 36]].concat();
+        for other in [
+            packet(6, [40_000, 80], text),
+            packet(6, [40_000, 22], &[0; 60]),
+            packet(6, [40_000, 443], &[0x17, 0x03, 0x03, 0x40, 0x00, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+            packet(6, [40_000, 445], &[]),
+            packet(
+                17,
+                [40_000, 53],
+                &[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, b'e', b'x', b'a', b'm', b'p'],
+            ),
+            packet(17, [5353, 5353], text),
+            packet(1, [0x0800, 0x1234], text),
+            arp,
+        ] {
+            assert!(!filter.filter(&other), "{other:02x?}");
+        }
+        let mut message = vec![0x12, 0x34, 0x56, 0x78];
+        message.extend([0, 2, 100_005, 3, 0].map(u32::to_be_bytes).concat());
+        assert!(filter.filter(&packet(17, [900, 20_048], &message)));
+        let record = [&[0x80, 0, 0, 24][..], &message].concat();
+        assert!(filter.filter(&packet(6, [900, 20_048], &record)));
+        assert!(filter.filter(&packet(17, [50_000, 4791], &[0; 20])));
+    }
+
+    #[test]
+    fn cooked_frames_pass_as_those_of_ethernet_do() {
+        let filter = program(LinkType::LINUX_SLL2);
+        let mut source = Source::from_reader(
+            "test",
+            Cursor::new(
+                std::fs::read(format!("{}/captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),
+            ),
+        );
+        let mut passed = 0;
+        while let Some(frame) = source.next().unwrap() {
+            let cooked = [&frame.bytes[12..14], &[0; 18], &frame.bytes[14..]].concat();
+            passed += u32::from(filter.filter(&cooked));
+        }
+        assert!(passed > 1900, "{passed}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The thread that captures: it moves packets from the kernel into the ring, and does nothing else.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::frame::Timestamp;
+use pcap::{Active, Capture, Packet, Stat};
+
+use super::ring::{Ending, Filler, Ring};
+
+/// Packets after which what was fetched is handed over, even if there are more.
+const BATCH: usize = 4096;
+
+/// How long what the kernel holds may take to come when the capture ends.
+const LAST: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Counters of the kernel, which have 32 bits, counted on.
+#[derive(Default)]
+struct Kernel {
+    before: Option<Stat>,
+}
+
+impl Kernel {
+    fn note(&mut self, now: Stat, filler: &mut Filler<'_>) {
+        let before = self.before.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
+        let news = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+        filler.counters.received += news(now.received, before.received);
+        filler.counters.dropped_by_kernel += news(now.dropped, before.dropped);
+        filler.counters.dropped_by_interface += news(now.if_dropped, before.if_dropped);
+    }
+}
+
+/// Nanoseconds in what libpcap calls microseconds: those of the precision that was asked for.
+pub(super) const UNIT: i64 = if NANOSECONDS { 1 } else { 1000 };
+/// Whether times in nanoseconds are asked for: where libpcap always gives them.
+pub(super) const NANOSECONDS: bool = cfg!(target_os = "linux");
+
+#[inline]
+fn take(filler: &mut Filler<'_>, packet: &Packet<'_>) {
+    #[allow(clippy::useless_conversion, reason = "their types are others on other systems")]
+    let (seconds, fraction) = (i64::from(packet.header.ts.tv_sec), i64::from(packet.header.ts.tv_usec));
+    let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(UNIT));
+    filler.take(Timestamp(time), packet.header.len, packet.data);
+}
+
+/// Begins to capture into the ring.
+pub(super) fn start(capture: Capture<Active>, ring: Arc<Ring>) -> std::io::Result<()> {
+    thread::Builder::new().name("capture".to_owned()).spawn(move || {
+        let ending = run(capture, &ring);
+        ring.end(ending);
+    })?;
+    Ok(())
+}
+
+fn run(mut capture: Capture<Active>, ring: &Ring) -> Ending {
+    let mut filler = Filler::new(ring);
+    let mut kernel = Kernel::default();
+    while !ring.is_stopped() {
+        let outcome = capture.dispatch(Some(BATCH), |packet| take(&mut filler, &packet));
+        if let Ok(stat) = capture.stats() {
+            kernel.note(stat, &mut filler);
+        }
+        filler.hand_over();
+        match outcome {
+            Ok(_) | Err(pcap::Error::TimeoutExpired) => {}
+            // Asking for an end breaks the loop of libpcap, which is an error to it.
+            Err(_) if ring.is_stopped() => {}
+            Err(error) => return Some(super::opening::text(&error)),
+        }
+    }
+    if !ring.is_abandoned() {
+        last(capture, &mut filler, &mut kernel);
+    }
+    None
+}
+
+/// Fetches what the kernel has received up to now and not what comes then, so that the counters are those of one moment.
+fn last(mut capture: Capture<Active>, filler: &mut Filler<'_>, kernel: &mut Kernel) {
+    if let Ok(stat) = capture.stats() {
+        kernel.note(stat, filler);
+    }
+    let until = Instant::now() + LAST;
+    let wanted = filler.counters.received.saturating_sub(filler.counters.dropped_by_kernel);
+    if let Ok(mut capture) = capture.setnonblock() {
+        while Instant::now() < until {
+            let left = usize::try_from(wanted.saturating_sub(filler.counters.captured)).unwrap_or(usize::MAX);
+            if left == 0 {
+                break;
+            }
+            match capture.dispatch(Some(left.min(BATCH)), |packet| take(filler, &packet)) {
+                // A block of the kernel is not there before it is full, or its time is over.
+                Ok(0) | Err(_) => thread::sleep(PAUSE),
+                Ok(_) => filler.hand_over(),
+            }
+        }
+    }
+    filler.hand_over();
+}

@@ -1,0 +1,55 @@
+//! A stretch of the packet list.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::{Flow, Limits};
+
+use crate::analysis::names::Names;
+use crate::output::frames::FrameList;
+
+use super::{Desk, FRAMES, Question, Stretch};
+
+/// Frames before the first one that are read with them, so that what they mean is known.
+const BEFORE: u64 = 1 << 16;
+
+impl Desk {
+    /// Reads the frames; `None` if something else is wanted by now.
+    pub(super) fn frames(&mut self, question: Question) -> Option<Stretch> {
+        let Question::Frames { first, count, screen, time, start } = question else { return None };
+        let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
+        let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..self.limits.clone() });
+        let mut list = FrameList::new(screen, time);
+        // What is shown before the names were learnt is shown without them, as in the packet list of a file.
+        let mut names = Names::new(self.manner.filehandles);
+        let mut stretch =
+            Stretch { wanted: first, first, width: screen.width.unwrap_or(0), ..Stretch::default() };
+        let mut read = 0;
+        while let Some(frame) = again.next() {
+            list.start(start.unwrap_or(frame.time));
+            let (datagram, meaning) = flow.observed_frame(&frame, &mut Unobserved);
+            names.learn_frame(&flow);
+            if frame.number >= first {
+                if stretch.lines.is_empty() {
+                    stretch.first = frame.number;
+                }
+                let mut line = Vec::new();
+                list.frame(&mut line, &frame, &datagram, meaning, &flow, &mut names).ok()?;
+                let line = String::from_utf8_lossy(&line);
+                let mut lines = line.lines().map(str::to_owned);
+                if stretch.header.is_empty() {
+                    stretch.header = lines.next().unwrap_or_default();
+                }
+                stretch.lines.extend(lines);
+            }
+            while flow.next_transaction().is_some() {}
+            if stretch.lines.len() >= count {
+                break;
+            }
+            read += 1;
+            if read % FRAMES == 0 && self.is_stale() {
+                // Asked for again when what is wanted now is there.
+                return None;
+            }
+        }
+        Some(stretch)
+    }
+}

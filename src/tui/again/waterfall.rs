@@ -1,0 +1,155 @@
+//! What happened when in a Transaction: its Call, each RDMA Read and Write for each of its chunks, its Reply.
+
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
+use nfsrdma_dissectors::flow::{Deed, Step};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use rustc_hash::FxHashMap;
+
+/// A packet, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub(super) time: Timestamp,
+    /// Whether it begins its RDMA operation, where its headers tell.
+    pub(super) begins: Option<bool>,
+    /// Bytes of its payload, where its headers tell.
+    pub(super) bytes: u64,
+}
+
+/// What a bar stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarKind {
+    /// A message.
+    Message(Which),
+    /// An RDMA Read for this Read chunk: from the request to the last response.
+    Read(usize),
+    /// An RDMA Write for this Write chunk.
+    Write(usize),
+    /// An RDMA Write for the Reply chunk.
+    ReplyWrite,
+    /// RDMA_DONE.
+    Done,
+}
+
+/// Something that took time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// What it was.
+    pub kind: BarKind,
+    /// When it began.
+    pub from: Timestamp,
+    /// When it was over.
+    pub to: Timestamp,
+    /// Its first and its last frame.
+    pub frames: (FrameNumber, FrameNumber),
+    /// Bytes of the message, or those that moved; 0 where that is not known.
+    pub bytes: u64,
+    /// Whether it is a request that nothing answered.
+    pub is_open: bool,
+}
+
+impl Bar {
+    fn stretch(&mut self, frame: FrameNumber, packet: &Packet) {
+        self.to = self.to.max(packet.time);
+        self.frames.1 = self.frames.1.max(frame);
+        self.bytes += packet.bytes;
+        self.is_open = false;
+    }
+}
+
+/// The bars of a Transaction, in the order in which they began.
+#[derive(Clone, Debug, Default)]
+pub struct Waterfall {
+    /// The bars.
+    pub bars: Vec<Bar>,
+}
+
+impl Waterfall {
+    /// The bars of a Transaction, of which the frames did `steps`.
+    pub(super) fn of(
+        transaction: &Transaction,
+        steps: &[Step],
+        packets: &FxHashMap<FrameNumber, Packet>,
+    ) -> Self {
+        let mut bars = Vec::new();
+        let mut steps: Vec<Step> = steps.to_vec();
+        steps.sort_by_key(|step| step.frame);
+        steps.dedup();
+        for step in steps {
+            let Some(packet) = packets.get(&step.frame) else { continue };
+            place(&mut bars, &step, packet);
+        }
+        count_bytes(&mut bars, transaction);
+        for which in [Which::Call, Which::Reply] {
+            bars.extend(transaction.message(which).and_then(|message| of_message(which, message)));
+        }
+        bars.sort_by_key(|bar| (bar.from, bar.frames.0));
+        Self { bars }
+    }
+
+    /// From the first moment to the last.
+    pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
+        let first = self.bars.iter().map(|bar| bar.from).min()?;
+        let last = self.bars.iter().map(|bar| bar.to).max()?;
+        Some((first, last))
+    }
+}
+
+/// Where the frames do not tell what they moved, as in a stream of TCP, the only bar of a chunk moved all of it.
+fn count_bytes(bars: &mut [Bar], transaction: &Transaction) {
+    let moved = |kind| match kind {
+        BarKind::Read(chunk) => transaction.read_chunks.get(chunk),
+        BarKind::Write(chunk) => transaction.write_chunks.get(chunk),
+        BarKind::ReplyWrite => transaction.reply_chunk.as_ref(),
+        BarKind::Message(_) | BarKind::Done => None,
+    };
+    let kinds: Vec<BarKind> = bars.iter().map(|bar| bar.kind).collect();
+    for bar in bars.iter_mut().filter(|bar| bar.bytes == 0 && !bar.is_open) {
+        if kinds.iter().filter(|kind| **kind == bar.kind).count() == 1 {
+            bar.bytes = moved(bar.kind).map_or(0, Chunk::moved);
+        }
+    }
+}
+
+fn of_message(which: Which, message: &MessageRecord) -> Option<Bar> {
+    let (first, last) = (*message.frames.first()?, *message.frames.last()?);
+    Some(Bar {
+        kind: BarKind::Message(which),
+        from: message.time,
+        to: message.end_time,
+        frames: (first, last),
+        bytes: message.length as u64,
+        is_open: false,
+    })
+}
+
+fn place(bars: &mut Vec<Bar>, step: &Step, packet: &Packet) {
+    let (kind, is_open) = match step.deed {
+        Deed::Asked { chunk } => (BarKind::Read(chunk), true),
+        Deed::Moved { kind: ChunkKind::Read, chunk } => (BarKind::Read(chunk), false),
+        Deed::Moved { kind: ChunkKind::Write, chunk } => (BarKind::Write(chunk), false),
+        Deed::Moved { kind: ChunkKind::Reply, .. } => (BarKind::ReplyWrite, false),
+        Deed::Done => (BarKind::Done, false),
+    };
+    if !is_open {
+        // The responses come in the order of their requests: one that begins answers the first that is open.
+        let waits = bars.iter().position(|bar| bar.kind == kind && bar.is_open);
+        let goes_on = bars.iter().rposition(|bar| bar.kind == kind && !bar.is_open);
+        let of = match packet.begins {
+            Some(true) => waits,
+            Some(false) => goes_on,
+            None => waits.or(goes_on),
+        };
+        if let Some(bar) = of.and_then(|of| bars.get_mut(of)) {
+            return bar.stretch(step.frame, packet);
+        }
+    }
+    bars.push(Bar {
+        kind,
+        from: packet.time,
+        to: packet.time,
+        frames: (step.frame, step.frame),
+        bytes: if is_open { 0 } else { packet.bytes },
+        is_open,
+    });
+}

@@ -1,0 +1,257 @@
+//! What each action does.
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::output::units::TimeFormat;
+use crate::tui::keys::Action;
+use crate::tui::prompt::Purpose;
+use crate::tui::search::Target;
+
+use super::{App, Menu, Part, View, Wish};
+
+impl App {
+    /// Does what was asked for.
+    pub(in crate::tui) fn perform(&mut self, action: Action) {
+        if let Some(top) = self.help {
+            return self.move_help(action, top);
+        }
+        match action {
+            Action::Quit => self.wants.push(Wish::Quit),
+            Action::Suspend => self.wants.push(Wish::Suspend),
+            Action::Redraw => self.wants.push(Wish::Redraw),
+            Action::Help => self.help = Some(0),
+            Action::Show(view) => self.show(view),
+            Action::NextView => {
+                let at = View::ALL.iter().position(|view| *view == self.view).unwrap_or(0);
+                self.show(View::ALL.get(at + 1).copied().unwrap_or_default());
+            }
+            Action::Up => self.move_by(-1),
+            Action::Down => self.move_by(1),
+            Action::PageUp => self.move_pages(-1),
+            Action::PageDown => self.move_pages(1),
+            Action::First => self.move_by(isize::MIN / 2),
+            Action::Last => self.move_by(isize::MAX / 2),
+            Action::Left => self.sideways(false),
+            Action::Right => self.sideways(true),
+            Action::NextPart => self.next_part(1),
+            Action::PartBefore => self.next_part(2),
+            Action::Open => self.open(),
+            Action::Close => self.close(),
+            Action::Filter => {
+                let text = self.side().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
+                self.open_prompt(Purpose::Filter, &text);
+            }
+            Action::Unfilter => self.unfilter(),
+            Action::Search => self.open_prompt(Purpose::Search, ""),
+            Action::SearchNext => self.search_on(true),
+            Action::SearchBefore => self.search_on(false),
+            Action::GoTo => self.open_prompt(Purpose::GoTo, ""),
+            Action::NextIncomplete => self.hunt(Target::Incomplete, true),
+            Action::IncompleteBefore => self.hunt(Target::Incomplete, false),
+            Action::NextError => self.hunt(Target::Failed, true),
+            Action::ErrorBefore => self.hunt(Target::Failed, false),
+            Action::NextSlow => self.hunt(Target::Slow, true),
+            Action::SlowBefore => self.hunt(Target::Slow, false),
+            Action::Mark => self.mark(),
+            Action::NextMark => self.hunt(Target::Marked, true),
+            Action::Unmark => self.marks.clear(),
+            Action::Tail => {
+                self.list.has_tail = !self.list.has_tail;
+                self.tell(if self.list.has_tail { "the list follows" } else { "the list stands still" });
+            }
+            Action::Follow => self.menu = Some(Menu::Follow),
+            Action::FollowFile => self.follow_field("nfs.fhandle", "file"),
+            Action::FollowSlot => self.follow_slot(),
+            Action::FollowConnection => {
+                if let Some(entry) = self.entry() {
+                    let filter = format!("nfsrdma.connection == {}", entry.row.connection);
+                    self.set_filter(&filter);
+                }
+            }
+            Action::FollowXid => {
+                if let Some(entry) = self.entry() {
+                    let filter = format!("nfsrdma.xid == {}", entry.row.xid);
+                    self.set_filter(&filter);
+                }
+            }
+            Action::SortRight => self.sort(1),
+            Action::SortLeft => self.sort(-1),
+            Action::Reverse => self.reverse(),
+            Action::Pause => {
+                self.is_paused = !self.is_paused;
+                self.tell(if self.is_paused { "paused" } else { "going on" });
+            }
+            Action::CopyValue => self.copy_value(),
+            Action::CopyFilter => self.copy_filter(),
+            Action::CopyCommand => self.copy_command(),
+            Action::FilterValue => self.filter_value(),
+            Action::Save => self.open_prompt(Purpose::Save, ""),
+            Action::Waterfall => {
+                self.has_waterfall = !self.has_waterfall;
+                if self.view != View::Transactions {
+                    self.show(View::Transactions);
+                    self.has_waterfall = true;
+                }
+            }
+            Action::Hex => self.has_bytes = !self.has_bytes,
+            Action::Zoom => self.is_zoomed = !self.is_zoomed,
+            Action::Time => {
+                self.options.time = match self.options.time {
+                    TimeFormat::Relative => TimeFormat::Delta,
+                    TimeFormat::Delta => TimeFormat::Absolute,
+                    TimeFormat::Absolute => TimeFormat::AbsoluteDate,
+                    TimeFormat::AbsoluteDate => TimeFormat::Epoch,
+                    TimeFormat::Epoch => TimeFormat::Relative,
+                };
+                self.packets.stretch = Default::default();
+            }
+        }
+    }
+
+    fn move_help(&mut self, action: Action, top: usize) {
+        let page = usize::from(self.areas.list.height.max(2)) - 1;
+        self.help = match action {
+            Action::Down => Some(top + 1),
+            Action::Up => Some(top.saturating_sub(1)),
+            Action::PageDown => Some(top + page),
+            Action::PageUp => Some(top.saturating_sub(page)),
+            Action::First => Some(0),
+            _ => None,
+        };
+    }
+
+    /// Changes to a view. The packet list begins at the chosen Transaction.
+    pub(super) fn show(&mut self, view: View) {
+        if view == View::Frames
+            && self.view == View::Transactions
+            && let Some(first) = self.entry().map(|entry| entry.row.first.0)
+        {
+            self.packets.at = first;
+            self.packets.top = first.saturating_sub(2).max(1);
+        }
+        if view == View::Frames && self.packets.at == 0 && self.all.progress.frames > 0 {
+            (self.packets.at, self.packets.top) = (1, 1);
+        }
+        self.view = view;
+        self.part = Part::List;
+        self.is_zoomed = false;
+    }
+
+    /// Looks closer at the line of the cursor.
+    fn open(&mut self) {
+        match (self.view, self.part) {
+            (View::Transactions | View::Frames, Part::List) => self.part = Part::Tree,
+            (View::Transactions, Part::Tree) if self.has_waterfall => {
+                // The frame of a bar.
+                let detail = self.tree.detail.as_ref();
+                let bar = detail.and_then(|detail| detail.waterfall.bars.get(self.tree.bar));
+                if let Some(frame) = bar.map(|bar| bar.frames.0.0) {
+                    self.show(View::Frames);
+                    (self.packets.at, self.packets.top) = (frame, frame.saturating_sub(2).max(1));
+                }
+            }
+            (View::Transactions | View::Frames, Part::Tree) => {
+                if !self.tree.toggle() && self.has_bytes {
+                    self.part = Part::Bytes;
+                }
+            }
+            (View::Transactions | View::Frames, Part::Bytes) => {}
+            (View::Operations | View::Charts, _) => {
+                let name = crate::tui::views::operations::chosen(self);
+                if let Some(name) = name {
+                    self.show(View::Transactions);
+                    self.set_filter(&format!("nfsrdma.operation == \"{name}\""));
+                }
+            }
+            (View::Connections, _) => {
+                if let Some(number) = crate::tui::views::connections::chosen(self) {
+                    self.show(View::Transactions);
+                    self.set_filter(&format!("nfsrdma.connection == {number}"));
+                }
+            }
+            (View::Files, _) => {
+                if let Some(path) = crate::tui::views::files::chosen(self) {
+                    self.show(View::Transactions);
+                    self.unfilter();
+                    self.search_for(&path);
+                }
+            }
+        }
+    }
+
+    /// Goes back a step: out of the part, out of the picture, out of the filter.
+    fn close(&mut self) {
+        if self.hunt.take().is_some() {
+            self.tell("stopped");
+        } else if self.part != Part::List {
+            self.part = Part::List;
+        } else if self.is_zoomed {
+            self.is_zoomed = false;
+        } else if self.view != View::Transactions {
+            self.show(View::Transactions);
+        } else if self.has_waterfall {
+            self.has_waterfall = false;
+        } else {
+            self.unfilter();
+        }
+    }
+
+    /// A letter of a menu was typed.
+    pub(super) fn picked(&mut self, menu: Menu, code: KeyCode) {
+        match (menu, code) {
+            (Menu::Follow, KeyCode::Char('f')) => self.perform(Action::FollowFile),
+            (Menu::Follow, KeyCode::Char('s')) => self.perform(Action::FollowSlot),
+            (Menu::Follow, KeyCode::Char('c')) => self.perform(Action::FollowConnection),
+            (Menu::Follow, KeyCode::Char('x')) => self.perform(Action::FollowXid),
+            _ => {}
+        }
+    }
+
+    fn follow_field(&mut self, field: &str, what: &str) {
+        match self.tree.literal(field).map(str::to_owned) {
+            Some(value) => self.set_filter(&format!("{field} == {value}")),
+            None => self.complain(format!("the chosen Transaction names no {what}")),
+        }
+    }
+
+    fn follow_slot(&mut self) {
+        let value = |name| self.tree.literal(name).map(str::to_owned);
+        match (value("nfs.session_id4"), value("nfs.slotid")) {
+            (Some(session), Some(slot)) => {
+                self.set_filter(&format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"));
+            }
+            _ => self.complain("the chosen Transaction has no session: NFSv4.1 and later have"),
+        }
+    }
+
+    fn mark(&mut self) {
+        let Some(index) = self.entry().map(|entry| entry.row.index) else { return };
+        if !self.marks.remove(&index) {
+            self.marks.insert(index);
+        }
+        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+        self.list.step(1, rows);
+    }
+
+    fn sort(&mut self, step: isize) {
+        if self.view == View::Transactions {
+            let width = usize::from(self.areas.list.width);
+            let shown: Vec<_> = self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
+            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+            self.list.sort_beside(step, &shown, rows);
+        } else if let Some(count) = crate::tui::views::columns(self.view)
+            && let Some(table) = self.table_mut()
+        {
+            table.sort = (table.sort as isize + step).rem_euclid(count as isize) as usize;
+        }
+    }
+
+    fn reverse(&mut self) {
+        if self.view == View::Transactions {
+            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+            self.list.reverse(rows);
+        } else if let Some(table) = self.table_mut() {
+            table.is_reversed = !table.is_reversed;
+        }
+    }
+}

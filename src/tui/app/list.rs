@@ -1,0 +1,180 @@
+//! Where one stands in the list of Transactions, and in which order it is.
+
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use crate::output::list::Column;
+use crate::tui::model::order::{self, Order, Sort};
+use crate::tui::model::{Entry, Rows};
+
+/// How long new rows wait until they are sorted in.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The columns in the order in which one goes through them.
+const COLUMNS: [Column; 11] = [
+    Column::Time,
+    Column::Frame,
+    Column::Connection,
+    Column::Client,
+    Column::Xid,
+    Column::Version,
+    Column::Operation,
+    Column::Chunks,
+    Column::Bytes,
+    Column::Latency,
+    Column::Status,
+];
+
+/// The list.
+#[derive(Debug, Default)]
+pub(in crate::tui) struct List {
+    /// The line of the cursor, counted from 0.
+    pub(in crate::tui) at: usize,
+    /// The line at the top of the screen.
+    pub(in crate::tui) top: usize,
+    /// Whether the cursor stays on the newest.
+    pub(in crate::tui) has_tail: bool,
+    /// What it is sorted by, unless it is as Transactions closed.
+    pub(in crate::tui) sort: Option<Sort>,
+    order: Option<Order>,
+    sorting: Option<Receiver<Order>>,
+    sorted_at: Option<Instant>,
+}
+
+impl List {
+    /// How many lines there are.
+    pub(in crate::tui) fn len(&self, rows: &Rows) -> usize {
+        self.order.as_ref().map_or(rows.len(), |order| order.rows.len())
+    }
+
+    /// The number of the row on a line.
+    pub(in crate::tui) fn number(&self, at: usize) -> Option<usize> {
+        match &self.order {
+            Some(order) => order.rows.get(at).map(|number| *number as usize),
+            None => Some(at),
+        }
+    }
+
+    /// The row on a line; `None` where it is forgotten, and beyond the end.
+    pub(in crate::tui) fn entry<'r>(&self, rows: &'r Rows, at: usize) -> Option<Entry<'r>> {
+        rows.get(self.number(at)?)
+    }
+
+    /// Whether it is being sorted.
+    pub(in crate::tui) fn is_sorting(&self) -> bool {
+        self.sorting.is_some()
+    }
+
+    /// Moves the cursor by some lines.
+    pub(super) fn step(&mut self, by: isize, rows: &Rows) {
+        let last = self.len(rows).saturating_sub(1);
+        self.at = self.at.saturating_add_signed(by).min(last);
+        self.has_tail &= by > 0 && self.at == last;
+    }
+
+    /// Moves the cursor to a line.
+    pub(super) fn go(&mut self, at: usize, rows: &Rows) {
+        self.at = at.min(self.len(rows).saturating_sub(1));
+    }
+
+    /// Sorts by a column some steps beside the present one; beyond the first one is the order of closing.
+    pub(super) fn sort_beside(&mut self, step: isize, shown: &[Column], rows: &Rows) {
+        let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| shown.contains(column)).collect();
+        let at = self.sort.and_then(|sort| columns.iter().position(|column| *column == sort.by));
+        let count = columns.len() as isize + 1;
+        let now = at.map_or(0, |at| at as isize + 1);
+        let by = usize::try_from((now + step).rem_euclid(count) - 1).ok().and_then(|at| columns.get(at));
+        self.sort_by(by.copied(), rows);
+    }
+
+    /// Sorts by a column: numbers and what needs attention from large to small, text from A to Z.
+    pub(super) fn sort_by(&mut self, by: Option<Column>, rows: &Rows) {
+        let is_descending =
+            by.is_some_and(|by| matches!(by, Column::Chunks | Column::Bytes | Column::Latency));
+        self.sort_as(by.map(|by| Sort { by, is_descending }), rows);
+    }
+
+    /// The other way round.
+    pub(super) fn reverse(&mut self, rows: &Rows) {
+        let sort = match self.sort {
+            Some(sort) => Sort { is_descending: !sort.is_descending, ..sort },
+            None => Sort { by: Column::Time, is_descending: true },
+        };
+        self.sort_as(Some(sort), rows);
+    }
+
+    fn sort_as(&mut self, sort: Option<Sort>, rows: &Rows) {
+        self.sort = sort;
+        self.has_tail = false;
+        match sort {
+            Some(sort) => {
+                self.sorting = Some(order::start(rows, sort));
+                self.sorted_at = Some(Instant::now());
+            }
+            None => (self.order, self.sorting) = (None, None),
+        }
+        self.top = 0;
+        self.at = 0;
+    }
+
+    /// Other rows are shown.
+    pub(super) fn renew(&mut self, rows: &Rows) {
+        let sort = self.sort;
+        (self.order, self.sorting) = (None, None);
+        self.sort_as(sort, rows);
+    }
+
+    /// Takes up what was sorted, and has new rows sorted in; whether anything is new.
+    pub(super) fn tick(&mut self, rows: &Rows) -> bool {
+        let mut is_new = false;
+        if let Some(sorting) = &self.sorting {
+            match sorting.try_recv() {
+                Ok(order) => {
+                    // The cursor stays on its row.
+                    let row = self.order.is_some().then(|| self.number(self.at)).flatten();
+                    let at = row.and_then(|row| order.rows.iter().position(|other| *other as usize == row));
+                    self.order = Some(order);
+                    self.at = at.unwrap_or(self.at);
+                    self.sorting = None;
+                    is_new = true;
+                }
+                Err(TryRecvError::Disconnected) => self.sorting = None,
+                Err(TryRecvError::Empty) => {}
+            }
+        } else if let Some(sort) = self.sort
+            && self.order.as_ref().is_none_or(|order| order.of < rows.len())
+            && self.sorted_at.is_none_or(|at| at.elapsed() > PATIENCE)
+        {
+            self.sorting = Some(order::start(rows, sort));
+            self.sorted_at = Some(Instant::now());
+        }
+        if self.has_tail {
+            let last = self.len(rows).saturating_sub(1);
+            is_new |= self.at != last;
+            self.at = last;
+        }
+        is_new
+    }
+}
+
+/// Keeps a line in a window of `height` lines; gives the line at its top.
+pub(in crate::tui) fn scrolled(top: usize, at: usize, height: usize, count: usize) -> usize {
+    let most = count.saturating_sub(height);
+    let top = top.min(at).min(most);
+    if height == 0 { top } else { top.max((at + 1).saturating_sub(height)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_moves_no_more_than_it_must() {
+        assert_eq!(scrolled(10, 12, 5, 100), 10);
+        assert_eq!(scrolled(10, 15, 5, 100), 11);
+        assert_eq!(scrolled(10, 9, 5, 100), 9);
+        assert_eq!(scrolled(98, 99, 5, 100), 95);
+        assert_eq!(scrolled(3, 1, 5, 2), 0);
+        assert_eq!(scrolled(3, 7, 0, 9), 3);
+    }
+}

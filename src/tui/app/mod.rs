@@ -1,0 +1,593 @@
+//! What a person sees and does: the state between two screens.
+
+mod actions;
+mod copying;
+mod list;
+mod mouse;
+mod moving;
+mod side;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::flow::Limits;
+use nfsrdma_dissectors::frame::FrameNumber;
+use ratatui::crossterm::event::{Event, KeyEventKind};
+use ratatui::layout::Rect;
+
+use crate::analysis::names::Filehandles;
+use crate::filter::Filter;
+use crate::output::list::{Column, Layout};
+use crate::output::style::Glyphs;
+use crate::output::units::TimeFormat;
+
+use super::again::{Answer, Question, Reader, Stretch, Subject, Wanted};
+use super::capture::Capture;
+use super::keys;
+use super::model::{PAGE, Rows};
+use super::pass::Manner;
+use super::prompt::{self, Prompt, Purpose, Typed};
+use super::search::Hunt;
+use super::theme::{Signs, Theme, ThemeName};
+use super::views;
+
+pub(super) use list::{List, scrolled};
+pub(super) use side::Side;
+pub(super) use tree::Tree;
+
+/// How long a question may stay without an answer before it is asked again.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// Bytes of a row with its text, about.
+const ROW: usize = 160;
+
+/// The views, by which rooms are named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// The list of Transactions, with tree, bytes and waterfall.
+    #[default]
+    Transactions,
+    /// Operations, like top.
+    Operations,
+    /// Connections with their credits.
+    Connections,
+    /// Files.
+    Files,
+    /// The packet list, with tree and bytes.
+    Frames,
+    /// Throughput and latencies.
+    Charts,
+}
+
+impl View {
+    /// All of them, in the order of their keys.
+    pub const ALL: [Self; 6] =
+        [Self::Transactions, Self::Operations, Self::Connections, Self::Files, Self::Frames, Self::Charts];
+
+    /// Its name.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Transactions => "Transactions",
+            Self::Operations => "Operations",
+            Self::Connections => "Connections",
+            Self::Files => "Files",
+            Self::Frames => "Frames",
+            Self::Charts => "Charts",
+        }
+    }
+
+    /// Its name on a narrow screen.
+    pub const fn short_title(self) -> &'static str {
+        match self {
+            Self::Transactions => "Trans",
+            Self::Operations => "Ops",
+            Self::Connections => "Conn",
+            Self::Files => "Files",
+            Self::Frames => "Frames",
+            Self::Charts => "Charts",
+        }
+    }
+
+    /// Whether it has a tree below its list.
+    pub(super) fn has_tree(self) -> bool {
+        matches!(self, Self::Transactions | Self::Frames)
+    }
+}
+
+/// The part of the screen where keys act.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Part {
+    #[default]
+    List,
+    /// The tree, or the waterfall in its place.
+    Tree,
+    Bytes,
+}
+
+/// What the program was asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes that rows may take.
+    pub memory: usize,
+    /// The colours.
+    pub theme: ThemeName,
+    /// The characters.
+    pub glyphs: Glyphs,
+    /// The bounds of the decoder.
+    pub limits: Limits,
+    /// How files are told.
+    pub filehandles: Filehandles,
+    /// How times are written.
+    pub time: TimeFormat,
+    /// A display filter.
+    pub filter: Option<String>,
+    /// Nanoseconds from which on a Transaction is slow.
+    pub slow: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: 256 << 20,
+            theme: ThemeName::Dark,
+            glyphs: Glyphs::UNICODE,
+            limits: Limits::default(),
+            filehandles: Filehandles::default(),
+            time: TimeFormat::default(),
+            filter: None,
+            slow: None,
+        }
+    }
+}
+
+/// What is told at the bottom of the screen.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) text: String,
+    pub(super) is_error: bool,
+}
+
+/// The packet list.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// The frame of the cursor; 0 before one was chosen.
+    pub(super) at: u64,
+    /// The frame at the top.
+    pub(super) top: u64,
+    pub(super) stretch: Stretch,
+    asked: Option<(FrameNumber, usize, Instant)>,
+}
+
+/// Where a table stands: its cursor, its top line, the column that it is sorted by, and whether the other way round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Table {
+    pub(super) at: usize,
+    pub(super) top: usize,
+    pub(super) sort: usize,
+    pub(super) is_reversed: bool,
+}
+
+/// Where things were drawn last, for the mouse and for moving by the page.
+#[derive(Debug, Default)]
+pub(super) struct Areas {
+    pub(super) list: Rect,
+    pub(super) tree: Rect,
+    pub(super) bytes: Rect,
+    pub(super) tabs: Vec<(Rect, View)>,
+    pub(super) columns: Vec<(Rect, Column)>,
+    pub(super) headings: Vec<(Rect, usize)>,
+}
+
+/// A menu with one letter for each thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Menu {
+    Follow,
+}
+
+/// The terminal interface, without a terminal.
+pub struct App {
+    pub(super) options: Options,
+    pub(super) theme: Theme,
+    pub(super) signs: Signs,
+    pub(super) capture: Capture,
+    manner: Manner,
+    pub(super) all: Side,
+    pub(super) chosen: Option<Side>,
+    reader: Reader,
+    pub(super) view: View,
+    pub(super) part: Part,
+    pub(super) list: List,
+    pub(super) packets: Packets,
+    /// Operations, connections, files, charts.
+    pub(super) tables: [Table; 4],
+    pub(super) tree: Tree,
+    pub(super) has_waterfall: bool,
+    pub(super) has_bytes: bool,
+    pub(super) is_zoomed: bool,
+    pub(super) marks: BTreeSet<u64>,
+    pub(super) prompt: Option<Prompt>,
+    history: [Vec<String>; 4],
+    pub(super) menu: Option<Menu>,
+    pub(super) help: Option<usize>,
+    pub(super) message: Option<Message>,
+    pub(super) is_paused: bool,
+    hunt: Option<Hunt>,
+    /// What was searched for last.
+    pub(super) searched: Option<String>,
+    asked_page: Option<(usize, Instant)>,
+    pub(super) areas: Areas,
+    /// What the terminal shall get that is no text.
+    sequences: Vec<Vec<u8>>,
+    wants: Vec<Wish>,
+}
+
+/// What only who has the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Quit,
+    Suspend,
+    Redraw,
+}
+
+impl App {
+    /// Starts to read a capture.
+    ///
+    /// # Errors
+    /// What is wrong with the filter.
+    pub fn new(capture: Capture, options: Options) -> Result<Self, crate::filter::FilterError> {
+        let filter = match &options.filter {
+            Some(text) => Some((Filter::parse(text)?, text.clone())),
+            None => None,
+        };
+        let theme = Theme::new(options.theme);
+        // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
+        let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
+        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs };
+        let all = Side::start(&capture, None, &manner, options.memory);
+        let screen = theme.screen(options.glyphs);
+        let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
+        let chosen = filter.map(|filter| Side::start(&capture, Some(filter), &manner, options.memory));
+        Ok(Self {
+            theme,
+            signs: Signs::new(options.glyphs),
+            capture,
+            manner,
+            all,
+            chosen,
+            reader,
+            view: View::default(),
+            part: Part::default(),
+            list: List::default(),
+            packets: Packets::default(),
+            // By Calls, by bytes, by bytes.
+            tables: [2, 4, 1, 0].map(|sort| Table { sort, ..Table::default() }),
+            tree: Tree::default(),
+            has_waterfall: false,
+            has_bytes: true,
+            is_zoomed: false,
+            marks: BTreeSet::new(),
+            prompt: None,
+            history: Default::default(),
+            menu: None,
+            help: None,
+            message: None,
+            is_paused: false,
+            hunt: None,
+            searched: None,
+            asked_page: None,
+            areas: Areas::default(),
+            sequences: Vec::new(),
+            wants: Vec::new(),
+            options,
+        })
+    }
+
+    /// The side that is shown.
+    pub(super) fn side(&self) -> &Side {
+        self.chosen.as_ref().unwrap_or(&self.all)
+    }
+
+    pub(super) fn rows(&self) -> &Rows {
+        &self.side().rows
+    }
+
+    /// The row of the cursor; `None` where it is forgotten, and where there is none.
+    pub(super) fn entry(&self) -> Option<super::model::Entry<'_>> {
+        self.list.entry(self.rows(), self.list.at)
+    }
+
+    /// Takes an event of the terminal.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                if let Some(mut prompt) = self.prompt.take() {
+                    match prompt.key(*key) {
+                        Typed::More => self.prompt = Some(prompt),
+                        Typed::Done => self.entered(&prompt),
+                        Typed::Dropped => {}
+                    }
+                } else if let Some(menu) = self.menu.take() {
+                    self.picked(menu, key.code);
+                } else if let Some(action) = keys::action(*key) {
+                    self.message = None;
+                    self.perform(action);
+                }
+            }
+            Event::Mouse(mouse) => self.mouse(*mouse),
+            Event::Paste(text) => {
+                if let Some(prompt) = &mut self.prompt {
+                    prompt.paste(text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes up what the other threads have found; whether the screen may look different.
+    pub fn tick(&mut self) -> bool {
+        let mut is_new = false;
+        let near = self.list.number(self.list.at).unwrap_or(0);
+        // What comes once does not wait: a pause lasts as long as there is room for what comes meanwhile.
+        if self.is_paused && self.capture.is_once() {
+            let waiting =
+                self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
+            if waiting > self.options.memory / ROW {
+                self.is_paused = false;
+                self.complain("going on: the pause took all memory (--memory)");
+                is_new = true;
+            }
+        }
+        if !self.is_paused {
+            let (places, news) = self.all.take(if self.chosen.is_some() { usize::MAX / 2 } else { near });
+            is_new |= news;
+            if !places.is_empty() {
+                self.reader.ask(Question::Places(places));
+            }
+            if let Some(chosen) = &mut self.chosen {
+                is_new |= chosen.take(near).1;
+            }
+        }
+        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+        is_new |= self.list.tick(rows);
+        while let Some(answer) = self.reader.answer() {
+            is_new = true;
+            self.answered(answer);
+        }
+        is_new |= self.go_on_hunting();
+        self.ask();
+        is_new
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Detail(mut detail) => {
+                if self.subject() != Some(detail.subject) {
+                    return;
+                }
+                // The file has the name that it had then; those that the tree looks up may have been learnt later.
+                if let (Subject::Transaction(wanted), Some(entry)) = (detail.subject, self.entry())
+                    && let Some((_, title)) =
+                        detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
+                {
+                    *title = format!("Transaction {}: {}", wanted.index, entry.label());
+                }
+                self.tree.show(*detail);
+            }
+            Answer::Frames(stretch) => {
+                self.packets.stretch = stretch;
+                self.packets.asked = None;
+            }
+            Answer::Page { number, filter, page } => {
+                self.asked_page = None;
+                let near = self.list.number(self.list.at).unwrap_or(0);
+                let side = self.chosen.as_mut().unwrap_or(&mut self.all);
+                if side.filter.as_ref().map(|(_, text)| text) == filter.as_ref() {
+                    side.rows.remember(number, page, near);
+                }
+            }
+            Answer::Saved(Ok(text)) => self.tell(text),
+            Answer::Saved(Err(text)) => self.complain(text),
+        }
+    }
+
+    /// What tree and bytes are about.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        match self.view {
+            View::Frames => (self.packets.at > 0).then_some(Subject::Frame(FrameNumber(self.packets.at))),
+            _ => Some(Subject::Transaction(Wanted::from(self.entry()?.row))),
+        }
+    }
+
+    /// Asks for what the screen shows and is not there.
+    fn ask(&mut self) {
+        if self.view.has_tree()
+            && let Some(subject) = self.subject()
+            && self.tree.asked != Some(subject)
+        {
+            self.tree.asked = Some(subject);
+            self.reader.ask(Question::Detail(subject));
+        }
+        let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > AGAIN);
+        if self.view == View::Transactions {
+            let height = usize::from(self.areas.list.height).max(1);
+            let lines = self.list.top..self.list.top + height;
+            let numbers = lines.filter_map(|at| self.list.number(at));
+            let forgotten = numbers.into_iter().find(|number| self.rows().is_forgotten(*number));
+            if let Some(number) = forgotten.map(|number| number / PAGE)
+                && is_due(self.asked_page.filter(|(asked, _)| *asked == number).map(|(_, at)| at))
+            {
+                self.asked_page = Some((number, Instant::now()));
+                let filter = self.side().filter.clone();
+                self.reader.ask(Question::Page { number, filter });
+            }
+        }
+        if self.view == View::Frames {
+            self.ask_frames();
+        }
+    }
+
+    fn ask_frames(&mut self) {
+        let (height, width) = (u64::from(self.areas.list.height), usize::from(self.areas.list.width));
+        let count = self.all.progress.frames;
+        if height == 0 || count == 0 {
+            return;
+        }
+        let top = FrameNumber(self.packets.top.max(1));
+        let stretch = &self.packets.stretch;
+        let end = top.0.saturating_add(height).min(count + 1);
+        let has = (1..=top.0).contains(&stretch.wanted.0)
+            && stretch.first.0 + stretch.lines.len() as u64 >= end
+            && stretch.width == width;
+        let is_asked = self
+            .packets
+            .asked
+            .is_some_and(|(asked, wide, at)| (asked, wide) == (top, width) && at.elapsed() < AGAIN);
+        if has || is_asked {
+            return;
+        }
+        self.packets.asked = Some((top, width, Instant::now()));
+        let first = FrameNumber(top.0.saturating_sub(4 * height).max(1));
+        let mut screen = self.theme.screen(self.options.glyphs);
+        screen.width = Some(width);
+        let start = self.all.tables.times.map(|(start, _)| start);
+        let count = (9 * height) as usize;
+        self.reader.ask(Question::Frames { first, count, screen, time: self.options.time, start });
+    }
+
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut ratatui::Frame<'_>) {
+        views::draw(self, frame);
+    }
+
+    /// How many Transactions are shown, those beyond the edge of the screen included.
+    pub fn transactions(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// Whether the capture was read to its end.
+    pub fn is_read(&self) -> bool {
+        self.side().progress.is_over
+    }
+
+    /// Whether nothing is under way any more: all was read, and what was asked is answered.
+    pub fn is_settled(&self) -> bool {
+        let is_over = |side: &Side| side.progress.is_over || self.is_paused;
+        let has_tree = !self.view.has_tree()
+            || self.subject().is_none()
+            || self.tree.detail.as_ref().map(|detail| detail.subject) == self.subject();
+        is_over(&self.all)
+            && self.chosen.as_ref().is_none_or(is_over)
+            && !self.list.is_sorting()
+            && self.hunt.is_none()
+            && has_tree
+            && self.packets.asked.is_none()
+            && self.asked_page.is_none()
+    }
+
+    /// Whether something is under way that will change the screen soon.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.is_settled() && !self.is_paused
+    }
+
+    pub(super) fn tell(&mut self, text: impl Into<String>) {
+        self.message = Some(Message { text: text.into(), is_error: false });
+    }
+
+    pub(super) fn complain(&mut self, text: impl Into<String>) {
+        self.message = Some(Message { text: text.into(), is_error: true });
+    }
+
+    /// What the terminal shall get that is no text.
+    pub(super) fn take_sequences(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.sequences)
+    }
+
+    /// What only who has the terminal can do.
+    pub(super) fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wants)
+    }
+
+    /// The columns of the list on a screen of this width.
+    pub(super) fn layout(&self, width: usize) -> Layout {
+        Layout::of(Some(width), self.options.time)
+    }
+
+    /// Opens the line at the bottom.
+    fn open_prompt(&mut self, purpose: Purpose, text: &str) {
+        let history = self.history.get(purpose as usize).map_or(&[][..], Vec::as_slice);
+        self.prompt = Some(Prompt::new(purpose, text, history));
+    }
+
+    fn entered(&mut self, prompt: &Prompt) {
+        let text = prompt.text();
+        let text = text.trim();
+        if let Some(history) = self.history.get_mut(prompt.purpose as usize) {
+            prompt::note(history, text);
+        }
+        match prompt.purpose {
+            Purpose::Filter if text.is_empty() => self.unfilter(),
+            Purpose::Filter => self.set_filter(text),
+            Purpose::Search => self.search_for(text),
+            Purpose::GoTo => self.go_to(text),
+            Purpose::Save => self.save_to(text),
+        }
+    }
+
+    /// Shows only what a filter selects.
+    pub(super) fn set_filter(&mut self, text: &str) {
+        match Filter::parse(text) {
+            Ok(filter) => {
+                let filter = Some((filter, text.to_owned()));
+                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, self.options.memory));
+                self.other_rows();
+            }
+            Err(error) => {
+                self.complain(error.to_string());
+                self.open_prompt(Purpose::Filter, text);
+            }
+        }
+    }
+
+    /// Shows everything, with the cursor on the Transaction where it was.
+    pub(super) fn unfilter(&mut self) {
+        let index = self.entry().map(|entry| entry.row.index);
+        if self.chosen.take().is_some() {
+            self.other_rows();
+            if let (Some(index), None) = (index, self.list.sort) {
+                self.go_to(&format!("#{index}"));
+                self.message = None;
+            }
+        }
+    }
+
+    fn other_rows(&mut self) {
+        self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
+        self.hunt = None;
+        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+        self.list.renew(rows);
+    }
+
+    fn save_to(&mut self, text: &str) {
+        let (path, is_all) = match text.strip_suffix(" all") {
+            Some(path) => (path.trim(), true),
+            None => (text, false),
+        };
+        if path.is_empty() {
+            return;
+        }
+        let what = if is_all {
+            super::save::What::Selected(self.side().filter.as_ref().map(|(filter, _)| filter.clone()))
+        } else if !self.marks.is_empty() {
+            super::save::What::These(self.marks.clone())
+        } else {
+            match self.entry() {
+                Some(entry) => super::save::What::These([entry.row.index].into_iter().collect()),
+                None => return self.complain("nothing is chosen"),
+            }
+        };
+        self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
+        self.reader.ask(Question::Save { to: PathBuf::from(path), what });
+    }
+}

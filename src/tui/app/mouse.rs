@@ -1,0 +1,105 @@
+//! The mouse: it chooses lines and parts, turns the wheel, and sorts by the column that it clicks.
+
+use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+
+use super::{App, Part, View};
+
+/// Lines of a turn of the wheel.
+const WHEEL: isize = 3;
+
+impl App {
+    pub(super) fn mouse(&mut self, event: MouseEvent) {
+        let place = Position { x: event.column, y: event.row };
+        if self.help.is_some() || self.prompt.is_some() {
+            return;
+        }
+        match event.kind {
+            MouseEventKind::ScrollDown => self.wheel(place, WHEEL),
+            MouseEventKind::ScrollUp => self.wheel(place, -WHEEL),
+            MouseEventKind::Down(MouseButton::Left) => self.click(place),
+            _ => {}
+        }
+    }
+
+    fn part_at(&self, place: Position) -> Option<(Part, Rect)> {
+        let parts =
+            [(Part::List, self.areas.list), (Part::Tree, self.areas.tree), (Part::Bytes, self.areas.bytes)];
+        parts.into_iter().find(|(_, area)| area.contains(place))
+    }
+
+    fn wheel(&mut self, place: Position, by: isize) {
+        let Some((part, _)) = self.part_at(place) else { return };
+        // The wheel acts where the mouse is, and keys go on acting where they did.
+        let before = std::mem::replace(&mut self.part, part);
+        self.move_by(by);
+        self.part = before;
+    }
+
+    fn click(&mut self, place: Position) {
+        if let Some((_, view)) = self.areas.tabs.iter().find(|(area, _)| area.contains(place)) {
+            let view = *view;
+            return self.show(view);
+        }
+        if let Some((_, column)) = self.areas.columns.iter().find(|(area, _)| area.contains(place)) {
+            let column = *column;
+            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+            return match self.list.sort.is_some_and(|sort| sort.by == column) {
+                true => self.list.reverse(rows),
+                false => self.list.sort_by(Some(column), rows),
+            };
+        }
+        if let Some((_, number)) = self.areas.headings.iter().find(|(area, _)| area.contains(place)) {
+            let number = *number;
+            if let Some(table) = self.table_mut() {
+                table.is_reversed = table.sort == number && !table.is_reversed;
+                table.sort = number;
+            }
+            return;
+        }
+        let Some((part, area)) = self.part_at(place) else { return };
+        let line = usize::from(place.y.saturating_sub(area.y));
+        self.part = part;
+        match (part, self.view) {
+            (Part::List, View::Transactions) => {
+                let at = self.list.top + line;
+                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+                if at < self.list.len(rows) {
+                    self.list.go(at, rows);
+                    self.list.has_tail = false;
+                }
+            }
+            (Part::List, View::Frames) => {
+                let frame = self.packets.top + line as u64;
+                if frame <= self.all.progress.frames {
+                    self.packets.at = frame;
+                }
+            }
+            (Part::List, _) => {
+                let count = crate::tui::views::lines(self);
+                if let Some(table) = self.table_mut()
+                    && table.top + line < count
+                {
+                    table.at = table.top + line;
+                }
+            }
+            (Part::Tree, View::Transactions) if self.has_waterfall => {
+                let bar = self.tree.bar_top + line;
+                self.tree.bar = 0;
+                self.tree.step_bar(isize::try_from(bar).unwrap_or(0));
+            }
+            (Part::Tree, _) => {
+                let at = self.tree.top + line;
+                if at < self.tree.len() {
+                    let was_there = self.tree.at == at;
+                    self.tree.at = at;
+                    self.tree.bytes_top = None;
+                    if was_there {
+                        self.tree.toggle();
+                    }
+                }
+            }
+            (Part::Bytes, _) => {}
+        }
+    }
+}

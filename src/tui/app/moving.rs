@@ -1,0 +1,243 @@
+//! Moving about, and looking for rows.
+
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use crate::tui::model::Entry;
+use crate::tui::search::{self, Hunt, Target};
+
+use super::{App, Part, Table, View};
+
+/// How long rows are looked at before keys are heard again.
+const STRETCH: Duration = Duration::from_millis(8);
+/// How many times the median of its operation makes a Transaction slow.
+const SLOW: u64 = 4;
+
+/// What is told while what is looked for may still come.
+const LOOKING_ON: &str = "looking on in what is being read; Esc stops";
+
+impl App {
+    /// Where the table of the view stands.
+    pub(in crate::tui) fn table(&self) -> Table {
+        self.table_number().and_then(|number| self.tables.get(number)).copied().unwrap_or_default()
+    }
+
+    pub(in crate::tui) fn table_mut(&mut self) -> Option<&mut Table> {
+        let number = self.table_number()?;
+        self.tables.get_mut(number)
+    }
+
+    fn table_number(&self) -> Option<usize> {
+        match self.view {
+            View::Operations => Some(0),
+            View::Connections => Some(1),
+            View::Files => Some(2),
+            View::Charts => Some(3),
+            View::Transactions | View::Frames => None,
+        }
+    }
+
+    /// Moves by some lines, in the part of the screen where keys act.
+    pub(super) fn move_by(&mut self, by: isize) {
+        match (self.view, self.part) {
+            (View::Transactions | View::Frames, Part::Tree)
+                if self.has_waterfall && self.view == View::Transactions =>
+            {
+                self.tree.step_bar(by);
+            }
+            (View::Transactions | View::Frames, Part::Tree) => self.tree.step(by),
+            (View::Transactions | View::Frames, Part::Bytes) => {
+                let top = self.tree.bytes_top.unwrap_or(0).saturating_add_signed(by);
+                self.tree.bytes_top = Some(top.min(1 << 24));
+            }
+            (View::Transactions, Part::List) => {
+                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+                self.list.step(by, rows);
+            }
+            (View::Frames, Part::List) => {
+                let last = self.all.progress.frames.max(1);
+                let at = i64::try_from(self.packets.at).unwrap_or(i64::MAX);
+                let at = at.saturating_add(by as i64).max(1).unsigned_abs();
+                self.packets.at = at.min(last);
+            }
+            _ => {
+                let count = crate::tui::views::lines(self);
+                if let Some(table) = self.table_mut() {
+                    table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
+                }
+            }
+        }
+    }
+
+    /// Moves by pages of the part of the screen where keys act.
+    pub(super) fn move_pages(&mut self, by: isize) {
+        let area = match self.part {
+            Part::List => self.areas.list,
+            Part::Tree => self.areas.tree,
+            Part::Bytes => self.areas.bytes,
+        };
+        let lines = isize::try_from(area.height.max(2)).unwrap_or(2) - 1;
+        self.move_by(by * lines);
+    }
+
+    /// To the left or to the right.
+    pub(super) fn sideways(&mut self, is_right: bool) {
+        if self.view.has_tree() && self.part == Part::Tree {
+            self.tree.turn(is_right);
+        }
+    }
+
+    /// To the next part of the screen that there is.
+    pub(super) fn next_part(&mut self, steps: usize) {
+        if !self.view.has_tree() {
+            return;
+        }
+        let mut parts = vec![Part::List, Part::Tree];
+        if self.areas.bytes.height > 0 {
+            parts.push(Part::Bytes);
+        }
+        let at = parts.iter().position(|part| *part == self.part).unwrap_or(0);
+        // Two steps forward are one back where there are three, and as good as one where there are two.
+        let steps = if parts.len() == 2 { 1 } else { steps };
+        self.part = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
+    }
+
+    /// Begins to look for text: in the tree if keys act there, else in the rows.
+    pub(super) fn search_for(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.searched = Some(text.to_ascii_lowercase());
+        self.search_on(true);
+    }
+
+    pub(super) fn search_on(&mut self, is_forward: bool) {
+        let Some(text) = self.searched.clone() else {
+            return self.complain("nothing was searched for; / searches");
+        };
+        if self.view.has_tree() && self.part != Part::List {
+            self.part = Part::Tree;
+            self.has_waterfall = false;
+            if !self.tree.find(&text, is_forward) {
+                self.complain(Target::Text(text).missing());
+            }
+        } else {
+            self.view = View::Transactions;
+            self.hunt(Target::Text(text), is_forward);
+        }
+    }
+
+    /// Goes where the text says.
+    pub(super) fn go_to(&mut self, text: &str) {
+        let start = self.all.tables.times.map(|(start, _)| start);
+        match search::place(text, start) {
+            Ok(Target::Frame(FrameNumber(frame))) if self.view == View::Frames => {
+                let last = self.all.progress.frames.max(1);
+                self.packets.at = frame.clamp(1, last);
+                self.packets.top = self.packets.at.saturating_sub(2).max(1);
+                if frame > last {
+                    self.complain(format!("the last frame is {last}"));
+                }
+            }
+            Ok(target) => {
+                self.view = View::Transactions;
+                self.list.has_tail = false;
+                self.hunt = Some(Hunt::from_start(target, self.list.len(self.rows())));
+                self.go_on_hunting();
+            }
+            Err(text) => self.complain(text),
+        }
+    }
+
+    /// Begins to look for the next row of a kind.
+    pub(super) fn hunt(&mut self, target: Target, is_forward: bool) {
+        self.view = View::Transactions;
+        let count = self.list.len(self.rows());
+        self.hunt = Some(Hunt::new(target, is_forward, self.list.at, count));
+        self.list.has_tail = false;
+        // What is near is found before the next key.
+        self.go_on_hunting();
+    }
+
+    /// Looks at some more rows; whether the search ended.
+    pub(super) fn go_on_hunting(&mut self) -> bool {
+        let Some(mut hunt) = self.hunt.take() else { return false };
+        let start = Instant::now();
+        let count = self.list.len(self.rows());
+        // What is still being read may have it.
+        let may_come = !self.side().progress.is_over && hunt.is_forward && self.list.sort.is_none();
+        if hunt.left == 0 && may_come {
+            hunt.extend(count);
+        }
+        while hunt.left > 0 {
+            let is_it = self
+                .list
+                .entry(self.rows(), hunt.next)
+                .is_some_and(|entry| self.is_target(&hunt.target, &entry));
+            if is_it {
+                self.list.at = hunt.next;
+                // Something else may have been told since.
+                self.message.take_if(|message| message.text == LOOKING_ON);
+                // What was far away is shown with what is around it.
+                let height = usize::from(self.areas.list.height);
+                if !(self.list.top..self.list.top + height).contains(&hunt.next) {
+                    self.list.top = hunt.next.saturating_sub(height / 2);
+                }
+                self.part = Part::List;
+                if hunt.has_wrapped {
+                    let from = if hunt.is_forward { "first" } else { "last" };
+                    self.tell(format!("going on from the {from}"));
+                }
+                return true;
+            }
+            hunt.left -= 1;
+            hunt.step(count);
+            if hunt.left % 256 == 0 && start.elapsed() > STRETCH {
+                self.hunt = Some(hunt);
+                return false;
+            }
+        }
+        if may_come {
+            let is_news = self.message.is_none();
+            if is_news {
+                self.tell(LOOKING_ON);
+            }
+            self.hunt = Some(hunt);
+            return is_news;
+        }
+        let forgotten = match self.rows().forgotten() {
+            0 => String::new(),
+            count => format!(" among those in memory; {count} are forgotten (--memory)"),
+        };
+        self.complain(hunt.target.missing() + &forgotten);
+        true
+    }
+
+    fn is_target(&self, target: &Target, entry: &Entry<'_>) -> bool {
+        let row = entry.row;
+        match target {
+            Target::Text(text) => search::has_text(entry, text),
+            Target::Incomplete => row.is_incomplete,
+            Target::Failed => row.has_failed,
+            Target::Slow => self.is_slow(entry),
+            Target::Marked => self.marks.contains(&row.index),
+            Target::Frame(frame) => (row.first..=row.last).contains(frame),
+            Target::Xid(xid) => row.xid == *xid,
+            Target::Index(index) => row.index == *index,
+            Target::Time(time) => row.time >= *time,
+        }
+    }
+
+    /// Whether a Transaction took long: by what was asked for, or several times the median of its operation.
+    pub(in crate::tui) fn is_slow(&self, entry: &Entry<'_>) -> bool {
+        let Some(latency) = entry.row.latency else { return false };
+        match self.options.slow {
+            Some(slow) => latency >= slow,
+            None => {
+                let median = self.all.tables.median(entry.name());
+                median.is_some_and(|median| latency > median.saturating_mul(SLOW))
+            }
+        }
+    }
+}

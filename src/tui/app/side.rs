@@ -1,0 +1,61 @@
+//! A pass with what it has brought: all Transactions, or those that a filter selects.
+
+use crate::filter::Filter;
+use crate::source::Place;
+use crate::tui::capture::Capture;
+use crate::tui::mailbox::Progress;
+use crate::tui::model::Rows;
+use crate::tui::model::tables::Tables;
+use crate::tui::pass::{Manner, Pass};
+
+/// A pass and its rows and tables.
+#[derive(Debug)]
+pub(in crate::tui) struct Side {
+    pub(in crate::tui) pass: Pass,
+    pub(in crate::tui) rows: Rows,
+    pub(in crate::tui) tables: Tables,
+    pub(in crate::tui) progress: Progress,
+    pub(in crate::tui) errors: Vec<String>,
+    /// The filter and its text.
+    pub(in crate::tui) filter: Option<(Filter, String)>,
+}
+
+impl Side {
+    /// Starts a pass.
+    pub(super) fn start(
+        capture: &Capture,
+        filter: Option<(Filter, String)>,
+        manner: &Manner,
+        memory: usize,
+    ) -> Self {
+        let condition = filter.as_ref().map(|(filter, _)| filter.clone());
+        Self {
+            pass: Pass::start(capture.clone(), condition, manner.clone()),
+            rows: Rows::new(memory),
+            tables: Tables::default(),
+            progress: Progress::default(),
+            errors: Vec::new(),
+            filter,
+        }
+    }
+
+    /// Takes what the pass has found; `near` is the row that is looked at. Gives new places to read from, and tells whether
+    /// there was anything.
+    pub(super) fn take(&mut self, near: usize) -> (Vec<Place>, bool) {
+        let mail = self.pass.take();
+        let was_over = self.progress.is_over;
+        let is_new = !mail.pages.is_empty() || mail.tables.is_some() || mail.progress.is_over != was_over;
+        for page in mail.pages {
+            self.rows.push(page, near);
+        }
+        if let Some(tables) = mail.tables {
+            self.tables = *tables;
+        }
+        self.errors.extend(mail.errors);
+        if mail.progress.frames > 0 {
+            self.progress = mail.progress;
+        }
+        self.progress.is_over |= mail.progress.is_over || was_over;
+        (mail.places, is_new)
+    }
+}

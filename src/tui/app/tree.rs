@@ -1,0 +1,198 @@
+//! The tree of what is chosen, and where one stands in it.
+
+use rustc_hash::FxHashSet;
+
+use crate::output::tree::TreeLine;
+use crate::tui::again::{Detail, Subject};
+
+use super::list::scrolled;
+
+/// A group by its depth and the first word of its line, so that what was closed in one Transaction is closed in the next.
+type Group = (usize, String);
+
+/// The tree.
+#[derive(Debug)]
+pub(in crate::tui) struct Tree {
+    /// What is shown.
+    pub(in crate::tui) detail: Option<Detail>,
+    /// What was asked for last.
+    pub(super) asked: Option<Subject>,
+    /// The line of the cursor among the visible ones.
+    pub(in crate::tui) at: usize,
+    /// The visible line at the top.
+    pub(in crate::tui) top: usize,
+    /// Columns that are scrolled past.
+    pub(in crate::tui) left: usize,
+    /// The first line of the bytes, if somebody scrolled them.
+    pub(in crate::tui) bytes_top: Option<usize>,
+    /// The bar of the cursor in the waterfall.
+    pub(in crate::tui) bar: usize,
+    /// The bar at the top.
+    pub(in crate::tui) bar_top: usize,
+    closed: FxHashSet<Group>,
+    visible: Vec<usize>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        // The headers of frames are many and alike.
+        let closed = [(2, "Frame".to_owned())].into_iter().collect();
+        Self {
+            detail: None,
+            asked: None,
+            at: 0,
+            top: 0,
+            left: 0,
+            bytes_top: None,
+            bar: 0,
+            bar_top: 0,
+            closed,
+            visible: Vec::new(),
+        }
+    }
+}
+
+fn group(line: &TreeLine) -> Group {
+    let text = line.pieces.first().map_or("", |(_, text)| text.as_str());
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(text.len());
+    (line.depth, text.get(..end).unwrap_or_default().to_owned())
+}
+
+impl Tree {
+    /// Shows something else.
+    pub(super) fn show(&mut self, detail: Detail) {
+        let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
+        let before = self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group(line)));
+        self.detail = Some(detail);
+        self.look();
+        self.bytes_top = None;
+        if !is_same {
+            (self.bar, self.bar_top) = (0, 0);
+            // Who compares a field of several Transactions finds the cursor on it.
+            let again = |at: &usize| {
+                let line = self.line(*at).map(|(line, _)| line);
+                line.map(|line| (line.depth, line.field.map(|field| field.name), group(line))) == before
+            };
+            self.at = (0..self.len()).find(again).unwrap_or(0);
+        }
+        self.at = self.at.min(self.visible.len().saturating_sub(1));
+    }
+
+    fn lines(&self) -> &[TreeLine] {
+        self.detail.as_ref().map_or(&[], |detail| &detail.lines)
+    }
+
+    /// Which lines are visible.
+    fn look(&mut self) {
+        let mut visible = Vec::new();
+        let mut hidden_below = None;
+        for (at, line) in self.lines().iter().enumerate() {
+            if hidden_below.is_some_and(|depth| line.depth > depth) {
+                continue;
+            }
+            hidden_below = None;
+            visible.push(at);
+            if self.has_more(at) && self.closed.contains(&group(line)) {
+                hidden_below = Some(line.depth);
+            }
+        }
+        self.visible = visible;
+    }
+
+    /// How many lines are visible.
+    pub(in crate::tui) fn len(&self) -> usize {
+        self.visible.len()
+    }
+
+    /// A visible line; whether it is a group, and whether that is open.
+    pub(in crate::tui) fn line(&self, at: usize) -> Option<(&TreeLine, Option<bool>)> {
+        let number = *self.visible.get(at)?;
+        let line = self.lines().get(number)?;
+        let is_open = !self.closed.contains(&group(line));
+        Some((line, self.has_more(number).then_some(is_open)))
+    }
+
+    /// The line of the cursor.
+    pub(in crate::tui) fn chosen(&self) -> Option<&TreeLine> {
+        self.line(self.at).map(|(line, _)| line)
+    }
+
+    fn has_more(&self, number: usize) -> bool {
+        let depth = |at: usize| self.lines().get(at).map(|line| line.depth);
+        depth(number + 1) > depth(number)
+    }
+
+    /// Moves the cursor.
+    pub(super) fn step(&mut self, by: isize) {
+        self.at = self.at.saturating_add_signed(by).min(self.len().saturating_sub(1));
+        self.bytes_top = None;
+    }
+
+    /// Moves the cursor in the waterfall.
+    pub(super) fn step_bar(&mut self, by: isize) {
+        let count = self.detail.as_ref().map_or(0, |detail| detail.waterfall.bars.len());
+        self.bar = self.bar.saturating_add_signed(by).min(count.saturating_sub(1));
+    }
+
+    /// Opens a group, or closes it; on a line that is none, closing goes to the group that it is in.
+    pub(super) fn turn(&mut self, open: bool) {
+        let Some((line, state)) = self.line(self.at) else { return };
+        match (state, open) {
+            (Some(false), true) => {
+                let group = group(line);
+                self.closed.remove(&group);
+            }
+            (Some(true), false) => {
+                let group = group(line);
+                self.closed.insert(group);
+            }
+            (_, true) => self.left = (self.left + 8).min(400),
+            (_, false) if self.left > 0 => self.left = self.left.saturating_sub(8),
+            (_, false) => {
+                let depth = line.depth;
+                let above = |at: &usize| self.line(*at).is_some_and(|(line, _)| line.depth < depth);
+                if let Some(parent) = (0..self.at).rev().find(above) {
+                    self.at = parent;
+                }
+            }
+        }
+        self.look();
+    }
+
+    /// Opens or closes the group under the cursor; `false` where there is none.
+    pub(super) fn toggle(&mut self) -> bool {
+        let Some((_, Some(is_open))) = self.line(self.at) else { return false };
+        self.turn(!is_open);
+        true
+    }
+
+    /// Goes to the next line that has a text, from the cursor on and around; `false` if none has.
+    pub(super) fn find(&mut self, small: &str, is_forward: bool) -> bool {
+        let count = self.len();
+        let found = (1..=count).find_map(|step| {
+            let from = if is_forward { self.at + step } else { self.at + 2 * count - step };
+            let at = from % count;
+            let has =
+                self.line(at).is_some_and(|(line, _)| crate::tui::search::contains(&line.text(), small));
+            has.then_some(at)
+        });
+        if let Some(at) = found {
+            self.at = at;
+            // With some lines before it, which say where it is.
+            self.top = at.saturating_sub(4);
+            self.bytes_top = None;
+        }
+        found.is_some()
+    }
+
+    /// Keeps the cursor in a window of so many lines.
+    pub(in crate::tui) fn scroll(&mut self, height: usize) {
+        self.top = scrolled(self.top, self.at, height, self.len());
+    }
+
+    /// The value of the first field of this name.
+    pub(super) fn literal(&self, name: &str) -> Option<&str> {
+        let is_it = |line: &&TreeLine| line.field.is_some_and(|field| field.name == name);
+        self.lines().iter().filter(is_it).find_map(|line| line.literal.as_deref())
+    }
+}

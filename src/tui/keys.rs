@@ -1,0 +1,267 @@
+//! What keys do. The one table of it is also what the help shows.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::app::View;
+
+/// Something that a person wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the table says what each does")]
+pub enum Action {
+    Quit,
+    Help,
+    Show(View),
+    NextView,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Left,
+    Right,
+    NextPart,
+    PartBefore,
+    Open,
+    Close,
+    Filter,
+    Unfilter,
+    Search,
+    SearchNext,
+    SearchBefore,
+    GoTo,
+    NextIncomplete,
+    IncompleteBefore,
+    NextError,
+    ErrorBefore,
+    NextSlow,
+    SlowBefore,
+    Mark,
+    NextMark,
+    Unmark,
+    Tail,
+    FollowFile,
+    FollowSlot,
+    FollowConnection,
+    FollowXid,
+    Follow,
+    SortRight,
+    SortLeft,
+    Reverse,
+    Pause,
+    CopyValue,
+    CopyFilter,
+    CopyCommand,
+    FilterValue,
+    Save,
+    Waterfall,
+    Hex,
+    Zoom,
+    Time,
+    Redraw,
+    Suspend,
+}
+
+/// Where a binding stands in the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "their titles say it")]
+pub enum Section {
+    Views,
+    Moving,
+    Finding,
+    Choosing,
+    Looking,
+    Taking,
+    Program,
+}
+
+impl Section {
+    /// All of them, in the order of the help.
+    pub const ALL: [Self; 7] = [
+        Self::Views,
+        Self::Moving,
+        Self::Finding,
+        Self::Choosing,
+        Self::Looking,
+        Self::Taking,
+        Self::Program,
+    ];
+
+    /// Its title.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Views => "Views",
+            Self::Moving => "Moving",
+            Self::Finding => "Finding",
+            Self::Choosing => "Choosing what is shown",
+            Self::Looking => "Looking closer",
+            Self::Taking => "Taking with you",
+            Self::Program => "The program",
+        }
+    }
+}
+
+/// Keys that do something.
+#[derive(Debug)]
+pub struct Binding {
+    /// The keys, each alone.
+    pub keys: &'static [(KeyModifiers, KeyCode)],
+    /// What they do.
+    pub action: Action,
+    /// Where they stand in the help.
+    pub section: Section,
+    /// What the help says.
+    pub help: &'static str,
+}
+
+const NONE: KeyModifiers = KeyModifiers::NONE;
+const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+
+const fn ch(letter: char) -> (KeyModifiers, KeyCode) {
+    (NONE, KeyCode::Char(letter))
+}
+
+const fn ctrl(letter: char) -> (KeyModifiers, KeyCode) {
+    (CTRL, KeyCode::Char(letter))
+}
+
+const fn key(code: KeyCode) -> (KeyModifiers, KeyCode) {
+    (NONE, code)
+}
+
+macro_rules! bindings {
+    ($($section:ident: { $([$($key:expr),+] $action:expr, $help:literal;)+ })+) => {
+        &[$($(Binding { keys: &[$($key),+], action: $action, section: Section::$section, help: $help },)+)+]
+    };
+}
+
+/// Every key.
+pub const TABLE: &[Binding] = bindings! {
+    Views: {
+        [ch('1')] Action::Show(View::Transactions), "Transactions";
+        [ch('2')] Action::Show(View::Operations), "operations: rates, bytes, latencies, errors";
+        [ch('3')] Action::Show(View::Connections), "connections, with their credits";
+        [ch('4')] Action::Show(View::Files), "files, the busiest first";
+        [ch('5')] Action::Show(View::Frames), "frames, at the chosen Transaction";
+        [ch('6')] Action::Show(View::Charts), "charts: throughput and latencies";
+        [ch('v')] Action::NextView, "the next view";
+    }
+    Moving: {
+        [key(KeyCode::Up), ch('k')] Action::Up, "up";
+        [key(KeyCode::Down), ch('j')] Action::Down, "down";
+        [key(KeyCode::PageUp), ctrl('b')] Action::PageUp, "a page up";
+        [key(KeyCode::PageDown), ctrl('f')] Action::PageDown, "a page down";
+        [key(KeyCode::Home)] Action::First, "to the first line";
+        [key(KeyCode::End), ch('G')] Action::Last, "to the last line";
+        [key(KeyCode::Left), ch('h')] Action::Left, "close a group; scroll to the left";
+        [key(KeyCode::Right), ch('l')] Action::Right, "open a group; scroll to the right";
+        [key(KeyCode::Tab)] Action::NextPart, "to the next part of the screen: list, tree, bytes";
+        [key(KeyCode::BackTab)] Action::PartBefore, "to the part before";
+    }
+    Finding: {
+        [ch('/')] Action::Search, "search for text";
+        [ch('n')] Action::SearchNext, "the next place";
+        [ch('N')] Action::SearchBefore, "the place before";
+        [ch('g'), ch(':')] Action::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
+        [ch('i')] Action::NextIncomplete, "the next Transaction that is not complete";
+        [ch('I')] Action::IncompleteBefore, "the one before";
+        [ch('e')] Action::NextError, "the next one that failed";
+        [ch('E')] Action::ErrorBefore, "the one before";
+        [ch('s')] Action::NextSlow, "the next slow one: 4 times the median of its operation, or --slow";
+        [ch('S')] Action::SlowBefore, "the one before";
+        [ch('m')] Action::Mark, "mark it, or take the mark away";
+        [ch('\'')] Action::NextMark, "the next marked one";
+        [ch('M')] Action::Unmark, "take all marks away";
+    }
+    Choosing: {
+        [ch('f'), ch('&')] Action::Filter, "display filter, in Wireshark's language; Tab completes";
+        [ch('u')] Action::Unfilter, "no filter";
+        [ch('F')] Action::Follow, "follow: show only those with the same file, slot, connection or XID";
+        [ch('=')] Action::FilterValue, "show only those with the chosen value";
+        [ch('t')] Action::Tail, "follow the newest, or stand still";
+        [ch('>'), ch('.')] Action::SortRight, "sort by the next column";
+        [ch('<'), ch(',')] Action::SortLeft, "sort by the column before";
+        [ch('r')] Action::Reverse, "the other way round";
+        [ch(' '), ch('p')] Action::Pause, "pause, and go on without loss";
+    }
+    Looking: {
+        [key(KeyCode::Enter), ch('o')] Action::Open, "look at it: its tree, with its bytes; what it is about";
+        [key(KeyCode::Esc)] Action::Close, "back";
+        [ch('w')] Action::Waterfall, "its waterfall, or its tree: Call, RDMA Reads and Writes, Reply in time";
+        [ch('x')] Action::Hex, "show or hide its bytes";
+        [ch('z')] Action::Zoom, "the whole screen for the tree, or for the list";
+        [ch('T')] Action::Time, "times: since the start, since the line before, of the day, with date";
+    }
+    Taking: {
+        [ch('y')] Action::CopyValue, "copy the chosen value";
+        [ch('Y')] Action::CopyFilter, "copy the filter for the chosen value";
+        [ch('c')] Action::CopyCommand, "copy the commands that show it again";
+        [ch('W')] Action::Save, "save as pcapng: what is marked, or else what is chosen; 'all' is what is shown";
+    }
+    Program: {
+        [ch('?'), key(KeyCode::F(1))] Action::Help, "this help";
+        [ctrl('l')] Action::Redraw, "draw the screen again";
+        [ctrl('z')] Action::Suspend, "stop, as elsewhere; fg goes on";
+        [ch('q'), ctrl('c')] Action::Quit, "quit";
+    }
+};
+
+/// What a key does.
+pub fn action(event: KeyEvent) -> Option<Action> {
+    // A capital letter says itself that Shift is held.
+    let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
+    let is = |(held, code): &(KeyModifiers, KeyCode)| *held == modifiers && *code == event.code;
+    TABLE.iter().find(|binding| binding.keys.iter().any(is)).map(|binding| binding.action)
+}
+
+/// A key as the help names it.
+pub fn name((modifiers, code): (KeyModifiers, KeyCode)) -> String {
+    let name = match code {
+        KeyCode::Char(' ') => "Space".to_owned(),
+        KeyCode::Char(letter) => letter.to_string(),
+        KeyCode::Up => "Up".to_owned(),
+        KeyCode::Down => "Down".to_owned(),
+        KeyCode::Left => "Left".to_owned(),
+        KeyCode::Right => "Right".to_owned(),
+        KeyCode::PageUp => "PgUp".to_owned(),
+        KeyCode::PageDown => "PgDn".to_owned(),
+        KeyCode::Home => "Home".to_owned(),
+        KeyCode::End => "End".to_owned(),
+        KeyCode::Tab => "Tab".to_owned(),
+        KeyCode::BackTab => "Shift-Tab".to_owned(),
+        KeyCode::Enter => "Enter".to_owned(),
+        KeyCode::Esc => "Esc".to_owned(),
+        KeyCode::F(number) => format!("F{number}"),
+        other => format!("{other:?}"),
+    };
+    if modifiers == CTRL { format!("Ctrl-{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_does_two_things() {
+        let keys: Vec<_> = TABLE.iter().flat_map(|binding| binding.keys).collect();
+        for (at, key) in keys.iter().enumerate() {
+            assert!(!keys[..at].contains(key), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn a_capital_letter_is_found_with_and_without_shift() {
+        for modifiers in [NONE, KeyModifiers::SHIFT] {
+            assert_eq!(action(KeyEvent::new(KeyCode::Char('G'), modifiers)), Some(Action::Last));
+        }
+        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), CTRL)), Some(Action::Quit));
+        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), NONE)), Some(Action::CopyCommand));
+    }
+
+    #[test]
+    fn every_section_has_keys() {
+        for section in Section::ALL {
+            assert!(TABLE.iter().any(|binding| binding.section == section), "{section:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is known of a pass: its rows by the page, in bounded memory, and its tables.
+
+pub mod order;
+pub mod row;
+pub mod tables;
+
+use std::sync::Arc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+pub use row::{Entry, PAGE, Page, Row};
+
+/// A page, or where it was.
+#[derive(Clone, Debug)]
+enum Slot {
+    Here(Arc<Page>),
+    Forgotten { rows: usize, first: FrameNumber },
+}
+
+/// The rows of a pass, in the order in which Transactions closed.
+#[derive(Debug)]
+pub struct Rows {
+    slots: Vec<Slot>,
+    len: usize,
+    bytes: usize,
+    limit: usize,
+    forgotten: usize,
+}
+
+impl Rows {
+    /// No rows, which may take `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { slots: Vec::new(), len: 0, bytes: 0, limit, forgotten: 0 }
+    }
+
+    /// How many there are, forgotten ones included.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many are forgotten at present.
+    pub fn forgotten(&self) -> usize {
+        self.forgotten
+    }
+
+    /// Bytes of memory that they take.
+    pub fn weight(&self) -> usize {
+        self.bytes + self.slots.capacity() * size_of::<Slot>()
+    }
+
+    /// Adds rows; `near` is one that is looked at, whose neighbours stay.
+    pub fn push(&mut self, page: Page, near: usize) {
+        self.len += page.len();
+        let mut left = Some(page);
+        if let Some(Slot::Here(last)) = self.slots.last_mut()
+            && last.len() < PAGE
+            && let Some(page) = left.take()
+        {
+            let last = Arc::make_mut(last);
+            self.bytes -= last.weight();
+            left = last.append(page);
+            self.bytes += last.weight();
+        }
+        if let Some(page) = left {
+            self.bytes += page.weight();
+            self.slots.push(Slot::Here(Arc::new(page)));
+        }
+        self.forget(near / PAGE);
+    }
+
+    /// Forgets pages until there is room: those that are farthest from one that is looked at. The last page stays, because
+    /// it grows.
+    fn forget(&mut self, near: usize) {
+        while self.bytes > self.limit {
+            let last = self.slots.len().saturating_sub(1);
+            let here = |slot: &Slot| matches!(slot, Slot::Here(_));
+            let start = self.slots.iter().position(here).filter(|at| *at < last);
+            let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(here));
+            let Some((start, end)) = start.zip(end) else { return };
+            let farthest = if start.abs_diff(near) >= end.abs_diff(near) { start } else { end };
+            if farthest.abs_diff(near) <= 1 {
+                return;
+            }
+            let Some(slot) = self.slots.get_mut(farthest) else { return };
+            let Slot::Here(page) = &slot else { return };
+            self.bytes -= page.weight();
+            self.forgotten += page.len();
+            let first = page.get(0).map_or(FrameNumber(0), |entry| entry.row.first);
+            *slot = Slot::Forgotten { rows: page.len(), first };
+        }
+    }
+
+    /// A row; `None` where it is forgotten, and beyond the end.
+    pub fn get(&self, at: usize) -> Option<Entry<'_>> {
+        match self.slots.get(at / PAGE)? {
+            Slot::Here(page) => page.get(at % PAGE),
+            Slot::Forgotten { .. } => None,
+        }
+    }
+
+    /// Whether a row is there that was forgotten.
+    pub fn is_forgotten(&self, at: usize) -> bool {
+        matches!(self.slots.get(at / PAGE), Some(Slot::Forgotten { .. }))
+    }
+
+    /// Puts a page back that was forgotten and has been read again.
+    pub fn remember(&mut self, number: usize, page: Page, near: usize) {
+        let Some(slot @ Slot::Forgotten { .. }) = self.slots.get_mut(number) else { return };
+        let Slot::Forgotten { rows, first } = *slot else { return };
+        let is_same = page.len() == rows && page.get(0).is_none_or(|entry| entry.row.first == first);
+        if is_same {
+            self.bytes += page.weight();
+            self.forgotten -= rows;
+            *slot = Slot::Here(Arc::new(page));
+            self.forget(near / PAGE);
+        }
+    }
+
+    /// The pages that are there, each with the number of its first row.
+    pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Page>)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
+            Slot::Here(page) => Some((number * PAGE, page)),
+            Slot::Forgotten { .. } => None,
+        })
+    }
+}

@@ -1,0 +1,376 @@
+//! The line at the bottom that a person types into: a filter, something to search for, where to go, a file to save to.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::filter::catalog::{Catalog, Entry};
+use crate::filter::{Filter, FilterError};
+
+/// Candidates that are looked for.
+const CANDIDATES: usize = 200;
+/// Lines of earlier input that are remembered.
+const HISTORY: usize = 100;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Filter,
+    Search,
+    GoTo,
+    Save,
+}
+
+impl Purpose {
+    /// What stands before the input.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Filter => "filter: ",
+            Self::Search => "search: ",
+            Self::GoTo => "go to: ",
+            Self::Save => "save to: ",
+        }
+    }
+}
+
+/// What a key made of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// It goes on.
+    More,
+    /// It is done.
+    Done,
+    /// It is given up.
+    Dropped,
+}
+
+/// A name that could stand at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// The name.
+    pub(super) name: &'static str,
+    /// What it is.
+    pub(super) about: String,
+}
+
+/// The line.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) purpose: Purpose,
+    text: Vec<char>,
+    cursor: usize,
+    /// What is wrong with the filter.
+    pub(super) error: Option<FilterError>,
+    /// Names that could stand at the cursor.
+    pub(super) candidates: Vec<Candidate>,
+    /// The candidate that was put in last, and where its word began.
+    chosen: Option<(usize, usize)>,
+    history: Vec<String>,
+    /// The line of the history that is shown.
+    at: usize,
+}
+
+impl Prompt {
+    /// A line that holds `text` already. `history` are earlier lines.
+    pub(super) fn new(purpose: Purpose, text: &str, history: &[String]) -> Self {
+        let text: Vec<char> = text.chars().collect();
+        let mut prompt = Self {
+            purpose,
+            cursor: text.len(),
+            text,
+            error: None,
+            candidates: Vec::new(),
+            chosen: None,
+            history: history.to_vec(),
+            at: history.len(),
+        };
+        prompt.look();
+        prompt
+    }
+
+    /// What was typed.
+    pub(super) fn text(&self) -> String {
+        self.text.iter().collect()
+    }
+
+    /// The character that the cursor stands on, counted from 0.
+    pub(super) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Which candidate stands in the line.
+    pub(super) fn chosen(&self) -> Option<usize> {
+        self.chosen.map(|(at, _)| at)
+    }
+
+    /// Takes a key.
+    pub(super) fn key(&mut self, event: KeyEvent) -> Typed {
+        let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+        match (event.code, is_ctrl) {
+            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), true) => return Typed::Dropped,
+            (KeyCode::Enter, _) => return Typed::Done,
+            (KeyCode::Backspace, _) if self.text.is_empty() => return Typed::Dropped,
+            (KeyCode::Tab, _) => return self.complete(1),
+            (KeyCode::BackTab, _) => return self.complete(-1),
+            (KeyCode::Backspace, _) | (KeyCode::Char('h'), true) => {
+                if self.cursor > 0 {
+                    self.cursor -= 1;
+                    self.text.remove(self.cursor);
+                }
+            }
+            (KeyCode::Delete, _) | (KeyCode::Char('d'), true) => {
+                if self.cursor < self.text.len() {
+                    self.text.remove(self.cursor);
+                }
+            }
+            (KeyCode::Left, _) | (KeyCode::Char('b'), true) => self.cursor = self.cursor.saturating_sub(1),
+            (KeyCode::Right, _) | (KeyCode::Char('f'), true) => {
+                self.cursor = (self.cursor + 1).min(self.text.len());
+            }
+            (KeyCode::Home, _) | (KeyCode::Char('a'), true) => self.cursor = 0,
+            (KeyCode::End, _) | (KeyCode::Char('e'), true) => self.cursor = self.text.len(),
+            (KeyCode::Char('u'), true) => {
+                self.text.drain(..self.cursor);
+                self.cursor = 0;
+            }
+            (KeyCode::Char('k'), true) => self.text.truncate(self.cursor),
+            (KeyCode::Char('w'), true) => {
+                let before = self.text.get(..self.cursor).unwrap_or_default();
+                let end = before.iter().rposition(|c| *c != ' ').map_or(0, |at| at + 1);
+                let start = before.get(..end).and_then(|word| word.iter().rposition(|c| *c == ' '));
+                let start = start.map_or(0, |at| at + 1);
+                self.text.drain(start..self.cursor);
+                self.cursor = start;
+            }
+            (KeyCode::Up, _) => self.remember(self.at.saturating_sub(1)),
+            (KeyCode::Down, _) => self.remember(self.at + 1),
+            (KeyCode::Char(letter), false) => {
+                self.text.insert(self.cursor, letter);
+                self.cursor += 1;
+            }
+            _ => return Typed::More,
+        }
+        self.look();
+        Typed::More
+    }
+
+    /// Puts text in at the cursor, as from a clipboard; lines become one.
+    pub(super) fn paste(&mut self, text: &str) {
+        for letter in text.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }) {
+            self.text.insert(self.cursor, letter);
+            self.cursor += 1;
+        }
+        self.look();
+    }
+
+    fn remember(&mut self, at: usize) {
+        if let Some(line) = self.history.get(at) {
+            self.text = line.chars().collect();
+            self.at = at;
+        } else if at >= self.history.len() {
+            self.text.clear();
+            self.at = self.history.len();
+        }
+        self.cursor = self.text.len();
+    }
+
+    /// What is wrong with the line as it is, and what could be meant.
+    fn look(&mut self) {
+        self.chosen = None;
+        if self.purpose != Purpose::Filter {
+            return;
+        }
+        let text = self.text();
+        self.error = if text.trim().is_empty() { None } else { Filter::parse(&text).err() };
+        self.candidates = self.propose();
+    }
+
+    /// Where the word begins that the cursor stands behind.
+    fn word(&self) -> usize {
+        let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let before = self.text.get(..self.cursor).unwrap_or_default();
+        before.iter().rposition(|c| !is_part(c)).map_or(0, |at| at + 1)
+    }
+
+    fn propose(&self) -> Vec<Candidate> {
+        let start = self.word();
+        let word: String = self.text.get(start..self.cursor).unwrap_or_default().iter().collect();
+        let before: String = self.text.get(..start).unwrap_or_default().iter().collect();
+        if let Some(field) = compared(&before)
+            && !field.names.is_empty()
+        {
+            let fits =
+                |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(&word));
+            let names = field.names.iter().filter(|(_, name)| fits(name) && *name != word);
+            let names = names.take(CANDIDATES);
+            return names.map(|(number, name)| Candidate { name, about: number.to_string() }).collect();
+        }
+        if word.is_empty() || before.trim_end().ends_with(['=', '<', '>', '~']) {
+            return Vec::new();
+        }
+        let fits = |entry: &&Entry| entry.name.starts_with(&word) && entry.name != word;
+        let entries = Catalog::shared().iter().filter(fits).take(CANDIDATES);
+        entries
+            .map(|entry| Candidate { name: entry.name, about: format!("{}: {}", entry.kind, entry.text) })
+            .collect()
+    }
+
+    /// Puts the next candidate in the place of the word; the first time, as much as all candidates have in common.
+    fn complete(&mut self, step: isize) -> Typed {
+        let count = self.candidates.len();
+        if count == 0 {
+            return Typed::More;
+        }
+        let (at, start) = match self.chosen {
+            Some((at, start)) => ((at as isize + step).rem_euclid(count as isize) as usize, start),
+            None => {
+                let start = self.word();
+                let common = self.common();
+                if common.len() > self.cursor - start {
+                    self.put(start, &common);
+                    // With one candidate left the word is done.
+                    self.look();
+                    return Typed::More;
+                }
+                (if step > 0 { 0 } else { count - 1 }, start)
+            }
+        };
+        if let Some(name) = self.candidates.get(at).map(|candidate| candidate.name) {
+            self.put(start, name);
+            self.chosen = Some((at, start));
+            let text = self.text();
+            self.error = Filter::parse(&text).err();
+        }
+        Typed::More
+    }
+
+    fn put(&mut self, start: usize, name: &str) {
+        self.text.splice(start..self.cursor, name.chars());
+        self.cursor = start + name.chars().count();
+    }
+
+    fn common(&self) -> String {
+        let Some(first) = self.candidates.first() else { return String::new() };
+        let mut length = first.name.len();
+        for candidate in &self.candidates {
+            let same = first.name.bytes().zip(candidate.name.bytes());
+            length = length.min(same.take_while(|(a, b)| a == b).count());
+        }
+        first.name.get(..length).unwrap_or_default().to_owned()
+    }
+}
+
+/// The field whose value is named next: `nfs.opcode == `, `nfs.opcode in {READ, `.
+fn compared(before: &str) -> Option<&'static Entry> {
+    let before = before.trim_end();
+    let operators = ["==", "!=", "===", "!==", " eq", " ne"];
+    let named = operators.iter().find_map(|operator| before.strip_suffix(operator));
+    let in_set = || {
+        let (before, set) = before.rsplit_once('{')?;
+        (!set.contains('}') && (set.is_empty() || set.trim_end().ends_with(','))).then_some(())?;
+        before.trim_end().strip_suffix("in")
+    };
+    let name = named.or_else(in_set)?.trim_end();
+    let start =
+        name.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))).map_or(0, |at| at + 1);
+    Catalog::shared().get(name.get(start..)?)
+}
+
+/// Adds a line to a history, unless it is the last already.
+pub(super) fn note(history: &mut Vec<String>, line: &str) {
+    if !line.is_empty() && history.last().is_none_or(|last| last != line) {
+        history.push(line.to_owned());
+        if history.len() > HISTORY {
+            history.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str) -> Prompt {
+        let mut prompt = Prompt::new(Purpose::Filter, "", &[]);
+        for letter in text.chars() {
+            prompt.key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE));
+        }
+        prompt
+    }
+
+    fn press(prompt: &mut Prompt, code: KeyCode) -> Typed {
+        prompt.key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn names_of_fields_are_completed_as_far_as_they_are_the_same() {
+        let mut prompt = typed("nfs.opc");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!(prompt.text(), "nfs.opcode");
+        let mut prompt = typed("rpcordma.rdma_h");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!(prompt.text(), "rpcordma.rdma_handle");
+    }
+
+    #[test]
+    fn more_tabs_go_through_the_candidates_and_around() {
+        let mut prompt = typed("infiniband.ret");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!(prompt.text(), "infiniband.reth");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!(prompt.text(), "infiniband.reth.");
+        press(&mut prompt, KeyCode::Tab);
+        let first = prompt.text();
+        assert!(first.len() > "infiniband.reth.".len(), "{first}");
+        for _ in 0..prompt.candidates.len() {
+            press(&mut prompt, KeyCode::Tab);
+        }
+        assert_eq!(prompt.text(), first);
+    }
+
+    #[test]
+    fn names_of_values_are_completed_after_a_comparison() {
+        let mut prompt = typed("nfs.opcode == SEQ");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!((prompt.text().as_str(), &prompt.error), ("nfs.opcode == SEQUENCE", &None));
+        let mut prompt = typed("nfs.opcode in {READ, WRI");
+        press(&mut prompt, KeyCode::Tab);
+        assert_eq!(prompt.text(), "nfs.opcode in {READ, WRITE");
+    }
+
+    #[test]
+    fn an_error_is_told_as_one_types_with_its_column() {
+        assert_eq!(typed("").error, None);
+        assert_eq!(typed("nfs.opcode == READ").error, None);
+        assert_eq!(typed("rpc.xid == nonsense").error.map(|error| error.column), Some(12));
+    }
+
+    #[test]
+    fn the_line_is_edited_as_in_a_shell() {
+        let mut prompt = typed("a bc def");
+        let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        prompt.key(ctrl('w'));
+        assert_eq!(prompt.text(), "a bc ");
+        prompt.key(ctrl('a'));
+        press(&mut prompt, KeyCode::Delete);
+        assert_eq!((prompt.text().as_str(), prompt.cursor()), (" bc ", 0));
+        prompt.paste("x\ny");
+        assert_eq!(prompt.text(), "x y bc ");
+        prompt.key(ctrl('k'));
+        assert_eq!(prompt.text(), "x y");
+        prompt.key(ctrl('u'));
+        assert_eq!((prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)), ("", Typed::Dropped));
+    }
+
+    #[test]
+    fn earlier_lines_come_back() {
+        let history = ["one".to_owned(), "two".to_owned()];
+        let mut prompt = Prompt::new(Purpose::Search, "", &history);
+        press(&mut prompt, KeyCode::Up);
+        press(&mut prompt, KeyCode::Up);
+        press(&mut prompt, KeyCode::Up);
+        assert_eq!(prompt.text(), "one");
+        press(&mut prompt, KeyCode::Down);
+        assert_eq!(prompt.text(), "two");
+        press(&mut prompt, KeyCode::Down);
+        assert_eq!(prompt.text(), "");
+    }
+}

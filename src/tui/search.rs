@@ -1,0 +1,187 @@
+//! Looking for a row. It is done a stretch at a time, so that keys are heard meanwhile, however many rows there are.
+
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rpc::Xid;
+
+use super::model::Entry;
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Target {
+    /// This text, in whatever case.
+    Text(String),
+    /// Something is not in the capture.
+    Incomplete,
+    /// It failed.
+    Failed,
+    /// It took long.
+    Slow,
+    /// It is marked.
+    Marked,
+    /// It has a part in this frame.
+    Frame(FrameNumber),
+    Xid(Xid),
+    Index(u64),
+    /// It began then or later.
+    Time(Timestamp),
+}
+
+impl Target {
+    /// What is said when there is none.
+    pub(super) fn missing(&self) -> String {
+        match self {
+            Self::Text(text) => format!("nothing has {text:?}"),
+            Self::Incomplete => "all Transactions are complete".to_owned(),
+            Self::Failed => "no Transaction failed".to_owned(),
+            Self::Slow => "no Transaction is slow".to_owned(),
+            Self::Marked => "nothing is marked; m marks".to_owned(),
+            Self::Frame(frame) => format!("no Transaction has a part in frame {frame}"),
+            Self::Xid(xid) => format!("no Transaction has XID {xid}"),
+            Self::Index(index) => format!("there is no Transaction {index}"),
+            Self::Time(_) => "no Transaction began so late".to_owned(),
+        }
+    }
+}
+
+/// A search that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Hunt {
+    pub(super) target: Target,
+    /// Whether it goes forward.
+    pub(super) is_forward: bool,
+    /// The position that is looked at next, and how many are left.
+    pub(super) next: usize,
+    pub(super) left: usize,
+    /// Whether it went past the end.
+    pub(super) has_wrapped: bool,
+    /// How many positions there were when it began, or went on.
+    pub(super) count: usize,
+}
+
+impl Hunt {
+    /// A search of `count` positions, which begins beside one of them.
+    pub(super) fn new(target: Target, is_forward: bool, beside: usize, count: usize) -> Self {
+        let mut hunt = Self { target, is_forward, next: beside, left: count, has_wrapped: false, count };
+        hunt.step(count);
+        hunt
+    }
+
+    /// The same from the first position on.
+    pub(super) fn from_start(target: Target, count: usize) -> Self {
+        Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
+    }
+
+    /// There are more positions by now: goes on with those.
+    pub(super) fn extend(&mut self, count: usize) {
+        (self.next, self.left) = (self.count, count.saturating_sub(self.count));
+        (self.count, self.has_wrapped) = (count, false);
+    }
+
+    /// Goes on to the next position.
+    pub(super) fn step(&mut self, count: usize) {
+        let last = count.saturating_sub(1);
+        self.next = match (self.is_forward, self.next) {
+            (true, at) if at >= last => {
+                self.has_wrapped = true;
+                0
+            }
+            (true, at) => at + 1,
+            (false, 0) => {
+                self.has_wrapped = true;
+                last
+            }
+            (false, at) => at - 1,
+        };
+    }
+}
+
+/// Whether a text has another one in it, which is in small letters; letters of ASCII are equal in both cases.
+pub(super) fn contains(text: &str, small: &str) -> bool {
+    let (text, small) = (text.as_bytes(), small.as_bytes());
+    small.is_empty() || text.windows(small.len()).any(|window| window.eq_ignore_ascii_case(small))
+}
+
+/// Whether a row has a text in what is shown of it.
+pub(super) fn has_text(entry: &Entry<'_>, small: &str) -> bool {
+    contains(entry.label(), small)
+        || contains(entry.status().0, small)
+        || contains(entry.version(), small)
+        || contains(entry.chunks(), small)
+        || contains(&entry.row.xid.to_string(), small)
+        || contains(&entry.client().to_string(), small)
+}
+
+/// Where somebody wants to go: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time from the start on,
+/// `#61` a Transaction.
+pub(super) fn place(text: &str, start: Option<Timestamp>) -> Result<Target, String> {
+    let text = text.trim();
+    let wrong =
+        || format!("{text:?} is no place; 590 is a frame, 0xb38df27d an XID, 1.5s a time, #61 a Transaction");
+    let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
+    if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        return u32::from_str_radix(digits, 16).map(|xid| Target::Xid(Xid(xid))).map_err(|_| wrong());
+    }
+    if let Some(digits) = text.strip_prefix('#') {
+        return digits.trim().parse().map(Target::Index).map_err(|_| wrong());
+    }
+    let time = text.strip_suffix('s').and_then(seconds);
+    let time = time.or_else(|| text.contains('.').then(|| seconds(text)).flatten());
+    if let Some(time) = time {
+        let start = start.ok_or("no frame has told yet when the capture starts")?;
+        return Ok(Target::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
+    }
+    let digits = text.strip_prefix("frame").unwrap_or(text).trim();
+    digits.parse().map(|frame| Target::Frame(FrameNumber(frame))).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_told_by_its_form() {
+        let start = Some(Timestamp(1_000_000_000));
+        let at = |text| place(text, start).unwrap();
+        assert_eq!(at("590"), Target::Frame(FrameNumber(590)));
+        assert_eq!(at(" frame 590 "), Target::Frame(FrameNumber(590)));
+        assert_eq!(at("0xb38df27d"), Target::Xid(Xid(0xb38d_f27d)));
+        assert_eq!(at("#61"), Target::Index(61));
+        assert_eq!(at("1.5"), Target::Time(Timestamp(2_500_000_000)));
+        assert_eq!(at("2s"), Target::Time(Timestamp(3_000_000_000)));
+        for wrong in ["", "x", "0x", "0xb38df27d00", "#", "1.2.3", "infs", "frame"] {
+            assert!(place(wrong, start).unwrap_err().contains("is no place"), "{wrong}");
+        }
+        assert!(place("1.5", None).is_err());
+    }
+
+    #[test]
+    fn a_hunt_looks_at_every_position_once_and_at_the_first_one_last() {
+        for is_forward in [true, false] {
+            let mut hunt = Hunt::new(Target::Failed, is_forward, 2, 5);
+            let mut seen = Vec::new();
+            for _ in 0..5 {
+                seen.push(hunt.next);
+                hunt.step(5);
+            }
+            assert_eq!(seen, if is_forward { [3, 4, 0, 1, 2] } else { [1, 0, 4, 3, 2] });
+        }
+    }
+
+    #[test]
+    fn a_hunt_goes_on_with_what_came_meanwhile() {
+        let mut hunt = Hunt::from_start(Target::Failed, 2);
+        hunt.step(2);
+        hunt.step(2);
+        hunt.extend(5);
+        assert_eq!((hunt.next, hunt.left, hunt.has_wrapped), (2, 3, false));
+        hunt.extend(5);
+        assert_eq!(hunt.left, 0);
+    }
+
+    #[test]
+    fn text_is_found_in_any_case() {
+        assert!(contains("READ /Data/log", "data"));
+        assert!(contains("x", ""));
+        assert!(!contains("dat", "data"));
+    }
+}

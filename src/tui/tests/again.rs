@@ -1,0 +1,108 @@
+//! What is read again is what was read first.
+
+use std::time::Instant;
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::output::tree::{Origin, TreeLine};
+use crate::source::Source;
+use crate::tui::again::Subject;
+use crate::tui::app::View;
+use crate::tui::capture::Capture;
+
+use super::{Options, PATIENCE, Screen, path};
+
+/// Goes to Transactions all over the capture, and looks at their trees: a dozen of them, because a debugging build takes
+/// its time.
+fn several(screen: &mut Screen, mut look: impl FnMut(&Screen, u64)) {
+    let count = screen.app.rows().len();
+    for number in (1..=count).step_by(count / 12 + 1) {
+        screen.press(KeyCode::Home).ask('g', &format!("#{number}"));
+        look(screen, number as u64);
+    }
+}
+
+#[test]
+fn transactions_of_every_transport_are_found_again_with_their_bytes() {
+    for name in ["rxe-v42-deleg.pcap", "rxe-v42-mid.pcap.gz", "siw-v3.pcap.gz", "tcp-v42.pcap.gz"] {
+        let mut screen = Screen::open(name, 80, 24);
+        several(&mut screen, |screen, index| {
+            let detail = screen.app.tree.detail.as_ref().unwrap();
+            assert_eq!(detail.problem, None, "{name} {index}");
+            let row = screen.app.entry().unwrap().row;
+            assert_eq!(detail.frames.first(), Some(&row.first), "{name} {index}");
+            assert!(detail.frames.last() <= Some(&row.last), "{name} {index}");
+            for line in detail.lines.iter().filter(|line| line.origin != Origin::Nothing) {
+                let bytes = &detail.bytes[&line.origin];
+                assert!(
+                    line.bytes.as_ref().is_none_or(|range| range.end <= bytes.len()),
+                    "{name} {index} {line:?}"
+                );
+            }
+        });
+    }
+}
+
+/// The highlighted bytes are those of the field: its number is in them.
+#[test]
+fn the_bytes_of_a_field_hold_its_value() {
+    let mut screen = Screen::open("rxe-v42.pcap", 80, 24);
+    let mut held = 0;
+    screen.ask('g', "0xb38df27d");
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    let is_xid = |line: &&TreeLine| line.field.is_some_and(|field| field.name.ends_with(".xid"));
+    for line in detail.lines.iter().filter(is_xid) {
+        let range = line.bytes.clone().unwrap();
+        assert_eq!(&detail.bytes[&line.origin][range], 0xb38d_f27d_u32.to_be_bytes(), "{line:?}");
+        held += 1;
+    }
+    // In the RPC-over-RDMA header and in the RPC message, of Call and Reply.
+    assert_eq!(held, 4);
+}
+
+#[test]
+fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
+    for name in ["rxe-v42.pcap", "rxe-v3.pcap"] {
+        let mut screen = Screen::open(name, 80, 24);
+        several(&mut screen, |screen, index| {
+            let detail = screen.app.tree.detail.as_ref().unwrap();
+            let row = screen.app.entry().unwrap().row;
+            let (start, end) = detail.waterfall.times().unwrap();
+            assert_eq!(end.since(start), row.latency, "{name} {index}");
+            let all: u64 = detail.waterfall.bars.iter().map(|bar| bar.bytes).sum();
+            assert_eq!(all, row.bytes, "{name} {index}: {:?}", detail.waterfall);
+            assert!(detail.waterfall.bars.iter().all(|bar| !bar.is_open), "{name} {index}");
+        });
+    }
+}
+
+#[test]
+fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
+    let source = Source::open([path("rxe-v42.pcap")]).unwrap();
+    let mut screen = Screen::of(Capture::once("a pipe", source, 600 << 10), 120, 40, Options::default());
+    assert_eq!(screen.app.rows().len(), 237);
+    // The first Transaction may have been read again before its frames went.
+    screen.press(KeyCode::End).press(KeyCode::Home);
+    assert!(screen.text().contains("its frames are gone"), "{}", screen.text());
+    screen.press(KeyCode::End);
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    assert_eq!(detail.problem, None);
+    assert!(detail.lines.len() > 20);
+    screen.ask('W', "/nonexistent/file");
+    let start = Instant::now();
+    while !screen.last_line().contains("came once") {
+        assert!(start.elapsed() < PATIENCE, "{}", screen.last_line());
+        screen.settle();
+    }
+}
+
+#[test]
+fn a_frame_shows_its_headers_and_the_message_that_it_completes() {
+    let mut screen = Screen::open("rxe-v42.pcap", 120, 40);
+    screen.ask('g', "0xb38df27d").keys("5");
+    assert_eq!(screen.app.view, View::Frames);
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    assert_eq!(detail.subject, Subject::Frame(nfsrdma_dissectors::frame::FrameNumber(590)));
+    let has = |text: &str| detail.lines.iter().any(|line| line.text().contains(text));
+    assert!(has("Base Transport Header") && has("Remote Procedure Call") && has("READ (25)"));
+}

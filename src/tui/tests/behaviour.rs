@@ -1,0 +1,290 @@
+//! What keys do.
+
+use std::collections::BTreeSet;
+
+use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use crate::tui::app::{Part, View, Wish};
+
+use super::Screen;
+
+const CAPTURE: &str = "rxe-v42.pcap";
+
+#[test]
+fn a_filter_leaves_what_it_selects_and_goes_away_again() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "#58").ask('f', "nfs.opcode == READ");
+    assert_eq!(screen.app.rows().len(), 9);
+    assert!(screen.text().contains("filter nfs.opcode == READ  9 of 237"), "{}", screen.text());
+    screen.keys("jjjj");
+    let before = screen.chosen();
+    screen.keys("u");
+    assert_eq!((screen.app.rows().len(), screen.chosen()), (237, before));
+}
+
+#[test]
+fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('f', "nfs.opcode == REED");
+    let text = screen.text();
+    assert!(text.contains("did you mean READ?"), "{text}");
+    assert!(screen.last_line().starts_with("filter: nfs.opcode == REED"), "{text}");
+    assert_eq!(screen.app.rows().len(), 237);
+}
+
+#[test]
+fn follow_shows_the_same_file_slot_connection_or_xid() {
+    for (letter, filter, least) in [
+        ('f', "nfs.fhandle == ", 2),
+        ('s', "nfs.session_id4 == ", 100),
+        ('c', "nfsrdma.connection == 1", 237),
+        ('x', "nfsrdma.xid == 0xb38df27d", 1),
+    ] {
+        let mut screen = Screen::open(CAPTURE, 160, 40);
+        screen.ask('g', "0xb38df27d").keys("F").keys(&letter.to_string());
+        let told = screen.app.side().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        assert!(told.starts_with(filter), "{letter}: {told}");
+        assert!(screen.app.rows().len() >= least, "{letter}: {}", screen.app.rows().len());
+        screen.ask('g', "0xb38df27d");
+        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 got 2000 eof");
+    }
+}
+
+#[test]
+fn search_goes_on_and_back_and_around() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('/', "sparse");
+    let first = screen.chosen();
+    assert!(first.contains("sparse"), "{first}");
+    screen.keys("n");
+    let second = screen.app.list.at;
+    screen.keys("N");
+    assert_eq!(screen.chosen(), first);
+    screen.keys("N");
+    assert!(screen.last_line().contains("going on from the last"), "{}", screen.last_line());
+    screen.keys("nn");
+    assert_eq!(screen.app.list.at, second);
+    screen.ask('/', "no such thing");
+    assert!(screen.last_line().contains(r#"nothing has "no such thing""#), "{}", screen.last_line());
+}
+
+#[test]
+fn search_in_the_tree_goes_to_the_field() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "0xb38df27d").press(KeyCode::Enter).ask('/', "slotid");
+    let line = screen.app.tree.chosen().unwrap();
+    assert_eq!(line.field.map(|field| field.name), Some("nfs.slotid"));
+    assert!(line.bytes.is_some());
+}
+
+#[test]
+fn one_goes_to_a_frame_an_xid_a_time_and_a_transaction() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    for place in ["593", "0xb38df27d", "2.3013", "#49"] {
+        screen.press(KeyCode::Home).ask('g', place);
+        assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 got 2000 eof", "{place}");
+    }
+    screen.ask('g', "nowhere");
+    assert!(screen.last_line().contains("is no place"), "{}", screen.last_line());
+    screen.ask('g', "99999");
+    assert!(
+        screen.last_line().contains("no Transaction has a part in frame 99999"),
+        "{}",
+        screen.last_line()
+    );
+}
+
+#[test]
+fn one_goes_to_the_next_that_failed_is_incomplete_or_slow() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("e");
+    assert!(screen.app.entry().unwrap().row.has_failed);
+    let first = screen.app.list.at;
+    screen.keys("e").keys("E");
+    assert_eq!(screen.app.list.at, first);
+    screen.keys("s");
+    let entry = screen.app.entry().unwrap();
+    let median = screen.app.all.tables.median(entry.name()).unwrap();
+    assert!(entry.row.latency.unwrap() > 4 * median);
+    screen.keys("i");
+    assert!(screen.last_line().contains("all Transactions are complete"), "{}", screen.last_line());
+    let mut screen = Screen::open("rxe-v42-snap128.pcap", 120, 40);
+    screen.keys("i");
+    assert!(screen.app.entry().unwrap().row.is_incomplete);
+}
+
+#[test]
+fn sorting_by_latency_puts_the_slowest_first() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    // The columns of this width before LATENCY: TIME, CONN, XID, VERS, OPERATION, CHUNKS, BYTES.
+    screen.keys(">>>>>>>>");
+    let latencies = |screen: &Screen| -> Vec<Option<u64>> {
+        let latency = |at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.latency;
+        (0..237).map(latency).collect()
+    };
+    let sorted = latencies(&screen);
+    assert!(sorted.is_sorted_by(|a, b| a >= b), "{sorted:?}");
+    screen.keys("r");
+    assert!(latencies(&screen).is_sorted());
+    screen.keys("<<<<<<<<");
+    let index = |at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.index;
+    assert!((0..237).map(index).eq(1..=237));
+}
+
+#[test]
+fn marks_are_shown_found_and_taken_away() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("m").ask('g', "#20").keys("m").press(KeyCode::Home);
+    assert_eq!(screen.app.marks, BTreeSet::from([1, 20]));
+    assert!(screen.text().lines().nth(2).unwrap().starts_with('●'));
+    screen.keys("'");
+    assert_eq!(screen.app.entry().unwrap().row.index, 20);
+    screen.keys("M");
+    assert!(screen.app.marks.is_empty());
+}
+
+#[test]
+fn the_value_the_filter_and_the_command_are_copied_and_shown() {
+    let mut screen = Screen::open(CAPTURE, 200, 40);
+    screen.ask('g', "0xb38df27d").press(KeyCode::Enter).ask('/', "slotid").keys("y");
+    assert_eq!(screen.last_line(), "copied: 0");
+    assert_eq!(screen.app.take_sequences(), [b"\x1b]52;c;MA==\x07"]);
+    screen.keys("Y");
+    assert_eq!(screen.last_line(), "copied: nfs.slotid == 0");
+    screen.keys("c");
+    let line = screen.last_line();
+    assert!(line.starts_with("copied: nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{line}");
+    assert!(line.ends_with("rxe-v42.pcap -Y 'frame.number in {590, 592..593, 595}'"), "{line}");
+    screen.keys("=");
+    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+    assert_eq!(filter.as_deref(), Some("nfs.slotid == 0"));
+}
+
+#[test]
+fn what_is_chosen_is_saved_with_all_its_frames() {
+    let folder = std::env::temp_dir().join(format!("nfsrdma-inspect-tui-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let saved = |screen: &mut Screen, name: &str, suffix: &str| {
+        let file = folder.join(name);
+        let _ = std::fs::remove_file(&file);
+        screen.ask('W', &format!("{}{suffix}", file.display()));
+        let start = std::time::Instant::now();
+        while !screen.last_line().starts_with("saved") {
+            assert!(start.elapsed() < super::PATIENCE, "{}", screen.last_line());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            screen.settle();
+        }
+        let mut source = crate::source::Source::open([&file]).unwrap();
+        let mut count = 0;
+        while source.next().unwrap().is_some() {
+            count += 1;
+        }
+        (screen.last_line(), count)
+    };
+    let mut screen = Screen::open(CAPTURE, 200, 40);
+    screen.ask('g', "0xb38df27d");
+    let (said, frames) = saved(&mut screen, "one.pcapng", "");
+    assert!(said.starts_with("saved 1 Transaction to "), "{said}");
+    assert_eq!(frames, 4);
+    screen.keys("m").keys("m");
+    let (said, frames) = saved(&mut screen, "marked.pcapng", "");
+    assert!(said.starts_with("saved 2 Transactions to "), "{said}");
+    assert!(frames > 4);
+    screen.ask('f', "nfs.opcode == READ");
+    let (said, _) = saved(&mut screen, "all.pcapng", " all");
+    assert!(said.starts_with("saved 9 Transactions to "), "{said}");
+    // What is there stays as it is.
+    screen.ask('W', &folder.join("one.pcapng").display().to_string());
+    let start = std::time::Instant::now();
+    while !screen.last_line().contains("cannot write") {
+        assert!(start.elapsed() < super::PATIENCE, "{}", screen.last_line());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        screen.settle();
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn groups_of_the_tree_open_and_close_and_stay_so_in_the_next_transaction() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "0xb38df27d").press(KeyCode::Enter).ask('/', "RPC over RDMA");
+    let before = screen.app.tree.len();
+    screen.press(KeyCode::Left);
+    let closed = screen.app.tree.len();
+    assert!(closed < before);
+    screen.press(KeyCode::Esc).keys("j").keys("k");
+    assert_eq!(screen.app.tree.len(), closed);
+    screen.press(KeyCode::Enter).press(KeyCode::Right);
+    assert_eq!(screen.app.tree.len(), before);
+}
+
+#[test]
+fn enter_goes_from_an_operation_and_a_connection_to_its_transactions() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("2").press(KeyCode::Enter);
+    assert_eq!((screen.app.view, screen.app.rows().len()), (View::Transactions, 44));
+    assert!(screen.chosen().starts_with("LOOKUP"));
+    screen.keys("u").keys("3").press(KeyCode::Enter);
+    assert_eq!(screen.app.rows().len(), 237);
+    screen.keys("u").keys("4").press(KeyCode::Enter);
+    assert!(screen.chosen().contains("/data/w/s256k"), "{}", screen.chosen());
+}
+
+#[test]
+fn frames_go_to_where_the_transaction_is() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "0xb38df27d").keys("5");
+    assert_eq!(screen.app.packets.at, 590);
+    screen.ask('g', "1978").keys("j");
+    assert_eq!(screen.app.packets.at, 1978);
+    screen.ask('g', "5000");
+    assert!(screen.last_line().contains("the last frame is 1978"), "{}", screen.last_line());
+}
+
+#[test]
+fn a_pause_loses_nothing() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("p").ask('f', "nfs.opcode == READ");
+    // The new pass is paused as well.
+    assert!(screen.text().contains("PAUSED"), "{}", screen.text());
+    screen.keys("p");
+    assert_eq!(screen.app.rows().len(), 9);
+}
+
+#[test]
+fn the_mouse_chooses_views_lines_and_columns() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    let at = |screen: &mut Screen, kind, column, row| {
+        screen.app.event(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        screen.settle();
+    };
+    let click = MouseEventKind::Down(MouseButton::Left);
+    at(&mut screen, click, 20, 5);
+    assert_eq!((screen.app.list.at, screen.app.part), (3, Part::List));
+    at(&mut screen, MouseEventKind::ScrollDown, 20, 5);
+    assert_eq!(screen.app.list.at, 6);
+    at(&mut screen, click, 20, 20);
+    assert_eq!(screen.app.part, Part::Tree);
+    let latency = screen.app.areas.columns.iter().find(|(_, column)| column.name() == "LATENCY").unwrap().0;
+    at(&mut screen, click, latency.x + 1, latency.y);
+    assert_eq!(screen.app.list.sort.map(|sort| sort.by.name()), Some("LATENCY"));
+    let tab = screen.app.areas.tabs[1].0;
+    at(&mut screen, click, tab.x + 2, tab.y);
+    assert_eq!(screen.app.view, View::Operations);
+}
+
+#[test]
+fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
+    let mut screen = Screen::open(CAPTURE, 80, 24);
+    screen.keys("q");
+    assert_eq!(screen.app.take_wishes(), [Wish::Quit]);
+}
+
+#[test]
+fn what_is_no_capture_is_told_on_the_screen() {
+    let mut screen = Screen::open("README.md", 100, 24);
+    assert!(screen.last_line().contains("not a capture file"), "{}", screen.last_line());
+    for key in "123456wgmesiyYcW=Fx".chars() {
+        screen.keys(&key.to_string()).press(KeyCode::Esc);
+    }
+}

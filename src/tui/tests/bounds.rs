@@ -1,0 +1,64 @@
+//! Memory is bounded, and what it made forget comes back.
+
+use std::fs::File;
+use std::io;
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::tui::Options;
+use crate::tui::capture::Capture;
+use crate::tui::model::PAGE;
+
+use super::{Screen, path};
+
+#[path = "../../../benches/repeat.rs"]
+#[allow(dead_code, reason = "the benchmark needs more of it")]
+mod repeat;
+
+/// A capture several times, one after the other.
+struct Long(std::path::PathBuf);
+
+impl Long {
+    fn new(name: &str, repetitions: u32) -> Self {
+        let file = std::env::temp_dir().join(format!("nfsrdma-inspect-{name}-{}.pcap", std::process::id()));
+        let real = std::fs::read(path("rxe-v42-deleg.pcap")).unwrap();
+        let mut repeated = repeat::Repeated::new(real, repetitions);
+        io::copy(&mut repeated, &mut File::create(&file).unwrap()).unwrap();
+        Self(file)
+    }
+
+    fn open(&self, memory: usize) -> Screen {
+        let options = Options { memory, ..Options::default() };
+        Screen::of(Capture::files(vec![self.0.clone()]), 80, 24, options)
+    }
+}
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn pages_that_were_forgotten_are_read_again_as_they_were() {
+    let long = Long::new("forgotten", 100);
+    let mut whole = long.open(1 << 30);
+    let count = whole.app.rows().len();
+    assert!(count > 3 * PAGE, "{count}");
+    assert_eq!(whole.app.rows().forgotten(), 0);
+    let memory = whole.app.rows().weight() / 2;
+    // A page that grows takes room for as many rows again.
+    let most = memory + (256 << 10);
+    let mut bounded = long.open(memory);
+    assert!(bounded.app.rows().weight() <= most);
+    assert!(bounded.app.rows().forgotten() > 0);
+    assert_eq!(bounded.app.rows().len(), count);
+    for code in [KeyCode::End, KeyCode::PageUp, KeyCode::Home, KeyCode::PageDown, KeyCode::End] {
+        for screen in [&mut whole, &mut bounded] {
+            screen.press(code);
+        }
+        assert_eq!(bounded.chosen(), whole.chosen());
+        assert_eq!(bounded.text(), whole.text());
+        assert!(bounded.app.rows().weight() <= most, "{} of {most}", bounded.app.rows().weight());
+    }
+}

@@ -1,0 +1,59 @@
+//! The screens in the documentation are real ones: a comment before each says how it comes about, and `UPDATE=1` writes it
+//! anew.
+//!
+//! `<!-- screen 100x30 rxe-v42.pcap: g 0xb38df27d Enter -->`: the size, the capture, and what is typed: names of keys, and
+//! letters.
+
+use std::fs;
+use std::path::Path;
+
+use ratatui::crossterm::event::KeyCode;
+
+use super::Screen;
+
+const BEGIN: &str = "<!-- screen ";
+
+fn screen(told: &str) -> String {
+    let (what, keys) = told.split_once(':').unwrap();
+    let (size, capture) = what.trim().split_once(' ').unwrap();
+    let (width, height) = size.split_once('x').unwrap();
+    let mut screen = Screen::open(capture.trim(), width.parse().unwrap(), height.parse().unwrap());
+    for key in keys.split_whitespace() {
+        match key {
+            "Enter" => screen.press(KeyCode::Enter),
+            "Tab" => screen.press(KeyCode::Tab),
+            "Down" => screen.press(KeyCode::Down),
+            "Space" => screen.keys(" "),
+            letters => screen.keys(letters),
+        };
+    }
+    screen.text()
+}
+
+/// The text with every screen in it made anew: what stands between the fences after its comment.
+fn renewed(text: &str) -> String {
+    let mut made = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (told, after) = after.split_once("-->").unwrap();
+        let (_, after) = after.split_once("```text\n").unwrap();
+        let (_, after) = after.split_once("```\n").unwrap();
+        made += &format!("{before}{BEGIN}{told}-->\n```text\n{}```\n", screen(told.trim()));
+        rest = after;
+    }
+    made + rest
+}
+
+#[test]
+fn the_documentation_shows_what_there_is() {
+    for name in ["docs/tui.md", "README.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        let made = renewed(&text);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, made).unwrap();
+        } else {
+            assert!(made == text, "{name}: a screen is stale; UPDATE=1 cargo test --lib documented");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The terminal interface without a terminal: keys in, screens out, on real captures.
+
+mod again;
+mod behaviour;
+mod bounds;
+mod documented;
+mod screens;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use super::capture::Capture;
+use super::{App, Options};
+
+/// How long something may take that is waited for; the machine may have much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
+}
+
+/// A screen with the program on it.
+struct Screen {
+    app: App,
+    terminal: Terminal<TestBackend>,
+}
+
+impl Screen {
+    /// Opens a capture of `captures/`, and waits until it is read.
+    fn open(name: &str, width: u16, height: u16) -> Self {
+        Self::with(name, width, height, Options::default())
+    }
+
+    fn with(name: &str, width: u16, height: u16, options: Options) -> Self {
+        Self::of(Capture::files(vec![path(name)]), width, height, options)
+    }
+
+    fn of(capture: Capture, width: u16, height: u16, options: Options) -> Self {
+        let app = App::new(capture, options).unwrap();
+        let mut screen = Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() };
+        screen.settle();
+        screen
+    }
+
+    /// Waits until nothing is under way, and draws.
+    fn settle(&mut self) {
+        let start = Instant::now();
+        loop {
+            self.app.tick();
+            self.draw();
+            self.app.tick();
+            if self.app.is_settled() {
+                break;
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", self.text());
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        self.terminal.draw(|frame| self.app.draw(frame)).unwrap();
+    }
+
+    fn press(&mut self, code: KeyCode) -> &mut Self {
+        self.app.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self.settle();
+        self
+    }
+
+    /// Types letters, one after the other.
+    fn keys(&mut self, letters: &str) -> &mut Self {
+        for letter in letters.chars() {
+            self.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
+        }
+        self.settle();
+        self
+    }
+
+    /// Types a line into a prompt that a key opens.
+    fn ask(&mut self, key: char, line: &str) -> &mut Self {
+        self.keys(&key.to_string()).keys(line).press(KeyCode::Enter)
+    }
+
+    /// What is on the screen.
+    fn text(&self) -> String {
+        let buffer = self.terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let mut text = String::new();
+        for line in buffer.content().chunks(width) {
+            // What a wide character covers is part of it.
+            let mut covered = 0;
+            let mut told = String::new();
+            for cell in line {
+                if covered == 0 {
+                    told.push_str(cell.symbol());
+                    covered = crate::output::style::columns(cell.symbol()).saturating_sub(1);
+                } else {
+                    covered -= 1;
+                }
+            }
+            text.push_str(told.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn last_line(&self) -> String {
+        self.text().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// The operation of the cursor, and what it is about.
+    fn chosen(&self) -> String {
+        self.app.entry().map(|entry| entry.label().to_owned()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,183 @@
+//! What is below the views: the filter that is set, what could be typed, messages, the line of input, and hints.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::output::style::{columns as width_of, fit};
+use crate::tui::app::{App, Menu, Part, View};
+use crate::tui::prompt::Purpose;
+
+use super::{cut_bottom, grouped, paint, put, spans};
+
+/// Candidates that are shown.
+const CANDIDATES: u16 = 8;
+
+/// Draws what stands above the last line, if anything; gives what is left for the view.
+pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+    if let Some(prompt) = app.prompt.as_ref().filter(|prompt| prompt.purpose == Purpose::Filter) {
+        let count = (prompt.candidates.len() as u16).min(CANDIDATES).min(area.height / 2);
+        let has_error = u16::from(prompt.error.is_some());
+        let (rest, place) = cut_bottom(area, count + has_error);
+        let (candidates, error) = cut_bottom(place, has_error);
+        if let Some(problem) = &prompt.error {
+            let column = prompt.purpose.title().len() + problem.column - 1;
+            let text = fit(&problem.what, usize::from(area.width), &app.signs.glyphs).into_owned();
+            // The message stands above its place where it fits there, and begins at the left where not.
+            let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
+            put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
+        }
+        let top = prompt.chosen().map_or(0, |at| (at + 1).saturating_sub(usize::from(count)));
+        for (line, candidate) in prompt.candidates.iter().skip(top).take(usize::from(count)).enumerate() {
+            let text = spans([
+                (app.theme.key, format!("  {:<34} ", candidate.name)),
+                (app.theme.dim, candidate.about.clone()),
+            ]);
+            put(buffer, candidates, line, &text);
+            if prompt.chosen() == Some(top + line) {
+                paint(buffer, candidates, line, app.theme.cursor);
+            }
+        }
+        return rest;
+    }
+    let Some((_, text)) = &app.side().filter else { return area };
+    let (rest, place) = cut_bottom(area, 1);
+    let side = app.side();
+    let of = app.all.rows.len().max(side.rows.len()) as u64;
+    let counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
+    let text = fit(text, room, &app.signs.glyphs).into_owned();
+    let line = spans([
+        (app.theme.notice, " filter ".to_owned()),
+        (Style::new(), text),
+        (app.theme.dim, format!("  {counts}")),
+    ]);
+    put(buffer, place, 0, &line);
+    rest
+}
+
+/// Draws the last line; gives the place of the cursor if something is typed.
+pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
+    if let Some(prompt) = &app.prompt {
+        let title = prompt.purpose.title();
+        let text = prompt.text();
+        let room = usize::from(area.width).saturating_sub(title.len() + 1).max(1);
+        // What is before the cursor moves out at the left where the line is longer than the screen.
+        let before: String = text.chars().take(prompt.cursor()).collect();
+        let past = width_of(&before).saturating_sub(room - 1);
+        let mut skipped = 0;
+        let shown: String = text
+            .chars()
+            .skip_while(|letter| {
+                let is_past = skipped < past;
+                skipped += width_of(&letter.to_string());
+                is_past
+            })
+            .collect();
+        let mut line = vec![Span::styled(title, app.theme.notice)];
+        match prompt.error.as_ref().map(|error| error.column - 1).filter(|_| past == 0) {
+            Some(column) => {
+                let end = |at: usize| shown.char_indices().nth(at).map_or(shown.len(), |(at, _)| at);
+                let (start, next) = (end(column), end(column + 1));
+                let piece = |from, to| shown.get(from..to).unwrap_or_default().to_owned();
+                line.push(Span::raw(piece(0, start)));
+                line.push(Span::styled(piece(start, next), app.theme.error.underlined()));
+                line.push(Span::raw(piece(next, shown.len())));
+            }
+            None => line.push(Span::raw(shown)),
+        }
+        put(buffer, area, 0, &Line::from(line));
+        let x = title.len() + width_of(&before) - past;
+        return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
+    }
+    let errors = &app.side().errors;
+    let text = if let Some(Menu::Follow) = app.menu {
+        hints(
+            app,
+            &[("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")],
+            "follow:",
+        )
+    } else if let Some(message) = &app.message {
+        let style = if message.is_error { app.theme.error } else { app.theme.notice };
+        Line::styled(fit(&message.text, usize::from(area.width), &app.signs.glyphs).into_owned(), style)
+    } else if let Some(error) = errors.last() {
+        Line::styled(fit(error, usize::from(area.width), &app.signs.glyphs).into_owned(), app.theme.error)
+    } else {
+        hints(app, known(app), "")
+    };
+    put(buffer, area, 0, &text);
+    None
+}
+
+/// Keys that matter most where one is.
+fn known(app: &App) -> &'static [(&'static str, &'static str)] {
+    if app.help.is_some() {
+        return &[("Up Down PgUp PgDn", "scroll"), ("Esc", "back")];
+    }
+    match (app.view, app.part) {
+        (View::Transactions, Part::List) => &[
+            ("?", "help"),
+            ("q", "quit"),
+            ("Enter", "tree"),
+            ("w", "waterfall"),
+            ("f", "filter"),
+            ("/", "search"),
+            ("F", "follow"),
+            ("e", "error"),
+            ("i", "incomplete"),
+            ("s", "slow"),
+            ("< >", "sort"),
+            ("g", "go to"),
+            ("m", "mark"),
+            ("W", "save"),
+            ("y", "copy"),
+        ],
+        (View::Transactions | View::Frames, Part::Tree) => &[
+            ("Esc", "back"),
+            ("Left Right", "close, open"),
+            ("/", "search"),
+            ("=", "filter for this value"),
+            ("y", "copy it"),
+            ("Y", "copy its filter"),
+            ("w", "waterfall"),
+            ("x", "bytes"),
+            ("z", "zoom"),
+            ("?", "help"),
+        ],
+        (View::Transactions | View::Frames, Part::Bytes) => {
+            &[("Esc", "back"), ("Up Down", "scroll"), ("Tab", "next part"), ("x", "hide"), ("?", "help")]
+        }
+        (View::Frames, Part::List) => &[
+            ("?", "help"),
+            ("q", "quit"),
+            ("Enter", "tree"),
+            ("g", "go to"),
+            ("c", "copy command"),
+            ("1", "Transactions"),
+        ],
+        (View::Charts, _) => {
+            &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
+        }
+        _ => &[
+            ("?", "help"),
+            ("q", "quit"),
+            ("Enter", "its Transactions"),
+            ("< >", "sort"),
+            ("r", "reverse"),
+            ("y", "copy"),
+        ],
+    }
+}
+
+fn hints(app: &App, keys: &[(&str, &str)], title: &str) -> Line<'static> {
+    let mut line = Vec::new();
+    if !title.is_empty() {
+        line.push(Span::styled(title.to_owned(), app.theme.notice));
+    }
+    for (key, what) in keys {
+        line.push(Span::styled(format!(" {key} "), app.theme.key));
+        line.push(Span::styled(format!("{what} "), app.theme.dim));
+    }
+    Line::from(line)
+}

@@ -1,0 +1,154 @@
+//! Charts: Transactions and bytes over time, and how latencies are spread, of all operations or of one.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::analysis::histogram::Histogram;
+use crate::output::style::columns as width_of;
+use crate::output::units::{Bytes, Duration};
+use crate::tui::app::App;
+
+use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
+
+/// Draws the view.
+pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let (head, area) = cut_top(area, 1);
+    let text = operations::summary(&app.side().tables, app);
+    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    let count = app.side().tables.operations.len();
+    if let Some(table) = app.table_mut() {
+        table.at = table.at.min(count);
+    }
+    app.areas.list = area;
+    if area.width >= 110 {
+        let (left, right) = cut_left(area, area.width / 2);
+        let (left, _) = cut_left(left, left.width - 2);
+        over_time(app, buffer, left);
+        latencies(app, buffer, right);
+    } else {
+        let (above, below) = cut_bottom(area, area.height.div_ceil(2));
+        over_time(app, buffer, above);
+        latencies(app, buffer, below);
+    }
+}
+
+fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
+    let load = &app.side().tables.load;
+    let seconds = load.width() as f64 / 1e9;
+    let of = |value: fn(&crate::analysis::load::Load) -> u64| -> Vec<f64> {
+        load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
+    };
+    let step = format!("a step is {}", Duration(load.width(), app.signs.glyphs));
+    let (above, below) = cut_bottom(area, area.height / 2);
+    let (head, chart) = cut_top(above, 1);
+    rule(app, buffer, head, "Transactions a second", &step, false);
+    columns(app, buffer, chart, &of(|load| load.transactions), app.theme.call, short);
+    let (head, chart) = cut_top(below, 1);
+    rule(app, buffer, head, "Bytes a second", "", false);
+    let bytes = |value: f64| Bytes(value as u64).to_string();
+    columns(app, buffer, chart, &of(|load| load.bytes), app.theme.data_in, bytes);
+}
+
+/// A number with a unit of 1000.
+fn short(value: f64) -> String {
+    match value {
+        ..9.95 => format!("{value:.1}"),
+        ..9_999.5 => format!("{value:.0}"),
+        ..999_500.0 => format!("{:.0}k", value / 1e3),
+        _ => format!("{:.1}M", value / 1e6),
+    }
+}
+
+/// Draws values as columns side by side, as wide as the area, with the largest one at its left.
+pub(super) fn columns(
+    app: &App,
+    buffer: &mut Buffer,
+    area: Rect,
+    values: &[f64],
+    style: Style,
+    name: impl Fn(f64) -> String,
+) {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if values.is_empty() || most <= 0.0 || area.height == 0 {
+        return put(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
+    }
+    let label = name(most);
+    let margin = width_of(&label).max(4) as u16 + 1;
+    let (labels, chart) = cut_left(area, margin);
+    let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
+    put(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+    if area.height > 1 {
+        put(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+    }
+    let (width, height) = (usize::from(chart.width), usize::from(chart.height));
+    let levels = app.signs.levels;
+    // A column shows the largest of the steps that fall on it, so that a peak is seen on a narrow screen too.
+    let column = |at: usize| {
+        let start = at * values.len() / width.max(1);
+        let end = ((at + 1) * values.len()).div_ceil(width.max(1)).max(start + 1);
+        values.get(start..end.min(values.len())).unwrap_or_default().iter().copied().fold(0.0, f64::max)
+    };
+    for line in 0..height {
+        let below = (height - 1 - line) * levels.len();
+        let text: String = (0..width)
+            .map(|at| {
+                let filled = (column(at) / most * (height * levels.len()) as f64).ceil() as usize;
+                match filled.saturating_sub(below) {
+                    0 => " ",
+                    part => levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "),
+                }
+            })
+            .collect();
+        put(buffer, chart, line, &Line::styled(text, style));
+    }
+}
+
+fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
+    let tables = &app.side().tables;
+    let chosen = app.table().at.checked_sub(1).and_then(|at| tables.operations.get(at));
+    let (name, histogram) = match chosen {
+        Some(row) => (row.name.as_str(), &row.histogram),
+        None => ("all operations", &tables.histogram),
+    };
+    let (head, area) = cut_top(area, 1);
+    let count = format!("{} latencies", grouped(histogram.count()));
+    rule(app, buffer, head, &format!("Latency of {name}"), &count, true);
+    bars(app, buffer, area, histogram);
+}
+
+/// Draws a histogram as bars, one a step.
+fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
+    let glyphs = app.signs.glyphs;
+    let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
+    let all = histogram.count();
+    if all == 0 {
+        return put(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
+    }
+    // Where there are more steps than lines, neighbours share a line.
+    let share = steps.len().div_ceil(usize::from(area.height).max(1));
+    let lines: Vec<(Option<u64>, u64)> = steps
+        .chunks(share)
+        .map(|steps| (steps.last().and_then(|(bound, _)| *bound), steps.iter().map(|(_, count)| count).sum()))
+        .collect();
+    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let room = usize::from(area.width).saturating_sub(11 + 1 + 9 + 7);
+    let mut so_far = 0;
+    for (line, (bound, count)) in lines.iter().enumerate() {
+        so_far += count;
+        let bound = match bound {
+            Some(bound) => format!("<= {}", Duration(*bound, glyphs)),
+            None => "longer".to_owned(),
+        };
+        let length = (u128::from(*count) * room as u128).div_ceil(u128::from(most)) as usize;
+        let text = Line::from(vec![
+            Span::styled(format!("{bound:>11} "), app.theme.dim),
+            Span::styled(app.signs.full.repeat(length), app.theme.data_out),
+            Span::raw(" ".repeat(room - length.min(room))),
+            Span::raw(format!("{:>9}", grouped(*count))),
+            Span::styled(format!(" {:>5.1}%", so_far as f64 / all as f64 * 100.0), app.theme.dim),
+        ]);
+        put(buffer, area, line, &text);
+    }
+}

@@ -1,0 +1,53 @@
+//! The help: every key, made from the table that the keys are looked up in.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::tui::app::App;
+use crate::tui::keys::{self, Section};
+
+use super::{cut_left, put, rule};
+
+/// Columns of the keys.
+const KEYS: usize = 14;
+
+/// Draws the help, from the line on that one scrolled to.
+pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let (head, area) = super::cut_top(area, 1);
+    rule(app, buffer, head, "Keys", "", true);
+    app.areas.list = area;
+    let columns = if area.width >= 150 { 2 } else { 1 };
+    let lines = lines(app);
+    let per_column = lines.len().div_ceil(columns);
+    let most = per_column.saturating_sub(usize::from(area.height));
+    let top = app.help.unwrap_or(0).min(most);
+    app.help = Some(top);
+    let width = area.width / columns as u16;
+    for column in 0..columns {
+        let (_, place) = cut_left(area, width * column as u16);
+        let (place, _) = cut_left(place, width);
+        let part = lines.iter().skip(column * per_column).take(per_column).skip(top);
+        for (at, line) in part.take(usize::from(area.height)).enumerate() {
+            put(buffer, place, at, line);
+        }
+    }
+}
+
+fn lines(app: &App) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for section in Section::ALL {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::styled(section.title(), app.theme.heading));
+        for binding in keys::TABLE.iter().filter(|binding| binding.section == section) {
+            let names: Vec<String> = binding.keys.iter().map(|key| keys::name(*key)).collect();
+            lines.push(Line::from(vec![
+                Span::styled(format!("  {:<KEYS$} ", names.join(" ")), app.theme.key),
+                Span::raw(binding.help),
+            ]));
+        }
+    }
+    lines
+}

@@ -1,0 +1,223 @@
+//! The views, each a room; and what is around them: the names of views above, messages and input below.
+
+mod bottom;
+mod charts;
+pub(super) mod connections;
+pub(super) mod files;
+mod frames;
+mod help;
+mod hex;
+pub(super) mod operations;
+mod styled;
+mod table;
+mod transactions;
+mod tree;
+mod waterfall;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::output::style::columns as width_of;
+use crate::output::units::Bytes;
+
+use super::app::{App, View};
+
+/// Draws the whole screen.
+pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    app.areas = Default::default();
+    if area.width < 20 || area.height < 6 {
+        let text = Line::from("too small: 20x6 at least");
+        frame.buffer_mut().set_line(area.x, area.y, &text, area.width);
+        return;
+    }
+    let buffer = frame.buffer_mut();
+    let (top, rest) = cut_top(area, 1);
+    tabs(app, buffer, top);
+    let (rest, last) = cut_bottom(rest, 1);
+    let rest = bottom::above(app, buffer, rest);
+    let cursor = bottom::line(app, buffer, last);
+    if app.help.is_some() {
+        help::draw(app, buffer, rest);
+    } else {
+        match app.view {
+            View::Transactions => transactions::draw(app, buffer, rest),
+            View::Operations => operations::draw(app, buffer, rest),
+            View::Connections => connections::draw(app, buffer, rest),
+            View::Files => files::draw(app, buffer, rest),
+            View::Frames => frames::draw(app, buffer, rest),
+            View::Charts => charts::draw(app, buffer, rest),
+        }
+    }
+    if let Some(cursor) = cursor {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+/// The first lines of an area, and the rest.
+fn cut_top(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
+}
+
+/// An area without its last lines, and these.
+fn cut_bottom(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    let rest = area.height - height;
+    (Rect { height: rest, ..area }, Rect { y: area.y + rest, height, ..area })
+}
+
+/// The left columns of an area, and the rest.
+fn cut_left(area: Rect, width: u16) -> (Rect, Rect) {
+    let width = width.min(area.width);
+    (Rect { width, ..area }, Rect { x: area.x + width, width: area.width - width, ..area })
+}
+
+/// Writes a line in an area, so many lines below its top; what is beyond the area is left out.
+fn put(buffer: &mut Buffer, area: Rect, line: usize, text: &Line<'_>) {
+    if let Ok(line) = u16::try_from(line)
+        && line < area.height
+    {
+        buffer.set_line(area.x, area.y + line, text, area.width);
+    }
+}
+
+/// Gives a line of an area a style.
+fn paint(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
+    if let Ok(line) = u16::try_from(line)
+        && line < area.height
+    {
+        buffer.set_style(Rect { y: area.y + line, height: 1, ..area }, style);
+    }
+}
+
+/// A rule with a title at its left and a word at its right.
+fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is_active: bool) {
+    let style = if is_active { app.theme.heading } else { app.theme.dim };
+    let line = app.signs.rule.repeat(usize::from(area.width));
+    put(buffer, area, 0, &Line::styled(line, app.theme.dim));
+    if !title.is_empty() {
+        let (_, inner) = cut_left(area, 2);
+        put(buffer, inner, 0, &Line::styled(format!(" {title} "), style));
+    }
+    let width = width_of(right) as u16 + 2;
+    if !right.is_empty() && usize::from(area.width) > width_of(title) + width_of(right) + 8 {
+        let right_area = Rect { x: area.x + area.width - width - 1, width, ..area };
+        put(buffer, right_area, 0, &Line::styled(format!(" {right} "), app.theme.dim));
+    }
+}
+
+/// The names of the views, and how far the reading has come.
+fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let told = progress(app);
+    let mut tabs = Vec::new();
+    // Names of views give way to what is read.
+    let room = usize::from(area.width);
+    let names: [fn(View) -> &'static str; 3] = [View::title, View::short_title, |_| ""];
+    let width = |name: fn(View) -> &'static str| -> usize {
+        View::ALL
+            .iter()
+            .map(|view| if *view == app.view { view.title() } else { name(*view) }.len() + 5)
+            .sum()
+    };
+    let fits = |name: &fn(View) -> &'static str| width(*name) + width_of(&told) <= room;
+    let name = names.into_iter().find(fits).unwrap_or(|_| "");
+    let mut x = area.x;
+    for (number, view) in View::ALL.into_iter().enumerate() {
+        let is_shown = view == app.view;
+        let text = match if is_shown { view.title() } else { name(view) } {
+            "" => format!(" {} ", number + 1),
+            name => format!(" {} {name} ", number + 1),
+        };
+        let style = if is_shown { app.theme.tab } else { app.theme.dim };
+        let width = width_of(&text) as u16;
+        let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
+        put(buffer, place, 0, &Line::styled(text, style));
+        tabs.push((place, view));
+        x += width + 1;
+    }
+    app.areas.tabs = tabs;
+    let width = width_of(&told) as u16;
+    if width > 0 && x + width <= area.x + area.width {
+        let place = Rect { x: area.x + area.width - width, width, ..area };
+        put(buffer, place, 0, &Line::from(told));
+    }
+}
+
+/// The name of the capture, and how far it was read.
+fn progress(app: &App) -> String {
+    let progress = app.side().progress;
+    let name = app.capture.name();
+    let dot = app.signs.dot;
+    let mut text = name;
+    if app.is_paused {
+        text = format!("{text} {dot} PAUSED");
+    } else if !progress.is_over {
+        match progress.bytes.total.filter(|total| *total > 0) {
+            Some(total) => {
+                let part = progress.bytes.read.min(total) as f64 / total as f64;
+                text = format!("{text} {dot} {:.0}%", part * 100.0);
+            }
+            None => text = format!("{text} {dot} {}", Bytes(progress.bytes.read)),
+        }
+    }
+    // Of an interface it is told that nothing was lost, too.
+    let is_told = |dropped: &u64| *dropped > 0 || progress.counters.is_some();
+    if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
+        text = format!("{text} {dot} {dropped} dropped");
+    }
+    text
+}
+
+/// A number with commas.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Pieces of text with a style each.
+fn spans<const N: usize>(pieces: [(Style, String); N]) -> Line<'static> {
+    Line::from(pieces.into_iter().map(|(style, text)| Span::styled(text, style)).collect::<Vec<_>>())
+}
+
+/// How many columns a table has by which it can be sorted.
+pub(super) fn columns(view: View) -> Option<usize> {
+    match view {
+        View::Operations => Some(operations::COLUMNS.len()),
+        View::Connections => Some(connections::COLUMNS.len()),
+        View::Files => Some(files::COLUMNS.len()),
+        View::Transactions | View::Frames | View::Charts => None,
+    }
+}
+
+/// How many lines the table of the view has.
+pub(super) fn lines(app: &App) -> usize {
+    let tables = &app.side().tables;
+    match app.view {
+        View::Operations => tables.operations.len(),
+        View::Connections => tables.connections.len(),
+        View::Files => tables.files.len(),
+        View::Charts => tables.operations.len() + 1,
+        View::Transactions | View::Frames => 0,
+    }
+}
+
+/// What is chosen in the table of the view, as text.
+pub(super) fn chosen_text(app: &App) -> Option<String> {
+    match app.view {
+        View::Operations | View::Charts => operations::chosen(app),
+        View::Connections => connections::chosen_ends(app),
+        View::Files => files::chosen(app),
+        View::Transactions | View::Frames => None,
+    }
+}

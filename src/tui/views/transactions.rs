@@ -1,0 +1,231 @@
+//! The list of Transactions; below it the tree of the chosen one and its bytes, or its waterfall.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::output::label::shorten;
+use crate::output::list::{Column, Layout};
+use crate::output::style::{columns as width_of, fit};
+use crate::output::units::{Bytes, Clock, Duration};
+use crate::tui::app::{App, Part, scrolled};
+use crate::tui::model::Entry;
+use crate::tui::theme;
+
+use super::{cut_bottom, cut_left, cut_top, grouped, hex, paint, put, rule, tree, waterfall};
+
+/// Lines of the list that stay when the tree wants room.
+const LEAST: u16 = 4;
+/// Columns from which on tree and bytes stand side by side: lines of the tree are long.
+const SIDE_BY_SIDE: u16 = hex::WIDTH + 80;
+
+/// Draws the view.
+pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let has_list = !(app.is_zoomed && app.part != Part::List);
+    let has_tree = !(app.is_zoomed && app.part == Part::List) && area.height >= 10;
+    let (list, below) = match (has_list, has_tree) {
+        (true, true) => {
+            let height = (area.height * 2 / 5).max(LEAST);
+            // A list that is done gives away what it does not need.
+            let needed = app.list.len(app.rows()).saturating_add(1);
+            let needed =
+                if app.side().progress.is_over { needed.try_into().unwrap_or(height) } else { height };
+            cut_top(area, height.min(needed).max(LEAST))
+        }
+        (true, false) => cut_top(area, area.height),
+        (false, _) => cut_top(area, 0),
+    };
+    if has_list {
+        draw_list(app, buffer, list);
+    }
+    if has_tree {
+        draw_below(app, buffer, below);
+    }
+}
+
+/// Tree and bytes side by side, or one above the other; or the waterfall.
+pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    if app.has_waterfall && app.view == crate::tui::app::View::Transactions {
+        return waterfall::draw(app, buffer, area);
+    }
+    if !app.has_bytes {
+        return tree::draw(app, buffer, area);
+    }
+    if area.width >= SIDE_BY_SIDE {
+        let (left, right) = cut_left(area, area.width - hex::WIDTH - 1);
+        tree::draw(app, buffer, left);
+        let (_, right) = cut_left(right, 1);
+        hex::draw(app, buffer, right);
+    } else if area.height >= 11 {
+        let (above, below) = cut_bottom(area, (area.height / 3).max(4));
+        tree::draw(app, buffer, above);
+        hex::draw(app, buffer, below);
+    } else {
+        tree::draw(app, buffer, area);
+    }
+}
+
+fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    // The first column is for marks.
+    let (marks, area) = cut_left(area, 1);
+    let (head, lines) = cut_top(area, 1);
+    let (_, marks) = cut_top(marks, 1);
+    let layout = app.layout(usize::from(area.width));
+    heading(app, buffer, head, &layout);
+    app.areas.list = lines;
+    let count = app.list.len(app.rows());
+    let height = usize::from(lines.height);
+    app.list.top = scrolled(app.list.top, app.list.at, height, count);
+    let mut clock = Clock::new(app.options.time);
+    if let Some((start, _)) = app.all.tables.times {
+        clock.start(start);
+    }
+    if count == 0 {
+        let text = match (app.side().progress.is_over, &app.side().filter) {
+            (true, Some(_)) => "no Transaction is selected by the filter; u takes it away",
+            (true, None) => "no Transactions: nothing in this capture is RPC",
+            (false, _) => "reading",
+        };
+        return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
+    }
+    if app.options.time == crate::output::units::TimeFormat::Delta
+        && let Some(before) = app.list.top.checked_sub(1)
+        && let Some(entry) = app.list.entry(app.rows(), before)
+    {
+        clock.write(entry.row.time, &mut String::new());
+    }
+    for line in 0..height.min(count - app.list.top) {
+        let at = app.list.top + line;
+        match app.list.entry(app.rows(), at) {
+            Some(entry) => {
+                let text = row(app, &layout, &entry, &mut clock);
+                put(buffer, lines, line, &text);
+                if app.marks.contains(&entry.row.index) {
+                    put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
+                }
+            }
+            None => {
+                let number = app.list.number(at).unwrap_or(0) as u64 + 1;
+                let text = format!("Transaction {} is read again {}", grouped(number), app.signs.glyphs.cut);
+                put(buffer, lines, line, &Line::styled(text, app.theme.dim));
+            }
+        }
+        if at == app.list.at {
+            let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
+            paint(buffer, lines, line, style);
+        }
+    }
+}
+
+fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &Layout) {
+    let mut x = area.x;
+    let mut places = Vec::new();
+    for (column, width) in &layout.columns {
+        let sort = app.list.sort.filter(|sort| sort.by == *column);
+        let (up, down) = app.signs.sorted;
+        let sign = sort.map_or("", |sort| if sort.is_descending { down } else { up });
+        let room = width.saturating_sub(width_of(sign));
+        let name = fit(column.name(), room, &app.signs.glyphs);
+        let text = match column.is_number() {
+            true => format!("{sign}{name:>room$}"),
+            false => format!("{name}{sign}"),
+        };
+        let width = *width as u16;
+        let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
+        let style = if sort.is_some() { app.theme.key } else { app.theme.heading };
+        put(buffer, place, 0, &Line::styled(text, style));
+        places.push((place, *column));
+        x += width + layout.gap.len() as u16;
+    }
+    app.areas.columns = places;
+}
+
+/// A line of the list.
+fn row(app: &App, layout: &Layout, entry: &Entry<'_>, clock: &mut Clock) -> Line<'static> {
+    let mut line = Vec::new();
+    let glyphs = &app.signs.glyphs;
+    for (at, (column, width)) in layout.columns.iter().enumerate() {
+        let (text, pieces) = cell(app, *column, *width, entry, clock);
+        let text = fit(&text, *width, glyphs).into_owned();
+        let fill = " ".repeat(width.saturating_sub(width_of(&text)));
+        if at > 0 {
+            line.push(Span::raw(layout.gap));
+        }
+        if column.is_number() {
+            line.push(Span::raw(fill.clone()));
+        }
+        let (first, split, rest) = pieces;
+        let split = (0..=split.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let (one, other) = text.split_at(split);
+        line.push(Span::styled(one.to_owned(), first));
+        line.push(Span::styled(other.to_owned(), rest));
+        if !column.is_number() {
+            line.push(Span::raw(fill));
+        }
+    }
+    Line::from(line)
+}
+
+/// What stands in a column: the text, the style of its first bytes, how many these are, and the style of the rest.
+fn cell(
+    app: &App,
+    column: Column,
+    width: usize,
+    entry: &Entry<'_>,
+    clock: &mut Clock,
+) -> (String, (Style, usize, Style)) {
+    let styles = &app.theme.styles;
+    let glyphs = app.signs.glyphs;
+    let whole = |text: String, style| (text, (theme::of(style), usize::MAX, Style::new()));
+    let row = entry.row;
+    match column {
+        Column::Time => {
+            let mut text = String::new();
+            clock.write(row.time, &mut text);
+            whole(text, styles.time)
+        }
+        Column::Frame => whole(row.first.to_string(), styles.dim),
+        Column::Connection => whole(row.connection.to_string(), styles.dim),
+        Column::Client => whole(entry.client().to_string(), styles.dim),
+        Column::Xid => whole(row.xid.to_string(), styles.xid),
+        Column::Version if row.is_reverse => {
+            whole(format!("{}{}", glyphs.back, entry.version()), styles.callback)
+        }
+        Column::Version => (entry.version().to_owned(), Default::default()),
+        Column::Operation => {
+            let mut text = entry.label().to_owned();
+            shorten(entry.path(), width, &glyphs, &mut text);
+            let style = if row.is_reverse { styles.callback } else { styles.operation };
+            (text, (theme::of(style), entry.name().len(), Style::new()))
+        }
+        Column::Chunks => {
+            let long = entry.chunks();
+            let text = if width_of(long) > width { entry.short_chunks() } else { long };
+            whole(text.to_owned(), styles.chunk)
+        }
+        Column::Bytes => (Bytes(row.bytes).to_string(), Default::default()),
+        Column::Latency => {
+            let text = row.latency.map_or(String::new(), |latency| Duration(latency, glyphs).to_string());
+            let style = if app.is_slow(entry) { app.theme.notice } else { Style::new() };
+            (text, (style, usize::MAX, Style::new()))
+        }
+        Column::Status => {
+            let (text, split) = entry.status();
+            let style = if row.has_failed { styles.error } else { styles.ok };
+            (text.to_owned(), (theme::of(style), split, theme::of(styles.mark)))
+        }
+    }
+}
+
+/// The title above tree, bytes or waterfall: what is chosen.
+pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part: Part) {
+    let right = match app.entry() {
+        Some(_) => {
+            let count = app.list.len(app.rows()) as u64;
+            format!("{} of {}", grouped(app.list.at as u64 + 1), grouped(count))
+        }
+        None => String::new(),
+    };
+    rule(app, buffer, area, name, &right, app.part == part);
+}

@@ -1,0 +1,67 @@
+//! The tree of what is chosen: every field that a decoder tells.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::tui::app::{App, Part, View};
+use crate::tui::theme;
+
+use super::{cut_top, paint, put, rule, transactions};
+
+/// Draws the tree under a rule.
+pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let (head, lines) = cut_top(area, 1);
+    app.areas.tree = lines;
+    match app.view {
+        View::Frames => rule(app, buffer, head, "Frame", "", app.part == Part::Tree),
+        _ => transactions::title(app, buffer, head, "Transaction", Part::Tree),
+    }
+    let subject = app.subject();
+    let is_there = app.tree.detail.as_ref().is_some_and(|detail| Some(detail.subject) == subject);
+    if let Some(problem) = app.tree.detail.as_ref().and_then(|detail| detail.problem.as_ref()) {
+        let text = Line::styled(problem.clone(), app.theme.notice);
+        return put(buffer, lines, 0, &text);
+    }
+    app.tree.scroll(usize::from(lines.height));
+    for line in 0..usize::from(lines.height) {
+        let at = app.tree.top + line;
+        let Some((told, is_open)) = app.tree.line(at) else { break };
+        let sign = match is_open {
+            Some(true) => app.signs.open,
+            Some(false) => app.signs.closed,
+            None => " ",
+        };
+        let mut text =
+            vec![Span::raw(" ".repeat(told.depth * 2)), Span::styled(format!("{sign} "), app.theme.dim)];
+        text.extend(told.pieces.iter().map(|(style, text)| Span::styled(text.clone(), theme::of(*style))));
+        if let (Some(false), true) = (is_open, told.pieces.is_empty()) {
+            text.push(Span::raw(app.signs.glyphs.cut));
+        }
+        put(buffer, lines, line, &scrolled_right(text, app.tree.left));
+        if at == app.tree.at {
+            let style = if app.part == Part::Tree { app.theme.cursor } else { app.theme.other_cursor };
+            paint(buffer, lines, line, style);
+        }
+    }
+    // What is shown is still that of the row before: it is told apart by being dim.
+    if !is_there {
+        buffer.set_style(lines, app.theme.dim);
+    }
+}
+
+/// The line without its first columns.
+fn scrolled_right(spans: Vec<Span<'static>>, mut past: usize) -> Line<'static> {
+    let mut left = Vec::new();
+    for span in spans {
+        let count = span.content.chars().count();
+        if past >= count {
+            past -= count;
+            continue;
+        }
+        let text: String = span.content.chars().skip(past).collect();
+        past = 0;
+        left.push(Span::styled(text, span.style));
+    }
+    Line::from(left)
+}

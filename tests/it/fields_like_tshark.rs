@@ -1,0 +1,187 @@
+//! Every field of RPC, NFS and its companions, RPC-over-RDMA, InfiniBand and iWARP that tshark has, too, has tshark's values,
+//! frame by frame, in every capture. What differs is explained by one of the rules in `differences`, each with who is
+//! right, and `docs/tshark.md` lists all of it: `UPDATE=1 cargo test --test it fields_like_tshark` writes it. The test skips,
+//! and says so, where there is no tshark, or another one than that of the document.
+
+mod differences;
+mod shown;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+
+use differences::{Difference, Known, RULES};
+use shown::Shown;
+
+use crate::captures;
+
+/// A difference as the document shows it.
+#[derive(Clone, Debug, Default)]
+struct Example {
+    times: u64,
+    capture: &'static str,
+    frames: String,
+    ours: String,
+    theirs: String,
+}
+
+/// What differs, by the rule that explains it and the field.
+type Explained = BTreeMap<(usize, &'static str), Example>;
+
+#[derive(Debug, Default)]
+struct Outcome {
+    agreed: u64,
+    fields: std::collections::BTreeSet<&'static str>,
+    explained: Explained,
+    unexplained: BTreeMap<&'static str, (u64, String)>,
+}
+
+impl Outcome {
+    fn compare(capture: &'static str) -> Self {
+        let shown = Shown::of(capture);
+        let pairs = shown.pairs();
+        let known = Known::of(&shown);
+        let mut outcome = Self::default();
+        for pair in &pairs {
+            for difference in Difference::all(&shown, *pair, |field| {
+                outcome.agreed += 1;
+                outcome.fields.insert(field);
+            }) {
+                outcome.add(&difference, &known);
+            }
+        }
+        outcome
+    }
+
+    fn add(&mut self, difference: &Difference<'_>, known: &Known) {
+        let rule = RULES.iter().position(|rule| (rule.explains)(difference, known));
+        let Some(rule) = rule else {
+            let what = format!("{difference:?}");
+            self.unexplained.entry(difference.field).or_insert((0, what)).0 += 1;
+            return;
+        };
+        let example = self.explained.entry((rule, difference.field)).or_insert_with(|| Example {
+            times: 0,
+            capture: difference.shown.capture,
+            frames: difference.frames(),
+            ours: cell(difference.ours),
+            theirs: cell(difference.theirs),
+        });
+        example.times += 1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.agreed += other.agreed;
+        self.fields.extend(other.fields);
+        for (key, example) in other.explained {
+            self.explained.entry(key).or_insert(Example { times: 0, ..example.clone() }).times +=
+                example.times;
+        }
+        for (field, (times, what)) in other.unexplained {
+            self.unexplained.entry(field).or_insert((0, what)).0 += times;
+        }
+    }
+}
+
+/// Values as a cell of a table; long ones are cut.
+fn cell(values: Option<&Vec<String>>) -> String {
+    const LETTERS: usize = 32;
+    let Some(values) = values else { return String::new() };
+    let text = values.join(", ");
+    let short: String = text.chars().take(LETTERS).collect();
+    if short.len() < text.len() { format!("`{short}...`") } else { format!("`{short}`") }
+}
+
+/// Of a rule as many fields are listed.
+const SHOWN: usize = 16;
+
+fn document(version: &str, outcome: &Outcome) -> String {
+    let differing: u64 = outcome.explained.values().map(|example| example.times).sum();
+    let mut text = format!(
+        "# Beside tshark\n\
+         \n\
+         Every field of RPC, NFS and its companions, RPC-over-RDMA, InfiniBand and iWARP that both have, compared with tshark\n\
+         {version} frame by frame (`--view frames`) in every capture of `captures/`: of {} fields {} times the values are equal, and\n\
+         {differing} times something differs. A test holds this page to that (`tests/it/fields_like_tshark.rs`), so nothing differs that is\n\
+         not written here. Compared is what is shown, not how: numbers are shown in another base, verifiers as numbers, and a\n\
+         structure as a sentence or its bytes.\n\
+         \n\
+         Of each difference an example: the frame in which tshark shows the field, and behind an arrow the frame in which this\n\
+         program shows it, if it is another.\n",
+        outcome.fields.len(),
+        outcome.agreed,
+    );
+    for (at, rule) in RULES.iter().enumerate() {
+        let mut of_rule: Vec<_> = outcome.explained.iter().filter(|((of, _), _)| *of == at).collect();
+        let _ =
+            write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
+        if of_rule.len() > SHOWN {
+            // Whole messages: what is in them says no more than that they are not there.
+            let times: u64 = of_rule.iter().map(|(_, example)| example.times).sum();
+            let _ = writeln!(
+                text,
+                "{times} values of {} fields, of which the most frequent are:\n",
+                of_rule.len()
+            );
+            of_rule.sort_by_key(|((_, field), example)| (std::cmp::Reverse(example.times), *field));
+            of_rule.truncate(SHOWN);
+        }
+        text.push_str(
+            "| field | times | capture | frame | this program | tshark |\n|---|---|---|---|---|---|\n",
+        );
+        for ((_, field), example) in of_rule {
+            let Example { times, capture, frames, ours, theirs } = example;
+            let _ = writeln!(text, "| `{field}` | {times} | {capture} | {frames} | {ours} | {theirs} |");
+        }
+    }
+    text
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tshark.md")
+}
+
+#[test]
+fn every_field_that_both_have_has_the_same_values_but_for_what_is_written_down() {
+    let Some(version) = shown::version() else {
+        eprintln!("skipped: tshark is not installed");
+        return;
+    };
+    let stored = fs::read_to_string(path()).unwrap_or_default();
+    let is_update = std::env::var_os("UPDATE").is_some();
+    if !is_update && !stored.contains(&format!("\n{version} frame by frame")) {
+        eprintln!("skipped: docs/tshark.md is about another tshark than {version}");
+        return;
+    }
+    let waiting = Mutex::new(captures::ALL.iter().rev().copied().collect::<Vec<_>>());
+    let outcomes = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(capture) = waiting.lock().unwrap().pop() else { return };
+                    let outcome = Outcome::compare(capture);
+                    outcomes.lock().unwrap().insert(capture, outcome);
+                }
+            });
+        }
+    });
+    let mut outcome = Outcome::default();
+    outcomes.into_inner().unwrap().into_values().for_each(|of_one| outcome.merge(of_one));
+    let unexplained: Vec<String> =
+        outcome.unexplained.values().map(|(times, what)| format!("{times} times as {what}")).collect();
+    assert!(unexplained.is_empty(), "unexplained:\n{}", unexplained.join("\n"));
+    for (at, rule) in RULES.iter().enumerate() {
+        let is_used = outcome.explained.keys().any(|(of, _)| *of == at);
+        assert!(is_used, "nothing differs so any more: {}", rule.title);
+    }
+    let text = document(&version, &outcome);
+    if is_update {
+        fs::write(path(), &text).unwrap();
+        return;
+    }
+    assert!(stored == text, "docs/tshark.md is stale: UPDATE=1 cargo test --test it fields_like_tshark");
+}

@@ -1,0 +1,498 @@
+//! In what the two differ, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use nfsrdma_inspect::filter::catalog::Type;
+
+use super::shown::{FIELDS, Pair, Row, Shown, Theirs, is_of_message};
+
+/// What is known of a capture, to explain what differs.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Whether tshark found iWARP.
+    has_iwarp: bool,
+    /// The XIDs of Calls with Read chunks.
+    with_read_chunks: BTreeSet<String>,
+    /// The XIDs of more than two messages: one of them was sent again.
+    again: BTreeSet<String>,
+    /// The messages, by XID and direction, that tshark shows anywhere.
+    shown: BTreeSet<(String, String)>,
+}
+
+fn first<'r>(row: &'r Row, field: &str) -> Option<&'r String> {
+    row.get(field).and_then(|values| values.first())
+}
+
+/// XID and direction of the message of a frame.
+fn message(row: &Row) -> Option<(String, String)> {
+    Some((first(row, "rpc.xid")?.clone(), first(row, "rpc.msgtyp")?.clone()))
+}
+
+impl Known {
+    pub(super) fn of(shown: &Shown) -> Self {
+        let rows = || shown.theirs.values().map(|theirs| &theirs.values);
+        let with_position = shown.ours.values().filter(|row| row.contains_key("rpcordma.position"));
+        let mut headers: BTreeMap<&String, u64> = BTreeMap::new();
+        for xid in rows().filter_map(|row| first(row, "rpcordma.xid")) {
+            *headers.entry(xid).or_default() += 1;
+        }
+        Self {
+            again: headers.into_iter().filter(|(_, count)| *count > 2).map(|(xid, _)| xid.clone()).collect(),
+            has_iwarp: rows().any(|row| row.contains_key("iwarp_mpa")),
+            with_read_chunks: with_position.filter_map(|row| first(row, "rpcordma.xid")).cloned().collect(),
+            shown: rows().filter_map(message).collect(),
+        }
+    }
+}
+
+/// A field whose values differ.
+pub(super) struct Difference<'s> {
+    pub(super) shown: &'s Shown,
+    pair: Pair,
+    pub(super) field: &'static str,
+    pub(super) ours: Option<&'s Vec<String>>,
+    pub(super) theirs: Option<&'s Vec<String>>,
+    our_row: &'s Row,
+    about: &'s Theirs,
+}
+
+impl fmt::Debug for Difference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, ours, theirs, .. } = self;
+        write!(f, "{} {} {field}: ours {ours:?}, tshark's {theirs:?}", self.shown.capture, self.frames())
+    }
+}
+
+impl<'s> Difference<'s> {
+    /// What differs between two frames; `agreed` is told each field that does not.
+    pub(super) fn all(shown: &'s Shown, pair: Pair, mut agreed: impl FnMut(&'static str)) -> Vec<Self> {
+        static EMPTY: Row = Row::new();
+        let Some(about) = shown.theirs.get(&pair.theirs) else { return Vec::new() };
+        let our_row = shown.ours.get(&pair.ours).unwrap_or(&EMPTY);
+        let names: BTreeSet<_> = our_row.keys().chain(about.values.keys()).copied().collect();
+        let mut differences = Vec::new();
+        for field in names.into_iter().filter(|field| is_of_message(field) == pair.is_message) {
+            let (ours, theirs) = (our_row.get(field), about.values.get(field));
+            let is_there_in_both = matches!(FIELDS.get(field), Some(Type::Protocol | Type::Structure))
+                && ours.is_some()
+                && theirs.is_some();
+            if ours == theirs || is_there_in_both {
+                agreed(field);
+            } else {
+                differences.push(Self { shown, pair, field, ours, theirs, our_row, about });
+            }
+        }
+        differences
+    }
+
+    /// The frame in which tshark shows it, and that of this program.
+    pub(super) fn frames(&self) -> String {
+        let Pair { theirs, ours, .. } = self.pair;
+        if theirs == ours { theirs.to_string() } else { format!("{theirs} → {ours}") }
+    }
+
+    fn is_one_of(&self, fields: &[&str]) -> bool {
+        fields.contains(&self.field)
+    }
+
+    fn is_only_ours(&self) -> bool {
+        self.theirs.is_none()
+    }
+
+    fn is_only_theirs(&self) -> bool {
+        self.ours.is_none()
+    }
+
+    fn ours(&self) -> &[String] {
+        self.ours.map_or(&[], Vec::as_slice)
+    }
+
+    fn theirs(&self) -> &[String] {
+        self.theirs.map_or(&[], Vec::as_slice)
+    }
+
+    fn number(value: &str) -> u64 {
+        value.parse().unwrap_or(u64::MAX)
+    }
+
+    /// Whether tshark's values are those of this program for which `is_shown` holds.
+    fn are_those(&self, is_shown: impl Fn(usize, &str) -> bool) -> bool {
+        let ours = self.ours().iter().enumerate();
+        let shown = ours.filter(|(at, value)| is_shown(*at, value)).map(|(_, value)| value);
+        shown.eq(self.theirs())
+    }
+
+    /// Whether tshark's values are some of those of this program, in their order.
+    fn are_some(&self) -> bool {
+        let mut ours = self.ours().iter();
+        self.theirs().iter().all(|theirs| ours.any(|ours| ours == theirs))
+    }
+
+    /// Whether this program's message is shown by tshark nowhere.
+    fn is_unseen(&self, known: &Known) -> bool {
+        self.pair.is_message && message(self.our_row).is_some_and(|message| !known.shown.contains(&message))
+    }
+
+    /// Where tshark stops in a COMPOUND: the operation that it shows last and does not read to its end.
+    fn stopped_at(&self) -> Option<u64> {
+        const CLAIM_DELEG_CUR_FH: &str = "5";
+        let (ours, theirs) = (self.our_row.get("nfs.opcode")?, self.about.values.get("nfs.opcode")?);
+        let same = ours.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count();
+        let is_claim = first(self.our_row, "nfs.open.claim_type").is_some_and(|c| c == CLAIM_DELEG_CUR_FH);
+        // What follows the claim is shown as an operation.
+        let is_stopped = theirs.len() == same || is_claim && theirs.len() == same + 1;
+        let stopped = same < ours.len() && is_stopped;
+        stopped.then(|| Self::number(ours.get(same.wrapping_sub(1)).map_or("", String::as_str)))
+    }
+}
+
+/// What differs for one reason.
+pub(super) struct Rule {
+    pub(super) title: &'static str,
+    pub(super) why: &'static str,
+    /// Who is right.
+    pub(super) right: &'static str,
+    pub(super) section: &'static str,
+    pub(super) explains: fn(&Difference<'_>, &Known) -> bool,
+}
+
+const US: &str = "this program";
+const BOTH: &str = "both";
+
+pub(super) const RULES: [Rule; 33] = [
+    Rule {
+        title: "Frames that a snap length cut",
+        why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
+        right: US,
+        section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: what was captured of a message stands at its front",
+        explains: |d, _| {
+            let is_cut = |frame| d.shown.theirs.get(&frame).is_some_and(|theirs| theirs.is_cut);
+            d.is_only_ours() && (is_cut(d.pair.theirs) || is_cut(d.pair.ours))
+        },
+    },
+    Rule {
+        title: "iWARP whose start was not captured",
+        why: "tshark knows a stream of MPA by its start-up frames alone.",
+        right: US,
+        section: "RFC 5044 section 4, RFC 5041 section 4: FPDUs that follow each other by their lengths",
+        explains: |d, known| !known.has_iwarp && d.is_only_ours() && d.our_row.contains_key("iwarp_mpa"),
+    },
+    Rule {
+        title: "A segment of TCP that was sent again",
+        why: "tshark does not look into it; here it shows what it is a copy of.",
+        right: BOTH,
+        section: "RFC 9293 section 3.8.1",
+        explains: |d, known| {
+            known.has_iwarp
+                && d.is_only_ours()
+                && d.our_row.contains_key("iwarp_mpa")
+                && d.about.protocols.ends_with(":tcp")
+        },
+    },
+    Rule {
+        title: "The CRC of an FPDU in the segment behind it",
+        why: "The fields of a frame are here those whose bytes are in it, and tshark shows the whole FPDU in the frame that ends \
+              it. Soft-iWARP sends CRC and pad in a segment of their own.",
+        right: BOTH,
+        section: "RFC 5044 section 4.4",
+        explains: |d, _| {
+            d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"])
+                && d.is_only_theirs()
+                && d.pair.theirs > d.pair.ours
+        },
+    },
+    Rule {
+        title: "A CRC that is in use",
+        why: "tshark shows it as `iwarp_mpa.crc_check`.",
+        right: BOTH,
+        section: "RFC 5044 section 4.4",
+        explains: |d, _| d.field == "iwarp_mpa.crc" && d.is_only_ours() && d.about.is_crc_checked,
+    },
+    Rule {
+        title: "Flags of enhanced MPA",
+        why: "tshark counts the flag S among the reserved bits.",
+        right: US,
+        section: "RFC 6581 section 6",
+        explains: |d, _| d.field == "iwarp_mpa.res" && d.ours() == ["0"] && d.theirs() == ["16"],
+    },
+    Rule {
+        title: "The flow label of a ConnectRequest",
+        why: "tshark reads flow label and packet rate two bytes from their place.",
+        right: US,
+        section: "InfiniBand volume 1 section 12.6.5",
+        explains: |d, _| {
+            d.is_one_of(&["infiniband.cm.req.prim_flowlabel", "infiniband.cm.req.prim_pktrate"])
+                && d.ours.is_some()
+                && d.theirs.is_some()
+        },
+    },
+    Rule {
+        title: "A GID that is an IPv4 address",
+        why: "tshark shows it as `infiniband.cm.req.prim_localgid_ipv4` and `prim_remotegid_ipv4`.",
+        right: BOTH,
+        section: "RFC 4291 section 2.5.5.2; InfiniBand annex A17",
+        explains: |d, _| {
+            d.is_one_of(&["infiniband.cm.req.prim_localgid", "infiniband.cm.req.prim_remotegid"])
+                && d.is_only_ours()
+                && d.ours().iter().all(|gid| gid.starts_with("::ffff:"))
+        },
+    },
+    Rule {
+        title: "The R_Key to be invalidated",
+        why: "tshark has one name for the header and its only field.",
+        right: BOTH,
+        section: "InfiniBand volume 1 section 9.3",
+        explains: |d, _| d.field == "infiniband.ieth" && [d.ours(), d.ours()].concat() == d.theirs(),
+    },
+    Rule {
+        title: "Messages that tshark calls malformed",
+        why: "It decodes a Reply that was sent again without the chunk data of its first copy, and reads the first Read chunks of \
+              an iWARP connection as inline data.",
+        right: US,
+        section: "RFC 8166 section 3.4.5; InfiniBand volume 1 section 9.7.5",
+        explains: |d, known| {
+            let is_malformed = d.about.is_malformed;
+            is_malformed && d.is_only_ours() && (!d.pair.is_message || d.is_unseen(known))
+        },
+    },
+    Rule {
+        title: "RPC on the port of another protocol",
+        why: "tshark takes the port of a client (873, rsync) for that of another protocol.",
+        right: US,
+        section: "RFC 5531 section 11",
+        explains: |d, known| d.is_only_ours() && d.is_unseen(known) && !d.about.protocols.contains("rpc"),
+    },
+    Rule {
+        title: "Messages in chunks of which something is missing",
+        why: "Without the exchange of the connection manager, after losses, and where the capture ends before the last Read \
+              response, tshark does not put chunks together and shows none of the message. Here what is there is shown.",
+        right: US,
+        section: "RFC 8166 sections 3.4.4 and 3.5.3",
+        explains: |d, known| {
+            let has_header = d.our_row.contains_key("rpc.xid");
+            d.is_only_ours() && (d.is_unseen(known) || !has_header) && d.about.protocols.contains("rpcordma")
+        },
+    },
+    Rule {
+        title: "Replies without their Calls",
+        why: "Without the exchange of the connection manager tshark does not find the Call to a Reply.",
+        right: US,
+        section: "RFC 5531 section 9: the XID; InfiniBand volume 1 section 9.2: no source queue pair in BTH",
+        explains: |d, _| {
+            let is_unknown = first(&d.about.values, "rpc.program").is_some_and(|program| program == "0");
+            let is_reply = first(d.our_row, "rpc.msgtyp").is_some_and(|direction| direction == "1");
+            is_unknown
+                && is_reply
+                && (d.is_only_ours() || d.is_one_of(&["rpc.program", "rpc.procedure", "rpc.programversion"]))
+        },
+    },
+    Rule {
+        title: "Times and frames of Calls with Read chunks",
+        why: "tshark counts them from the last RDMA Read response, where it shows the Call; here the Send begins it.",
+        right: US,
+        section: "RFC 8166 section 4.4: the header with the chunk lists begins the RPC",
+        explains: |d, known| {
+            d.is_one_of(&["rpc.time", "rpc.repframe"])
+                && first(d.our_row, "rpc.xid").is_some_and(|xid| known.with_read_chunks.contains(xid))
+        },
+    },
+    Rule {
+        title: "The frame of the Reply",
+        why: "This program shows frames in one pass, and does not know it yet when it shows the Call.",
+        right: "tshark (in its second pass)",
+        section: "RFC 5531 section 9",
+        explains: |d, _| d.field == "rpc.reqframe" && d.is_only_theirs(),
+    },
+    Rule {
+        title: "Times of Replies that were sent again",
+        why: "tshark counts to the copy, and this program to the Reply.",
+        right: BOTH,
+        section: "RFC 5531 section 9",
+        explains: |d, known| {
+            d.field == "rpc.time" && first(d.our_row, "rpc.xid").is_some_and(|xid| known.again.contains(xid))
+        },
+    },
+    Rule {
+        title: "File data in chunks",
+        why: "It is counted and not kept here, so it is not shown.",
+        right: "tshark",
+        section: "RFC 8166 section 3.4.4",
+        explains: |d, _| {
+            d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma")
+        },
+    },
+    Rule {
+        title: "The version of a program",
+        why: "tshark shows it twice, in the header and beside it.",
+        right: BOTH,
+        section: "RFC 5531 section 9",
+        explains: |d, _| d.field == "rpc.programversion" && [d.ours(), d.ours()].concat() == d.theirs(),
+    },
+    Rule {
+        title: "Tokens and checksums of RPCSEC_GSS",
+        why: "tshark shows them with the length before and the fill behind them.",
+        right: US,
+        section: "RFC 2203 sections 5.3.1 and 5.3.2.2: opaque data, RFC 4506 section 4.10",
+        explains: |d, _| {
+            d.is_one_of(&["rpc.authgss.token", "rpc.authgss.checksum"])
+                && d.ours().iter().zip(d.theirs()).all(|(ours, theirs)| {
+                    let token = theirs.get(8..).and_then(|token| token.get(..ours.len()));
+                    theirs.starts_with(&format!("{:08x}", ours.len() / 2)) && token == Some(ours)
+                })
+        },
+    },
+    Rule {
+        title: "Callbacks",
+        why: "tshark shows them as a protocol of their own, without the number of operations.",
+        right: US,
+        section: "RFC 8881 section 20: NFS_CB is a program of NFS",
+        explains: |d, _| {
+            let is_callback =
+                first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
+            is_callback && d.is_only_ours() && d.is_one_of(&["nfs", "nfs.ops.count"])
+        },
+    },
+    Rule {
+        title: "COMPOUNDs that tshark does not read to their ends",
+        why: "It stops at an OPEN result with OPEN_DELEGATE_NONE_EXT, whose boolean it does not read, at an OPEN with \
+              CLAIM_DELEG_CUR_FH, whose stateid it shows as an operation, and at GET_DIR_DELEGATION.",
+        right: US,
+        section: "RFC 8881 sections 18.16.1, 18.16.2 and 18.39",
+        explains: |d, _| {
+            const OPEN: u64 = 18;
+            const GET_DIR_DELEGATION: u64 = 46;
+            d.field.starts_with("nfs.")
+                && d.stopped_at().is_some_and(|at| at == OPEN || at == GET_DIR_DELEGATION)
+                && (d.are_some() || d.field == "nfs.opcode")
+        },
+    },
+    Rule {
+        title: "Operations that an EXCHANGE_ID wants protected",
+        why: "tshark shows them as operations of the COMPOUND.",
+        right: US,
+        section: "RFC 8881 section 18.35.1: spo_must_enforce and spo_must_allow are bitmaps",
+        explains: |d, _| {
+            const EXCHANGE_ID: &str = "42";
+            d.field == "nfs.opcode"
+                && d.ours().first().is_some_and(|operation| operation == EXCHANGE_ID)
+                && d.theirs().starts_with(d.ours())
+        },
+    },
+    Rule {
+        title: "The owner in an EXCHANGE_ID",
+        why: "tshark shows it as `nfs.data`, which is file data.",
+        right: US,
+        section: "RFC 8881 section 18.35.1",
+        explains: |d, _| {
+            const EXCHANGE_ID: &str = "42";
+            d.field == "nfs.data"
+                && d.is_only_theirs()
+                && first(d.our_row, "nfs.opcode").is_some_and(|operation| operation == EXCHANGE_ID)
+        },
+    },
+    Rule {
+        title: "Rights on extended attributes",
+        why: "tshark shows eight bits; ACCESS4_XALIST is the ninth.",
+        right: US,
+        section: "RFC 8276 section 8.5",
+        explains: |d, _| {
+            let low = |value: &String| (Difference::number(value) & 0xff).to_string();
+            d.is_one_of(&["nfs.access_check", "nfs.access_rights", "nfs.access_supported"])
+                && d.ours().iter().map(low).eq(d.theirs().iter().cloned())
+        },
+    },
+    Rule {
+        title: "Words of bitmaps",
+        why: "tshark leaves out those in which no bit is set, and shows behind each word the attributes that it names, among \
+              them those that are bitmaps.",
+        right: US,
+        section: "RFC 8881 section 3.3.7: a bitmap4 is a list of words",
+        explains: |d, _| {
+            let mut ours: Vec<_> = d.ours().iter().filter(|value| *value != "0").collect();
+            let mut theirs: Vec<_> = d.theirs().iter().collect();
+            ours.sort();
+            theirs.sort();
+            d.is_one_of(&["nfs.attr_mask", "nfs.op_mask", "nfs.notify_mask"]) && ours == theirs
+        },
+    },
+    Rule {
+        title: "Special stateids",
+        why: "tshark shows such a stateid without its parts.",
+        right: BOTH,
+        section: "RFC 8881 section 8.2.3",
+        explains: |d, _| {
+            let Some(others) = d.our_row.get("nfs.stateid.other") else { return false };
+            let is_special = |at: usize| {
+                let other = others.get(at).map_or("", String::as_str);
+                other.bytes().all(|digit| digit == b'0') || other.bytes().all(|digit| digit == b'f')
+            };
+            d.is_one_of(&["nfs.stateid.other", "nfs.stateid.seqid"]) && d.are_those(|at, _| !is_special(at))
+        },
+    },
+    Rule {
+        title: "What OPEN wants of a delegation",
+        why: "tshark leaves it out where no bit of 0xff00 is set, and other bits with it.",
+        right: US,
+        section: "RFC 8881 section 18.16.3, RFC 9754",
+        explains: |d, _| {
+            d.field == "nfs.want" && d.are_those(|_, value| Difference::number(value) & 0xff00 != 0)
+        },
+    },
+    Rule {
+        title: "The recall flag of a write delegation",
+        why: "tshark shows it under no name.",
+        right: US,
+        section: "RFC 8881 section 18.16.2",
+        explains: |d, _| {
+            const WRITE: [&str; 2] = ["2", "5"];
+            let delegation = first(d.our_row, "nfs.open.delegation_type");
+            d.field == "nfs.recall4"
+                && d.is_only_ours()
+                && delegation.is_some_and(|delegation| WRITE.contains(&delegation.as_str()))
+        },
+    },
+    Rule {
+        title: "Names in directories",
+        why: "tshark shows the name of an entry of READDIR twice, as `nfs.entry_name` and as `nfs.name`.",
+        right: BOTH,
+        section: "RFC 8881 section 18.23.2",
+        explains: |d, _| {
+            d.field == "nfs.name" && d.is_only_theirs() && d.our_row.get("nfs.entry_name") == d.theirs
+        },
+    },
+    Rule {
+        title: "Whether attributes are set",
+        why: "tshark shows `set_it` of mode, uid, gid and size, too; here they are there or not, and only the times have it.",
+        right: BOTH,
+        section: "RFC 1813 section 2.6: sattr3",
+        explains: |d, _| d.field == "nfs.set_it" && d.theirs().len() == 6 && d.theirs().ends_with(d.ours()),
+    },
+    Rule {
+        title: "Times that a client sets",
+        why: "tshark calls both `nfs.atime`, the second of which is the time of modification; here they are `nfs.time` in \
+              `nfs.atime` and `nfs.mtime`.",
+        right: US,
+        section: "RFC 1813 section 2.6: sattr3",
+        explains: |d, _| d.field == "nfs.atime" && d.is_only_theirs() && d.our_row.contains_key("nfs.set_it"),
+    },
+    Rule {
+        title: "The status of NFSACL",
+        why: "tshark has it as `nfs.status` alone; it is an nfsstat3 as well.",
+        right: BOTH,
+        section: "the Solaris and Linux nfs_acl.x",
+        explains: |d, _| {
+            const NFSACL: &str = "100227";
+            d.field == "nfs.status3"
+                && d.is_only_ours()
+                && first(d.our_row, "rpc.program").is_some_and(|program| program == NFSACL)
+        },
+    },
+    Rule {
+        title: "READ_PLUS without contents",
+        why: "tshark shows a heading for an empty list.",
+        right: BOTH,
+        section: "RFC 7862 section 15.10.2",
+        explains: |d, _| d.field == "nfs.contents" && d.is_only_theirs(),
+    },
+];

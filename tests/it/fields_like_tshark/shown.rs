@@ -1,0 +1,249 @@
+//! What tshark and this program show of a capture, field by field, and which frames of both show the same.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use nfsrdma_inspect::filter::catalog::{Catalog, Origin, Type};
+
+use crate::{captures, told};
+
+/// Between several values of a field; it is in none.
+const BETWEEN: char = '^';
+/// `-e` of this program takes 64 fields; the first is the number of the frame.
+const AT_ONCE: usize = 63;
+/// What tshark tells of a frame besides the fields that are compared.
+const ABOUT: [&str; 6] =
+    ["frame.number", "frame.len", "frame.cap_len", "frame.protocols", "_ws.malformed", "iwarp_mpa.crc_check"];
+/// The protocols whose fields are compared, up to the first dot of their names.
+const PROTOCOLS: [&str; 14] = [
+    "infiniband",
+    "iwarp_ddp",
+    "iwarp_mpa",
+    "iwarp_rdma",
+    "mount",
+    "nfs",
+    "nfsacl",
+    "nlm",
+    "portmap",
+    "rpc",
+    "rpcordma",
+    "rquota",
+    "stat",
+    "statnotify",
+];
+
+/// The values of the fields of a frame, in the order in which they stand in it.
+pub(super) type Row = BTreeMap<&'static str, Vec<String>>;
+
+/// What tshark shows of a frame.
+#[derive(Debug, Default)]
+pub(super) struct Theirs {
+    pub(super) values: Row,
+    pub(super) is_cut: bool,
+    pub(super) is_malformed: bool,
+    pub(super) is_crc_checked: bool,
+    pub(super) protocols: String,
+}
+
+/// A capture as both show it, by the numbers of frames.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) capture: &'static str,
+    pub(super) theirs: BTreeMap<u64, Theirs>,
+    pub(super) ours: BTreeMap<u64, Row>,
+}
+
+/// A field of the registry of tshark: whether its values are bytes there.
+static OF_TSHARK: LazyLock<Option<HashMap<String, bool>>> = LazyLock::new(|| {
+    let output = Command::new("tshark").args(["-G", "fields"]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    Some(lines.filter(|c| c.len() > 2).map(|c| (c[2].to_owned(), c.get(3) == Some(&"FT_BYTES"))).collect())
+});
+
+/// The first line of `tshark --version`, or None where it is not installed.
+pub(super) fn version() -> Option<String> {
+    let output = Command::new("tshark").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(text.split_whitespace().nth(2)?.trim_end_matches('.').to_owned())
+}
+
+/// The fields that both have, with the type that they have here.
+pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, Type>> = LazyLock::new(|| {
+    let is_compared = |name: &str| PROTOCOLS.contains(&name.split('.').next().unwrap_or(name));
+    let is_theirs = |name: &str| OF_TSHARK.as_ref().is_some_and(|fields| fields.contains_key(name));
+    let entries = Catalog::shared().iter();
+    entries.filter(|e| is_compared(e.name) && is_theirs(e.name)).map(|e| (e.name, e.kind)).collect()
+});
+
+/// Whether a field belongs to an RPC message, and not to the frame that carries it.
+pub(super) fn is_of_message(field: &str) -> bool {
+    let protocol = field.split('.').next().unwrap_or(field);
+    !["infiniband", "iwarp_ddp", "iwarp_mpa", "iwarp_rdma", "rpcordma"].contains(&protocol)
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.env("TZ", "UTC").output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn theirs(capture: &str) -> BTreeMap<u64, Theirs> {
+    let mut command = Command::new("tshark");
+    command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-T", "fields", "-E", "occurrence=a"]);
+    command.arg("-E").arg(format!("aggregator={BETWEEN}"));
+    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    command.args(["--disable-protocol", "tls"]);
+    for field in ABOUT.iter().chain(FIELDS.keys()) {
+        command.args(["-e", field]);
+    }
+    let text = run(&mut command);
+    let frames = text.lines().map(|line| {
+        let (about, values): (Vec<&str>, Vec<&str>) = {
+            let mut cells: Vec<_> = line.split('\t').collect();
+            let values = cells.split_off(ABOUT.len());
+            (cells, values)
+        };
+        let theirs = Theirs {
+            values: row(FIELDS.keys().copied().zip(values)),
+            is_cut: about[1] != about[2],
+            is_malformed: !about[4].is_empty(),
+            is_crc_checked: !about[5].is_empty(),
+            protocols: about[3].to_owned(),
+        };
+        (about[0].parse().unwrap(), theirs)
+    });
+    frames.collect()
+}
+
+fn ours(capture: &str) -> BTreeMap<u64, Row> {
+    // Of fields that no structure of the capture has, and that stand for no others, there is nothing to ask.
+    let heard = told::heard(capture).names();
+    let may_be_there = |name: &str| {
+        let origin = Catalog::shared().get(name).map(|entry| &entry.origin);
+        heard.contains(name) || !matches!(origin, Some(Origin::Structure(_)))
+    };
+    let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();
+    let mut frames: BTreeMap<u64, Row> = BTreeMap::new();
+    for fields in fields.chunks(AT_ONCE) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        command.args(["--view", "frames", "-T", "fields", "-e", "frame.number"]);
+        command.arg("-E").arg(format!("aggregator={BETWEEN}"));
+        for field in fields {
+            command.args(["-e", field]);
+        }
+        for line in run(command.arg(captures::path(capture))).lines() {
+            let mut cells = line.split('\t');
+            let number = cells.next().and_then(|cell| cell.parse().ok()).unwrap();
+            frames.entry(number).or_default().extend(row(fields.iter().copied().zip(cells)));
+        }
+    }
+    frames
+}
+
+fn row<'t>(cells: impl Iterator<Item = (&'static str, &'t str)>) -> Row {
+    let cells = cells.filter(|(_, cell)| !cell.is_empty() && *cell != "<MISSING>");
+    cells
+        .map(|(field, cell)| (field, cell.split(BETWEEN).map(|value| plain(field, value)).collect()))
+        .collect()
+}
+
+/// A value without what is presentation only: numbers are in decimal, bytes in digits of hexadecimal, and of a structure or
+/// a protocol, of which tshark shows its bytes, a sentence or nothing, it says that it is there.
+fn plain(field: &str, value: &str) -> String {
+    let kind = FIELDS.get(field).copied().unwrap_or(Type::Text);
+    let is_bytes = OF_TSHARK.as_ref().and_then(|fields| fields.get(field)).copied().unwrap_or(false);
+    let digits = value.strip_prefix("0x");
+    let number = |value: &str| match value.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
+    };
+    let plain = match kind {
+        Type::Protocol | Type::Structure => Some("there".to_owned()),
+        Type::Unsigned | Type::Enumeration | Type::Flags | Type::Boolean => {
+            let bytes = (is_bytes && value.len() >= 8 && digits.is_none())
+                .then(|| u64::from_str_radix(value, 16).ok())
+                .flatten();
+            let number = bytes.or_else(|| number(value));
+            number.map(|number| if kind == Type::Boolean { number.min(1) } else { number }.to_string())
+        }
+        Type::Bytes => match digits {
+            Some(digits) => Some(digits.to_owned()),
+            // A verifier is a number there.
+            None if !is_bytes && value.len() < 16 => value.parse::<u64>().ok().map(|n| format!("{n:016x}")),
+            None => None,
+        },
+        Type::Ipv6 => {
+            let address = value.parse::<std::net::Ipv6Addr>().ok();
+            let bits = (value.len() == 32).then(|| u128::from_str_radix(value, 16).ok()).flatten();
+            address.or(bits.map(std::net::Ipv6Addr::from_bits)).map(|address| address.to_string())
+        }
+        _ => None,
+    };
+    plain.unwrap_or_else(|| value.to_owned())
+}
+
+/// Frames of both that show the same: they are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    /// The frame in which tshark shows it.
+    pub(super) theirs: u64,
+    /// The frame in which this program shows it; another one where tshark puts bytes together elsewhere.
+    pub(super) ours: u64,
+    /// Whether the fields of RPC messages are compared, or those of the frames that carry them.
+    pub(super) is_message: bool,
+}
+
+impl Shown {
+    /// Both, where tshark is installed.
+    pub(super) fn of(capture: &'static str) -> Self {
+        Self { capture, theirs: theirs(capture), ours: ours(capture) }
+    }
+
+    /// The frames, the messages that are in the same frame in both, those that tshark shows in another frame, and those that
+    /// one of both does not show.
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        self.pair(&mut pairs, false, |row| {
+            // What tells an FPDU from its neighbours.
+            let names =
+                ["iwarp_mpa.ulpdulength", "iwarp_ddp.stag", "iwarp_ddp.tagged_offset", "iwarp_ddp.msn"];
+            row.contains_key("iwarp_mpa.fpdu").then(|| names.map(|name| row.get(name).cloned()).to_vec())
+        });
+        self.pair(&mut pairs, true, |row| {
+            let names = ["rpc.xid", "rpc.msgtyp"];
+            row.contains_key("rpc.xid").then(|| names.map(|name| row.get(name).cloned()).to_vec())
+        });
+        pairs
+    }
+
+    fn pair<K: Clone + Eq + std::hash::Hash>(
+        &self,
+        pairs: &mut Vec<Pair>,
+        is_message: bool,
+        key: impl Fn(&Row) -> Option<K>,
+    ) {
+        let (mut alone, mut missed): (HashMap<K, VecDeque<u64>>, _) = (HashMap::new(), Vec::new());
+        for (number, theirs) in &self.theirs {
+            let empty = Row::new();
+            let ours = self.ours.get(number).unwrap_or(&empty);
+            let keys = (key(&theirs.values), key(ours));
+            if keys.0 == keys.1 {
+                pairs.push(Pair { theirs: *number, ours: *number, is_message });
+                continue;
+            }
+            missed.extend(keys.0.map(|key| (*number, key)));
+            if let Some(key) = keys.1 {
+                alone.entry(key).or_default().push_back(*number);
+            }
+        }
+        for (number, key) in missed {
+            let ours = alone.get_mut(&key).and_then(VecDeque::pop_front);
+            pairs.push(Pair { theirs: number, ours: ours.unwrap_or(number), is_message });
+        }
+        let mut left: Vec<u64> = alone.into_values().flatten().collect();
+        left.sort_unstable();
+        pairs.extend(left.into_iter().map(|number| Pair { theirs: number, ours: number, is_message }));
+    }
+}

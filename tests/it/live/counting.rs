@@ -1,0 +1,64 @@
+//! What is lost is counted by whoever lost it, and the counts are true.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::same;
+use super::wire::{RECEIVER, Wire};
+use crate::program::number;
+
+/// All frames of the wire, in little memory.
+const NARROW: [&str; 11] =
+    ["-i", RECEIVER, "-f", "", "-T", "json", "-B", "1", "--max-queue-bytes", "1", "-p"];
+
+/// Received by the filter minus dropped by the kernel is captured; decoded plus dropped by the program is captured.
+fn agree(counts: &serde_json::Value, lines: &[String]) {
+    let count = |key: &str| number(counts, key);
+    assert_eq!(count("received") - count("dropped_by_kernel"), count("captured"), "{counts}");
+    assert_eq!(count("decoded") + count("dropped_by_program"), count("captured"), "{counts}");
+    let summary: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    assert_eq!(number(&summary, "frames"), count("decoded"));
+    let lost = ["dropped_by_kernel", "dropped_by_interface", "dropped_by_program"].map(count);
+    assert_eq!(number(&summary, "dropped"), lost.iter().sum::<u64>());
+}
+
+#[test]
+fn what_the_kernel_drops_while_nobody_fetches_is_counted() {
+    let Some(wire) = Wire::new() else { return };
+    let mut program = wire.capture(&NARROW);
+    program.listen();
+    program.signal(Signal::SIGSTOP);
+    wire.send("rxe-v42", |player| player.play(5, None));
+    program.signal(Signal::SIGCONT);
+    let carried = wire.carried();
+    let (lines, _) = program.interrupt();
+    let counts = same::capture(&lines);
+    agree(&counts, &lines);
+    assert_eq!(number(&counts, "received"), carried);
+    assert!(number(&counts, "dropped_by_kernel") > 0, "{counts}");
+}
+
+#[test]
+fn what_the_program_drops_while_nobody_looks_is_counted() {
+    let Some(wire) = Wire::new() else { return };
+    // Nobody reads what it shows, so that it stands still when the pipe is full.
+    let mut program = wire.capture(&NARROW);
+    let until = Instant::now() + Duration::from_secs(60);
+    wire.send("rxe-v42", |player| {
+        // At a rate that fetching holds, until more was sent than all memory takes.
+        for _ in 0..20 {
+            player.play(1, Some(10_000.0));
+            assert!(Instant::now() < until);
+        }
+    });
+    sleep(Duration::from_millis(100));
+    let carried = wire.carried();
+    program.listen();
+    let (lines, _) = program.interrupt();
+    let counts = same::capture(&lines);
+    agree(&counts, &lines);
+    assert_eq!(number(&counts, "received"), carried);
+    assert!(number(&counts, "dropped_by_program") > 0, "{counts}");
+}

@@ -1,0 +1,206 @@
+//! `capture -w`: what was on the wire is in the file, with what was counted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nfsrdma_inspect::source::Source;
+
+use super::wire::{RECEIVER, Wire};
+use crate::captures;
+
+/// The bytes of all frames.
+fn frames(mut source: Source) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        frames.push(frame.bytes.to_vec());
+    }
+    assert_eq!(source.dropped().unwrap_or(0), 0);
+    frames
+}
+
+fn sent(name: &'static str) -> Vec<Vec<u8>> {
+    frames(Source::open([captures::path(name)]).unwrap())
+}
+
+/// Holds frames to those that were sent, without showing all their bytes.
+#[track_caller]
+fn are_same(found: &[Vec<u8>], expected: &[Vec<u8>]) {
+    let first = found.iter().zip(expected).position(|(one, other)| one != other);
+    assert_eq!(
+        (first, found.len()),
+        (None, expected.len()),
+        "the first frame that differs, and how many there are"
+    );
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nfsrdma-live-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("one");
+    let file = folder.path("one.pcapng");
+    let program = wire.capture(&["capture", "-i", RECEIVER, "-w", &file, "-f", ""]);
+    wire.send("rxe-v42", |player| player.play(1, None));
+    let (_, told) = program.interrupt();
+    let expected = sent("rxe-v42");
+    assert!(
+        told.contains(&format!(
+            "{} packets passed the capture filter; dropped: 0 by the kernel",
+            expected.len()
+        )),
+        "{told}"
+    );
+    let mut source = Source::open([&file]).unwrap();
+    source.next().unwrap();
+    let interface = source.interfaces().next().unwrap().1.clone();
+    assert_eq!((interface.name.as_str(), interface.digits(), interface.snap_length), (RECEIVER, 9, 262_144));
+    are_same(&frames(Source::open([&file]).unwrap()), &expected);
+    well_formed(Path::new(&file), expected.len());
+    let source = {
+        let mut source = Source::open([&file]).unwrap();
+        while source.next().unwrap().is_some() {}
+        source
+    };
+    assert_eq!(source.interfaces().next().unwrap().1.received, Some(expected.len() as u64));
+}
+
+/// capinfos reads it, too.
+fn well_formed(file: &Path, packets: usize) {
+    let Ok(output) = Command::new("capinfos").args(["-c", "-M", "-r", "-T"]).arg(file).output() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains(&packets.to_string()), "{text}");
+}
+
+#[test]
+fn the_filter_of_the_default_leaves_out_what_is_neither_rdma_nor_rpc() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("filter");
+    let file = folder.path("filter.pcapng");
+    let program = wire.capture(&["capture", "-i", RECEIVER, "-w", &file]);
+    wire.send("rxe-v42", |player| player.play(1, None));
+    program.interrupt();
+    // ARP stays out, and so does ICMPv6.
+    let expected: Vec<_> = sent("rxe-v42").into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
+    are_same(&frames(Source::open([&file]).unwrap()), &expected);
+}
+
+/// The kernel takes the tag off before a filter sees the frame, and libpcap puts it back.
+#[test]
+fn the_filter_of_the_default_looks_behind_vlan_tags() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("vlan");
+    let file = folder.path("vlan.pcapng");
+    let is_in = |frame: &Vec<u8>| frame[12..14] == [8, 0];
+    let tagged = |frame: &Vec<u8>, tags: usize| {
+        let tag = [0x81, 0x00, 0x00, 0x07].repeat(tags);
+        [&frame[..12], &tag, &frame[12..]].concat()
+    };
+    for tags in [1, 2] {
+        let program = wire.capture(&["capture", "-i", RECEIVER, "-w", &file]);
+        wire.send("rxe-v42", |player| {
+            player.change(|frame| tagged(frame, tags));
+            player.play(1, None);
+        });
+        program.interrupt();
+        let expected: Vec<_> =
+            sent("rxe-v42").iter().filter(|frame| is_in(frame)).map(|frame| tagged(frame, tags)).collect();
+        are_same(&frames(Source::open([&file]).unwrap()), &expected);
+    }
+}
+
+#[test]
+fn a_ring_keeps_the_latest_files() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("ring");
+    let file = folder.path("ring.pcapng");
+    let program = wire.capture(&[
+        "capture",
+        "-i",
+        RECEIVER,
+        "-w",
+        &file,
+        "-f",
+        "",
+        "-b",
+        "packets:300",
+        "-b",
+        "files:3",
+        "-Z",
+        "root",
+    ]);
+    wire.send("rxe-v42", |player| player.play(1, None));
+    program.interrupt();
+    let files = folder.files();
+    let names: Vec<_> = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    let expected = sent("rxe-v42");
+    let last = expected.len().div_ceil(300);
+    for (name, number) in names.iter().zip(last - 2..=last) {
+        assert!(name.starts_with(&format!("ring_{number:05}_2")) && name.ends_with(".pcapng"), "{names:?}");
+    }
+    assert_eq!(names.len(), 3);
+    are_same(&frames(Source::open(&files).unwrap()), &expected[(last - 3) * 300..]);
+}
+
+#[test]
+fn a_recording_ends_after_its_packets() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("count");
+    let file = folder.path("count.pcapng");
+    for limit in [&["-c", "10"][..], &["-a", "packets:10"], &["-f", "udp", "-a", "packets:10"]] {
+        let program = wire.capture(&[&["capture", "-i", RECEIVER, "-w", &file][..], limit].concat());
+        wire.send("rxe-v42", |player| player.play(1, None));
+        program.end();
+        assert_eq!(frames(Source::open([&file]).unwrap()).len(), 10, "{limit:?}");
+    }
+}
+
+/// One program records, another one decodes at the other end of a pipe.
+#[test]
+fn a_recording_goes_through_a_pipe() {
+    let Some(wire) = Wire::new() else { return };
+    let mut recorder = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    recorder.args(["capture", "-i", RECEIVER, "-w", "-", "-a", "packets:1972"]);
+    let mut recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 8];
+    std::io::Read::read_exact(recorder.stderr.as_mut().unwrap(), &mut first).unwrap();
+    let reader = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(["-l", "--summary", "none", "-"])
+        .stdin(recorder.stdout.take().unwrap())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wire.send("rxe-v42", |player| player.play(1, None));
+    let output = reader.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 238);
+    assert!(recorder.wait().unwrap().success());
+}

@@ -1,0 +1,76 @@
+//! Rights: what is said where they are missing, and that they are given up.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+use super::wire::{Capturing, RECEIVER, Wire};
+
+const NOBODY: u32 = 65_534;
+
+fn refused(mut command: Command) -> String {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    assert_eq!(status.code(), Some(2));
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn without_rights_it_says_which_and_how_to_get_them() {
+    if Wire::new().is_none() {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    command.args(["-i", "lo"]).uid(NOBODY).gid(NOBODY);
+    // Where nobody may not even start the program, nothing can be said of its rights.
+    let Ok(output) = command.output() else { return };
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("lo: capturing needs the capability CAP_NET_RAW; run it with sudo, or once: sudo setcap cap_net_raw,cap_net_admin=eip /"), "{told}");
+}
+
+#[test]
+fn root_becomes_nobody_or_who_called_sudo_and_keeps_no_capability() {
+    let Some(wire) = Wire::new() else { return };
+    let arguments = ["-i", RECEIVER];
+    let users = |program: &Capturing| {
+        assert_eq!(program.status("CapEff"), "0000000000000000");
+        assert_eq!(program.status("CapPrm"), "0000000000000000");
+        program.status("Uid").split_whitespace().map(|id| id.parse::<u32>().unwrap()).collect::<Vec<_>>()
+    };
+    let program = wire.capture(&arguments);
+    assert_eq!(users(&program), [NOBODY; 4]);
+    assert_eq!(program.status("Groups"), program.status("Gid").split_whitespace().next().unwrap());
+    program.interrupt();
+    let mut sudo = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    sudo.args(arguments).env("SUDO_UID", "1234").env("SUDO_GID", "1234").env("SUDO_USER", "someone");
+    let program = Capturing::start(sudo);
+    assert_eq!(users(&program), [1234; 4]);
+    program.interrupt();
+    let program = wire.capture(&[&arguments[..], &["-Z", "root"]].concat());
+    assert_eq!(program.status("Uid").split_whitespace().next(), Some("0"));
+    program.interrupt();
+}
+
+#[test]
+fn what_cannot_be_captured_is_said_in_one_line() {
+    let Some(wire) = Wire::new() else { return };
+    let told = |arguments: &[&str]| {
+        let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        command.args(arguments);
+        refused(command)
+    };
+    assert_eq!(
+        told(&["-i", "no0"]),
+        "nfsrdma-inspect: no0: there is no such interface to capture on; list them with -D\n"
+    );
+    let filter = told(&["-i", RECEIVER, "-f", "udp port nonsense("]);
+    assert!(
+        filter.contains(": -f: ") && filter.contains("pcap-filter") && filter.lines().count() == 1,
+        "{filter}"
+    );
+    let user = told(&["-i", RECEIVER, "-Z", "no-such-user"]);
+    assert!(user.contains("there is no user no-such-user"), "{user}");
+    let both = told(&["-i", RECEIVER, "some.pcap"]);
+    assert!(both.contains("from an interface or from files"), "{both}");
+    let ring = told(&["capture", "-i", RECEIVER, "-w", "x.pcapng", "-b", "files:3"]);
+    assert!(ring.contains("nothing when one ends"), "{ring}");
+}

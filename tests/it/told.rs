@@ -1,0 +1,241 @@
+//! What decoders tell of real captures: no byte of a complete message is left out, and every field that is told is in the
+//! registry, under its name and with its type.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Cursor;
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::flow::reading::Reading;
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction, observe_segment};
+use nfsrdma_dissectors::infiniband::cm;
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::net::Carried;
+use nfsrdma_dissectors::nfs::v4::{Attribute, Item};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_inspect::source::Source;
+
+use crate::captures;
+
+/// Remembers which fields it heard of, each with the kinds of the values that were told of it.
+#[derive(Default)]
+pub(crate) struct Heard {
+    by_place: BTreeMap<usize, (&'static Field, BTreeSet<&'static str>)>,
+}
+
+impl Heard {
+    fn hear(&mut self, field: &'static Field, what: &'static str) {
+        let heard = self.by_place.entry(std::ptr::from_ref(field).addr());
+        heard.or_insert_with(|| (field, BTreeSet::new())).1.insert(what);
+    }
+
+    /// The names of the fields.
+    pub(crate) fn names(&self) -> BTreeSet<&'static str> {
+        self.by_place.values().map(|(field, _)| field.name).collect()
+    }
+}
+
+fn kind_of(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Unsigned(_) => "unsigned",
+        Value::Signed(_) => "signed",
+        Value::Bool(_) => "bool",
+        Value::Enum(..) => "enum",
+        Value::Flags(..) => "flags",
+        Value::Bytes(_) => "bytes",
+        Value::Text(_) => "text",
+        Value::Ipv4(_) => "ipv4",
+        Value::Ipv6(_) => "ipv6",
+        Value::Ethernet(_) => "ethernet",
+        Value::Chunk(..) => "chunk",
+    }
+}
+
+impl<'a> Observer<'a> for Heard {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        self.hear(field, "group");
+    }
+
+    fn leave(&mut self, _: usize) {}
+
+    fn time(&mut self, field: &'static Field, _: i128) {
+        self.hear(field, "time");
+    }
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        self.hear(field, kind_of(&value));
+    }
+}
+
+/// What may be told of a field of this kind.
+fn may_be_told(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        // A structure that fills an item stays bytes where the item holds something else.
+        Kind::Group => &["group", "bytes"],
+        Kind::Time | Kind::Duration => &["group", "time"],
+        Kind::Unsigned | Kind::Hex(_) => &["unsigned"],
+        Kind::Signed => &["signed"],
+        Kind::Bool => &["bool"],
+        Kind::Enum => &["enum"],
+        Kind::Flags => &["flags"],
+        Kind::Bytes => &["bytes", "chunk"],
+        Kind::Text => &["text", "chunk"],
+        Kind::Ipv4 => &["ipv4"],
+        Kind::Ipv6 => &["ipv6"],
+        Kind::Ethernet => &["ethernet"],
+    }
+}
+
+/// Runs a capture, its frames watched, and gives each Transaction to `read`.
+fn run(capture: &str, heard: &mut Heard, mut read: impl FnMut(&Transaction, &Reading<'_>, &mut Heard)) {
+    let mut source = Source::from_reader(capture, Cursor::new(captures::bytes(capture)));
+    let mut flow = Flow::new(Limits::default());
+    let mut give = |flow: &mut Flow, heard: &mut Heard| {
+        while let Some(transaction) = flow.next_transaction() {
+            transaction.read(|reading| read(&transaction, reading, heard));
+        }
+    };
+    while let Some(frame) = source.next().unwrap() {
+        let (datagram, _) = flow.observed_frame(&frame, heard);
+        match &datagram.carried {
+            Carried::Infiniband(packet) => {
+                let message = Mad::of(packet, heard).and_then(|mad| cm::Message::decode(&mad, heard));
+                if let Some(private) = message.as_ref().and_then(cm::Message::private) {
+                    PrivateData::find(private.bytes, private.at, heard);
+                }
+            }
+            Carried::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
+            _ => {}
+        }
+        give(&mut flow, heard);
+    }
+    flow.finish();
+    give(&mut flow, heard);
+}
+
+/// The fields that are told of a capture.
+pub(crate) fn heard(capture: &str) -> Heard {
+    let mut heard = Heard::default();
+    run(capture, &mut heard, |_, reading, heard| {
+        for which in [Which::Call, Which::Reply] {
+            // What was told before an error stands: some captures are cut.
+            let _ = reading.observe_rpcrdma(which, heard);
+            let _ = reading.observe_rpc(which, heard);
+        }
+    });
+    heard
+}
+
+/// Notes which bytes are told.
+struct Covered {
+    base: usize,
+    is_told: Vec<bool>,
+    unread: BTreeSet<&'static str>,
+}
+
+impl Covered {
+    fn new(base: usize, length: usize) -> Self {
+        Self { base, is_told: vec![false; length], unread: BTreeSet::new() }
+    }
+
+    fn tell(&mut self, bytes: Range<usize>) {
+        let range = bytes.start.saturating_sub(self.base)..bytes.end.saturating_sub(self.base);
+        self.is_told.get_mut(range).expect("what is told lies in the message").fill(true);
+    }
+
+    /// The bytes that no field tells, as ranges.
+    fn untold(&self) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for at in (0..self.is_told.len()).filter(|at| !self.is_told[*at]).map(|at| at + self.base) {
+            match ranges.last_mut() {
+                Some(range) if range.end == at => range.end += 1,
+                _ => ranges.push(at..at + 1),
+            }
+        }
+        ranges
+    }
+}
+
+impl<'a> Observer<'a> for Covered {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn notation(&mut self, bytes: Range<usize>) {
+        self.tell(bytes);
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+        // Fields that stand for what was not read.
+        let unread = ["nfs.undecoded", <Attribute<'_> as Item<'_>>::VALUES.name];
+        if unread.contains(&field.name) {
+            self.unread.insert(field.name);
+        } else {
+            self.tell(bytes);
+        }
+    }
+}
+
+/// Holds a capture to it, and gives how many messages it held.
+fn every_byte_is_told(capture: &str) -> u64 {
+    let mut messages = 0;
+    run(capture, &mut Heard::default(), |transaction, reading, _| {
+        if !transaction.missing().is_empty() {
+            return;
+        }
+        for which in [Which::Call, Which::Reply] {
+            let Some(record) = transaction.message(which) else { continue };
+            let at = format!("{capture}: the {which:?} in {:?} of {transaction:?}", record.frames);
+            let header = record.rpc_at.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
+            let mut covered = Covered::new(0, header);
+            reading.observe_rpcrdma(which, &mut covered).unwrap();
+            assert!(covered.untold().is_empty(), "RPC-over-RDMA header: {at}");
+
+            let (bytes, base) = reading.rpc_bytes(which).unwrap();
+            let mut covered = Covered::new(base, bytes.len());
+            reading.observe_rpc(which, &mut covered).unwrap_or_else(|error| panic!("{error}: {at}"));
+            assert_eq!((covered.untold(), &covered.unread), (vec![], &BTreeSet::new()), "{at}");
+            messages += 1;
+        }
+    });
+    messages
+}
+
+#[test]
+fn no_byte_of_a_complete_message_is_left_out() {
+    let mut messages = 0;
+    for capture in captures::ALL {
+        let of_capture = every_byte_is_told(capture);
+        assert!(of_capture > 0, "{capture} has no complete message");
+        messages += of_capture;
+    }
+    // The messages of `encode`, but for those of Transactions of which something is not there.
+    assert!(messages > 7_000, "{messages} messages");
+}
+
+#[test]
+fn every_field_that_is_told_is_in_the_registry_with_its_type() {
+    let registry = Registry::all();
+    let known: BTreeMap<&str, Vec<Kind>> = registry
+        .fields()
+        .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))
+        .collect();
+    for capture in captures::ALL {
+        for (field, told) in heard(capture).by_place.values() {
+            // A group without a name is there for the notation alone.
+            if field.name.is_empty() {
+                continue;
+            }
+            let kinds =
+                known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
+            assert!(kinds.contains(&field.kind), "{capture}: {} is told as {:?}", field.name, field.kind);
+            let may_be = may_be_told(field.kind);
+            assert!(
+                told.iter().all(|what| may_be.contains(what)),
+                "{capture}: {field:?} is told as {told:?}"
+            );
+        }
+    }
+}

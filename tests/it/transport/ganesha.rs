@@ -1,0 +1,161 @@
+//! nfs-ganesha, a server of NFS in user space, started for a test on the loopback interface and ended with it.
+
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+/// A server that runs.
+pub(super) struct Ganesha {
+    child: Child,
+    rpcbind: Option<Child>,
+    folder: PathBuf,
+    /// The port of NFS.
+    pub(super) port: u16,
+    /// The port of MOUNT.
+    pub(super) mount_port: u16,
+}
+
+/// Where Debian's package has its parts.
+const PLUGINS: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/ganesha",
+    "/usr/lib/aarch64-linux-gnu/ganesha",
+    "/usr/lib/ganesha",
+    "/usr/lib64/ganesha",
+];
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(["/usr/sbin", "/usr/bin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A port that nobody has.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+impl Ganesha {
+    /// Starts a server with the export `/export`. `None`, with a word about it, where it is not installed or may not serve.
+    pub(super) fn start(has_v3: bool) -> Option<Self> {
+        let Some(program) = find("ganesha.nfsd") else {
+            eprintln!("skipped: there is no ganesha.nfsd; '.ci/setup test' installs it");
+            return None;
+        };
+        let Some(plugins) = PLUGINS.iter().find(|folder| Path::new(folder).join("libfsalvfs.so").is_file())
+        else {
+            eprintln!("skipped: nfs-ganesha has no libfsalvfs.so; install the package nfs-ganesha-vfs");
+            return None;
+        };
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: nfs-ganesha opens files by their handles, which only root may");
+            return None;
+        }
+        let rpcbind = if has_v3 { Some(rpcbind()?) } else { None };
+        let (port, mount_port) = (free_port(), free_port());
+        let folder = env::temp_dir().join(format!("nfsrdma-inspect-ganesha-{}-{port}", std::process::id()));
+        fs::create_dir_all(folder.join("export")).expect("a folder for the export");
+        fs::create_dir_all(folder.join("recovery")).expect("a folder for the server's state");
+        let settings = settings(&folder, plugins, port, mount_port, if has_v3 { "3,4" } else { "4" });
+        fs::write(folder.join("ganesha.conf"), settings).expect("a file of settings");
+        let output = File::create(folder.join("output")).expect("a file for the output");
+        let child = Command::new(program)
+            .arg("-F")
+            .args([Path::new("-f"), &folder.join("ganesha.conf")])
+            .args([Path::new("-L"), &folder.join("log")])
+            .args([Path::new("-p"), &folder.join("pid")])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("the same file"))
+            .stderr(output)
+            .spawn()
+            .unwrap_or_else(|e| panic!("ganesha.nfsd does not start: {e}"));
+        let mut server = Self { child, rpcbind: rpcbind.flatten(), folder, port, mount_port };
+        server.wait();
+        Some(server)
+    }
+
+    /// Waits until it serves.
+    fn wait(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.child.try_wait().ok().flatten();
+            assert!(ended.is_none() && Instant::now() < deadline, "ganesha.nfsd: {ended:?}\n{}", self.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn log(&self) -> String {
+        ["log", "output"]
+            .map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default())
+            .join("\n")
+    }
+
+    /// The folder that it exports.
+    pub(super) fn export(&self) -> PathBuf {
+        self.folder.join("export")
+    }
+
+    /// Ends the server in the middle of whatever it does.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Ganesha {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(mut rpcbind) = self.rpcbind.take() {
+            let _ = rpcbind.kill();
+            let _ = rpcbind.wait();
+        }
+        if thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The port mapper that NFSv3 needs: one that runs already, or one for the test. The outer `None`: there is none.
+fn rpcbind() -> Option<Option<Child>> {
+    let is_there = || TcpStream::connect(("127.0.0.1", 111)).is_ok();
+    if is_there() {
+        return Some(None);
+    }
+    let Some(program) = find("rpcbind") else {
+        eprintln!("skipped: there is no rpcbind, which nfs-ganesha wants for NFSv3");
+        return None;
+    };
+    let mut child = Command::new(program)
+        .arg("-f")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|e| panic!("rpcbind does not start: {e}"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_there() {
+        if child.try_wait().ok().flatten().is_some() || Instant::now() > deadline {
+            let _ = child.kill();
+            eprintln!("skipped: rpcbind does not serve here");
+            return None;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Some(Some(child))
+}
+
+fn settings(folder: &Path, plugins: &str, port: u16, mount_port: u16, protocols: &str) -> String {
+    let folder = folder.display();
+    format!(
+        r#"NFS_CORE_PARAM {{ Protocols = {protocols}; NFS_Port = {port}; MNT_Port = {mount_port}; Bind_addr = 127.0.0.1;
+  Enable_NLM = false; Enable_RQUOTA = false; Plugins_Dir = "{plugins}"; }}
+NFSV4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = "{folder}/recovery"; Minor_Versions = 0,1,2; }}
+EXPORT_DEFAULTS {{ Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = {protocols}; Transports = TCP; }}
+EXPORT {{ Export_Id = 1; Path = "{folder}/export"; Pseudo = /export; FSAL {{ Name = VFS; }} }}
+LOG {{ Default_Log_Level = EVENT; }}
+"#
+    )
+}

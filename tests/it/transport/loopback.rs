@@ -1,0 +1,77 @@
+//! The server inside the program, over RDMA as it would be.
+
+use std::time::Duration;
+
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_inspect::output::probe::View;
+use nfsrdma_inspect::output::style::Screen;
+use nfsrdma_inspect::replay::probe::{NullTime, probe};
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::{Captured, Shape, Transport, Wish};
+use nfsrdma_inspect::replay::url::Url;
+
+use super::client::{Client, content, every_length, many_nulls, target};
+use crate::schema::{assert_keeps, validator};
+
+#[test]
+fn files_of_every_length_in_every_minor_version_and_with_every_threshold() {
+    for minor in 0..=2 {
+        for size in [0, 3, 255] {
+            let private_data = PrivateData { send_size: size, receive_size: size, ..PrivateData::DEFAULT };
+            let mut transport = Loopback::new(Settings { private_data: Some(private_data), credits: 8 });
+            let mut client = Client::new(&mut transport, &target(20049), minor, &[]);
+            every_length(&mut client);
+            client.leave();
+        }
+    }
+}
+
+#[test]
+fn a_read_comes_in_the_segments_that_a_capture_had() {
+    let mut transport = Loopback::new(Settings::default());
+    let mut client = Client::new(&mut transport, &target(20049), 2, &[]);
+    let data = content(100_000);
+    let open = client.open("f", true);
+    client.write(&open, &data);
+    let captured = Captured { writes: &[&[65_536, 1, 65_536]], ..Captured::default() };
+    assert_eq!(client.read(&open, 131_072, Shape::Captured(captured)), data);
+    // As a Long Reply alone: the capture had no Write chunk.
+    let captured = Captured { reply: &[131_072 + 4096], ..Captured::default() };
+    assert_eq!(client.read(&open, 131_072, Shape::Captured(captured)), data);
+}
+
+#[test]
+fn rfc8166_section_3_3_1_100_000_calls_with_all_credits_in_flight() {
+    let mut transport = Loopback::new(Settings { credits: 64, ..Settings::default() });
+    assert_eq!(many_nulls(&mut transport, &target(20049), 100_000, u32::MAX), 64);
+}
+
+#[test]
+fn a_probe_shows_what_was_agreed_on() {
+    let private_data = PrivateData { send_size: 7, receive_size: 1, ..PrivateData::DEFAULT };
+    let mut transport = Loopback::new(Settings { private_data: Some(private_data), credits: 33 });
+    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    let mut found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
+    let rdma = found.terms.rdma.clone().unwrap();
+    assert_eq!((rdma.call_inline, rdma.reply_inline, rdma.remote_invalidation), (2048, 4096, false));
+    assert_eq!(found.credits.map(|credits| (credits.requested, credits.granted)), Some((128, Some(33))));
+    assert_eq!((&found.versions, &found.v3), (&vec![3, 4], &None));
+    let [(2, Ok(v4))] = &found.v4[..] else { panic!("{:?}", found.v4) };
+    assert_eq!((v4.maxread, v4.lease_time), (Some(1 << 20), Some(90)));
+    assert_eq!(v4.session.map(|session| session.fore.max_requests), Some(64));
+
+    // The one thing that is another each time.
+    found.null =
+        NullTime { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
+    let view = View { url: &url, probe: &found, screen: Screen::pipe() };
+    let (mut json, mut text) = (Vec::new(), Vec::new());
+    view.json(&mut json).unwrap();
+    assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
+    view.text(&mut text).unwrap();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap());
+
+    // Nothing stays at the server: the next connection finds it as it was.
+    assert!(transport.poll(None).unwrap().is_some());
+    let found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(&found.v4[..], [(2, Ok(_))]));
+}

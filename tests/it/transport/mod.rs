@@ -1,0 +1,6 @@
+//! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
+
+mod client;
+mod ganesha;
+mod loopback;
+mod over_tcp;

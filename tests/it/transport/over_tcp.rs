@@ -1,0 +1,123 @@
+//! nfs-ganesha over TCP: the calls that the server inside the program has, and `probe`.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use nfsrdma_inspect::replay::transport::tcp::Tcp;
+use nfsrdma_inspect::replay::transport::{Disconnect, Event, Transport};
+use serde_json::Value;
+
+use super::client::{Client, content, every_length, many_nulls, target};
+use super::ganesha::Ganesha;
+use crate::schema::{assert_keeps, validator};
+
+fn probe(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .arg("probe")
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+#[test]
+fn files_of_every_length_in_every_minor_version() {
+    let Some(server) = Ganesha::start(false) else { return };
+    for minor in 0..=2 {
+        let mut tcp = Tcp::new();
+        let mut client = Client::new(&mut tcp, &target(server.port), minor, &["export"]);
+        every_length(&mut client);
+        // What was written is in the file, whoever looks.
+        let data = content(123_457);
+        let open = client.open("seen", true);
+        client.write(&open, &data);
+        client.close(&open);
+        assert!(fs::read(server.export().join("seen")).unwrap() == data);
+        client.remove("seen");
+        client.leave();
+    }
+}
+
+#[test]
+fn many_calls_in_flight_on_several_connections() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let mut tcp = Tcp::new();
+    for _ in 0..3 {
+        assert_eq!(many_nulls(&mut tcp, &target(server.port), 5000, 64), 64);
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_in_the_middle_is_told() {
+    let Some(mut server) = Ganesha::start(false) else { return };
+    let mut tcp = Tcp::new();
+    let connection = tcp.connect(&target(server.port)).unwrap();
+    server.kill();
+    let event = tcp.poll(Some(Instant::now() + Duration::from_secs(10))).unwrap();
+    let Some(Event::Disconnected { connection: gone, reason, lost: [] }) = event else { panic!("{event:?}") };
+    assert_eq!(gone, connection);
+    assert!(matches!(reason, Disconnect::Closed | Disconnect::Reset), "{reason}");
+    let refused = tcp.connect(&target(server.port)).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("nothing listens there; check the port, and that the server runs"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn probe_shows_versions_limits_and_exports() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let output = probe(&["-T", "json", "--server", &url]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("probe.schema.json"), &found, "probe");
+    assert_eq!((&found["kind"], &found["transport"]), (&"probe".into(), &"TCP".into()));
+    assert_eq!(found["versions"], serde_json::json!([3, 4]));
+    assert_eq!((&found["rdma"], &found["credits"]), (&Value::Null, &Value::Null));
+    assert!(found["null_ns"]["fastest"].as_u64() > Some(0));
+    for (minor, v4) in found["v4"].as_array().unwrap().iter().enumerate() {
+        assert_eq!((v4["minor_version"].as_u64(), &v4["error"]), (Some(minor as u64), &Value::Null));
+        assert!(v4["maxread"].as_u64() >= Some(1 << 16), "{v4}");
+        assert_eq!(v4["root"][0], serde_json::json!({"name": "export", "is_directory": true}));
+        assert_eq!(v4["fore_channel"]["maxrequests"].is_u64(), minor > 0);
+    }
+    assert_eq!(found["v4"].as_array().unwrap().len(), 3);
+    // The port mapper knows the port of MOUNT, whose path is the folder, not the pseudo path of NFSv4.
+    assert_eq!(found["exports"]["port"].as_u64(), Some(server.mount_port.into()), "{found}");
+    assert_eq!(found["exports"]["list"][0]["path"], server.export().to_str().unwrap());
+    let url = format!("tcp://127.0.0.1:{}{}?vers=3", server.port, server.export().display());
+    let output = probe(&["--server", &url]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("NFSv3\n  READ            "), "{text}");
+    assert!(!text.contains("NFSv4"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // One that listens and says nothing.
+    let output = probe(&["--timeout", "0.2", "--server", &format!("tcp://127.0.0.1:{port}/")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let expected = format!(
+        "nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no Reply within 0.2 s; check that the server runs\n"
+    );
+    assert_eq!(said, expected);
+    // One that does not listen.
+    drop(listener);
+    let output = probe(&["--server", &format!("tcp://127.0.0.1:{port}/")]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1);
+    assert!(said.contains("nothing listens there; check the port"), "{said}");
+}
+
+#[test]
+fn a_url_that_is_none_is_a_fault_of_usage() {
+    let output = probe(&["--server", "nas:/export"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"), "{said}");
+}

@@ -1,0 +1,238 @@
+//! The terminal interface in a terminal: tmux types keys and reads the screen.
+//!
+//! Where there is no tmux (`.ci/setup test` installs it) these tests say so and pass.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::tui::capture::Capture;
+use nfsrdma_inspect::tui::{App, Options};
+
+use crate::captures;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal of its own, which goes away with this.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    /// Runs a command in a terminal; `None` where there is no tmux.
+    fn run(name: &str, command: &str) -> Option<Self> {
+        let socket = format!("nfsrdma-inspect-{name}-{}", std::process::id());
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "CI has no tmux; .ci/setup test installs it");
+            eprintln!("skipped: there is no tmux");
+            return None;
+        }
+        let terminal = Self { socket };
+        // What is shown after the end says how it ended.
+        let shell = format!(
+            "env -u NO_COLOR LC_ALL=C.UTF-8 RUST_BACKTRACE=0 {command}; echo ended with $?; sleep 100"
+        );
+        let output =
+            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", &shell]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        Command::new("tmux").args(["-L", &self.socket]).args(arguments).output().unwrap()
+    }
+
+    fn screen(&self) -> String {
+        String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
+    }
+
+    /// Whether the screen is that of the program, and not the one before it.
+    fn is_alternate(&self) -> bool {
+        self.tmux(&["display-message", "-p", "#{alternate_on}"]).stdout.starts_with(b"1")
+    }
+
+    /// Waits until the screen shows something.
+    fn wait(&self, text: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(start.elapsed() < PATIENCE, "{text:?} did not come:\n{screen}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn key(&self, key: &str) -> &Self {
+        self.tmux(&["send-keys", key]);
+        self
+    }
+
+    fn line(&self, text: &str) -> &Self {
+        self.tmux(&["send-keys", "-l", text]);
+        self.key("Enter")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_nfsrdma-inspect")
+}
+
+fn saved(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("nfsrdma-inspect-{name}-{}.pcapng", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn frames(path: &Path) -> usize {
+    let mut source = Source::open([path]).unwrap();
+    std::iter::from_fn(|| source.next().unwrap().map(|_| ())).count()
+}
+
+#[test]
+fn a_capture_is_opened_filtered_followed_saved_and_left() {
+    let capture = captures::path("rxe-v42");
+    let Some(terminal) = Terminal::run("file", &format!("{} tui {}", program(), capture.display())) else {
+        return;
+    };
+    let screen = terminal.wait("1 of 237");
+    assert!(screen.contains("EXCHANGE_ID") && screen.contains("rxe-v42.pcap"), "{screen}");
+    assert!(terminal.is_alternate());
+    terminal.key("f").line("nfs.opcode == READ");
+    terminal.wait("9 of 237");
+    terminal.key("u");
+    terminal.wait("of 237");
+    terminal.key("g").line("0xb38df27d");
+    terminal.wait("Transaction 49: READ");
+    terminal.key("F").key("f");
+    terminal.wait("nfs.fhandle == ");
+    // The rows of the filter come by and by, and a key is for the row that is chosen then.
+    terminal.wait("8 of 237");
+    terminal.key("g").line("0xb38df27d");
+    terminal.wait("Transaction 49: READ");
+    terminal.key("w");
+    terminal.wait("Write chunk 0");
+    let file = saved("file");
+    terminal.key("W").line(&file.display().to_string());
+    terminal.wait("saved 1 Transaction to");
+    assert_eq!(frames(&file), 4);
+    std::fs::remove_file(&file).unwrap();
+    terminal.key("?");
+    terminal.wait("the next Transaction that is not complete");
+    terminal.key("q").key("q");
+    terminal.wait("ended with 0");
+    assert!(!terminal.is_alternate());
+}
+
+#[test]
+fn a_pipe_is_shown_as_its_frames_come() {
+    let capture = captures::path("rxe-v42");
+    // The last frames come when somebody has looked at the first.
+    let go = saved("go");
+    let command = format!(
+        "sh -c 'head -c 600000 {0}; while ! [ -e {1} ]; do sleep 0.05; done; tail -c +600001 {0}' | {2} tui -",
+        capture.display(),
+        go.display(),
+        program()
+    );
+    let Some(terminal) = Terminal::run("pipe", &command) else { return };
+    let screen = terminal.wait("EXCHANGE_ID");
+    assert!(!screen.contains("of 237"), "{screen}");
+    terminal.wait("0x908df27d");
+    terminal.key("g").line("0x908df27d");
+    terminal.wait("Transaction 14: LOOKUP");
+    // This one is still to come.
+    terminal.key("g").line("0x318ef27d");
+    terminal.wait("looking on");
+    std::fs::write(&go, "").unwrap();
+    terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
+    std::fs::remove_file(&go).unwrap();
+    terminal.wait("of 237");
+    terminal.key("G").wait("237 of 237");
+    terminal.key("f").line("nfs.opcode == READ");
+    terminal.wait("9 of 237");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn an_interface_is_looked_at_filtered_followed_and_left() {
+    use crate::live::wire::{RECEIVER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("live", &command) else { return };
+    terminal.wait("reading");
+    wire.send("rxe-v42", |player| player.play(1, None));
+    terminal.wait("of 237");
+    let screen = terminal.key("G").wait("237 of 237");
+    assert!(screen.contains("0 dropped") && screen.contains("DESTROY_CLIENTID"), "{screen}");
+    terminal.key("f").line("nfs.opcode == READ");
+    terminal.wait("9 of 237");
+    terminal.key("u").key("g").line("0xb38df27d");
+    terminal.wait("READ /data/w/s2k 0+4096 got 2000 eof");
+    terminal.key("F").key("x");
+    terminal.wait("nfsrdma.xid == 0xb38df27d");
+    terminal.wait("1 of 237");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+    assert!(!terminal.is_alternate());
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let capture = captures::path("rxe-v42");
+    let command = format!("{} tui {}", program(), capture.display());
+    let pid = saved("pid");
+    let shell = format!("sh -c 'echo $$ > {}; exec {command}'", pid.display());
+    let Some(terminal) = Terminal::run("signal", &shell) else { return };
+    terminal.wait("of 237");
+    assert!(terminal.is_alternate());
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    let killed = Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap();
+    assert!(killed.success());
+    let screen = terminal.wait("ended with");
+    assert!(screen.contains("ended by signal 15"), "{screen}");
+    assert!(!terminal.is_alternate());
+}
+
+/// A reader that fails as no reader should.
+struct Panics;
+
+impl std::io::Read for Panics {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        // Not before the screen is taken.
+        thread::sleep(Duration::from_secs(1));
+        panic!("this reader panics")
+    }
+}
+
+#[test]
+#[ignore = "it is run in a terminal, by the test below"]
+fn panics_in_a_terminal() {
+    let source = Source::from_reader("test", Panics);
+    let app = App::new(Capture::once("test", source, 1 << 20), Options::default()).unwrap();
+    nfsrdma_inspect::tui::run(app, false).unwrap();
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_and_is_told() {
+    let program = std::env::current_exe().unwrap();
+    let command = format!("{} --ignored --exact tui::panics_in_a_terminal --nocapture", program.display());
+    let Some(terminal) = Terminal::run("panic", &command) else { return };
+    let screen = terminal.wait("ended with 101");
+    assert!(screen.contains("this reader panics"), "{screen}");
+    assert!(!terminal.is_alternate());
+}
