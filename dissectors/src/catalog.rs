@@ -9,8 +9,9 @@ pub fn all() -> Registry {
     let frame = registry.at(Layer::Frame);
     net::describe(frame);
     infiniband::describe(frame);
-    iwarp::describe(frame);
-    rpcrdma::PrivateData::describe(frame);
+    infiniband::describe_management(registry.at(Layer::Management));
+    iwarp::describe(registry.at(Layer::Iwarp));
+    rpcrdma::PrivateData::describe(registry.at(Layer::PrivateData));
     rpcrdma::describe(registry.at(Layer::RpcRdma));
     rpc::describe(registry.at(Layer::Rpc));
     nfs::describe(registry.at(Layer::Procedure));

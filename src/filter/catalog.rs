@@ -47,7 +47,8 @@ pub enum Type {
 }
 
 impl Type {
-    fn of(name: &str, kind: Kind) -> Self {
+    /// The type of a field of this name and kind.
+    pub(crate) fn of(name: &str, kind: Kind) -> Self {
         match kind {
             Kind::Group if !name.contains('.') => Self::Protocol,
             Kind::Group => Self::Structure,

@@ -569,10 +569,19 @@ impl<'c> Compiler<'c> {
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let what = format!("no value of {} is called {word}{}", field.name, proposal(&names));
+        let has = |entry: &&Entry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
+        let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
+        let what = format!(
+            "no value of {} is called {word}{}",
+            field.name,
+            other.unwrap_or_else(|| proposal(&names))
+        );
         self.error(span, what)
     }
 }
+
+/// Names that values had in RFC 1057, and have in Wireshark, with those of RFC 5531 section 8.2.
+const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
 /// A text as the field beside it would have it: of a fact whose values are words, all are of one case.
 fn in_case(text: &[u8], beside: Beside<'_>) -> Vec<u8> {
@@ -588,5 +597,7 @@ fn named(word: &str, beside: Beside<'_>) -> Option<i128> {
     let names = &beside.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);
     let nearly = || names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
-    exactly.or_else(nearly).map(|(number, _)| i128::from(*number))
+    let former = FORMER.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
+    let now = || former.and_then(|(_, now)| names.iter().find(|(_, name)| name == now));
+    exactly.or_else(nearly).or_else(now).map(|(number, _)| i128::from(*number))
 }

@@ -57,6 +57,9 @@ facts! {
 
     /// What a datagram carries.
     PAYLOAD:
+    TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
+    TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
+    TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";

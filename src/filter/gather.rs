@@ -51,17 +51,17 @@ impl Wants {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }
 
-    fn add(&mut self, name: &str, origin: &Origin) {
+    fn add(&mut self, origin: &Origin) {
         match origin {
             Origin::Structure(layers) | Origin::Protocol(layers) => {
                 self.bare_protocols |= matches!(origin, Origin::Protocol(_));
                 for layer in layers {
                     match layer {
-                        Layer::Frame => {
-                            self.headers = true;
-                            self.iwarp |= name.starts_with("iwarp");
-                            let is_managed = ["infiniband.mad", "infiniband.cm", "rpcordma."];
-                            self.management |= is_managed.iter().any(|start| name.starts_with(start));
+                        Layer::Frame => self.headers = true,
+                        Layer::Management => (self.headers, self.management) = (true, true),
+                        Layer::Iwarp => (self.headers, self.iwarp) = (true, true),
+                        Layer::PrivateData => {
+                            (self.headers, self.management, self.iwarp) = (true, true, true);
                         }
                         Layer::RpcRdma => self.rpcrdma = true,
                         Layer::Rpc => self.rpc = true,
@@ -82,7 +82,7 @@ impl Wants {
             Origin::Alias(alias) => {
                 for of in alias.of {
                     if let Some(entry) = Catalog::shared().get(of) {
-                        self.add(of, &entry.origin);
+                        self.add(&entry.origin);
                     }
                 }
             }
@@ -122,7 +122,7 @@ impl Gatherer {
         let (mut parts, mut headless, mut looked_at, mut whole) = (0, 0, 0, 0);
         let mut names = None;
         for (slot, field) in fields.iter().enumerate() {
-            wants.add(field.name, &field.origin);
+            wants.add(&field.origin);
             let bit = 1 << slot;
             match &field.origin {
                 Origin::Alias(alias) if alias.part != Part::All => parts |= bit,

@@ -27,6 +27,7 @@ pub mod summary;
 pub mod table;
 pub mod tree;
 pub mod units;
+mod whole_frame;
 
 #[cfg(test)]
 mod tests;
@@ -189,7 +190,7 @@ impl<W: Write> Output<W> {
             }
             Lines::Fields(fields) if is_frames => {
                 if let Some(selection) = &self.selection {
-                    fields.line(&mut self.to, selection)?;
+                    fields.frame(&mut self.to, selection, frame, flow)?;
                 }
             }
             _ => {}

@@ -64,6 +64,16 @@ fn a_transaction_passes_by_what_is_known_of_it() {
     });
 }
 
+/// RFC 8797: it is in messages of the connection manager, and in the frames that start MPA.
+#[test]
+fn private_data_is_found_on_either_transport() {
+    for capture in ["rxe-v42", "siw-v42"] {
+        let named = ["--view", "frames", "-T", "fields", "-e", "rpcordma.private_data.receive_size"];
+        let output = run(&[&named[..], &["-Y", "rpcordma.private_data"]].concat(), capture);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n3\n", "{capture}");
+    }
+}
+
 #[test]
 fn a_transaction_passes_by_the_path_of_its_file() {
     let path = |line: &Value| line["path"].as_str().unwrap_or_default().to_owned();

@@ -262,6 +262,12 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
     let create = rows.iter().find(|row| row["op"] == "CREATE" && row["name"] == "s8k").unwrap();
     let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
     assert_eq!(create["result_filehandle"], write["filehandle"]);
+    for op in ["GETACL", "SETACL", "LOCK", "UNLOCK"] {
+        let mut of_op = rows.iter().filter(|row| row["op"] == op).peekable();
+        assert!(of_op.peek().is_some() && of_op.all(|row| row["filehandle"].is_string()), "{op}");
+    }
+    let mount = rows.iter().find(|row| row["op"] == "MNT").unwrap();
+    assert_eq!(mount["result_filehandle"], "0100010000000000");
     assert_eq!(
         (&write["offset"], &write["status"], &write["position"]),
         (&json!(0), &json!("NFS3_OK"), &json!(0))

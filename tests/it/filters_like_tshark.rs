@@ -16,10 +16,31 @@ type Row = (&'static str, &'static [&'static str]);
 const NFS4: &[&str] = &["rxe-v42"];
 const NFS3: &[&str] = &["rxe-v3"];
 const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
+const SIW: &[&str] = &["siw-v42"];
+const TCP4: &[&str] = &["tcp-v42"];
+const V40: &[&str] = &["rxe-v40"];
+const KRB5: &[&str] = &["rxe-v42-krb5"];
 const TCP3: &[&str] = &["tcp-v3"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
 
-const FILTERS: [Row; 114] = [
+const FILTERS: [Row; 129] = [
+    // Streams of TCP, and numbers that count from their beginning.
+    ("tcp.stream == 1 or tcp.stream in {3..5}", NFS3),
+    ("tcp.seq == 1 and tcp.len > 0", NFS3),
+    ("tcp.seq > 10000 and tcp.ack < 100000", TCP3),
+    ("tcp.stream == 0 and tcp.ack == 1", SIW),
+    ("tcp.seq == 0 or tcp.ack == 0", TCP4),
+    // Other transports and versions.
+    ("nfs.opcode == 25", SIW),
+    ("rpcordma.msg_type == 0 and rpc.msgtyp == 1", SIW),
+    ("tcp.port == 20049 and tcp.len > 1000", SIW),
+    ("iwarp_mpa.req or iwarp_mpa.rep", SIW),
+    ("nfs.opcode in {4, 18}", TCP4),
+    ("rpc.xid and tcp.flags.push == 1", TCP4),
+    ("nfs.nfsstat4 !== 0", V40),
+    ("nfs.opcode == 35 or nfs.opcode == 36", V40),
+    ("rpc.auth.flavor == 6 and nfs.opcode == 9", KRB5),
+    ("rpc.authgss.seqnum > 100 and rpc.authgss.seqnum < 120", KRB5),
     // A search in a protocol goes on to the end of the packet; its length and its parts are its own.
     ("eth contains \"s2k\"", NFS4),
     ("udp contains \"s2k\"", NFS4),
@@ -188,6 +209,8 @@ fn is_of_message(filter: &str) -> bool {
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-Y", filter, "-T", "fields"]);
+    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    command.args(["--disable-protocol", "tls"]);
     fields.iter().for_each(|field| {
         command.args(["-e", field]);
     });

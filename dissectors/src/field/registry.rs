@@ -17,9 +17,15 @@ use super::{Field, FlagName, Kind};
 /// What must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// The headers of a frame, and management datagrams.
+    /// The headers of a frame.
     #[default]
     Frame,
+    /// A management datagram.
+    Management,
+    /// The headers of iWARP, which stand in a stream of TCP.
+    Iwarp,
+    /// What consumers tell each other as they connect, in management datagrams and in the start-up frames of iWARP.
+    PrivateData,
     /// The RPC-over-RDMA header of a message.
     RpcRdma,
     /// The RPC header of a message.

@@ -60,7 +60,7 @@ pub use transaction::Transaction;
 use crate::field::{Observer, Unobserved};
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Carried, Datagram, IpFragment, Reason};
+use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
 use crate::rdma::Side;
 
 use closing::Closing;
@@ -71,6 +71,7 @@ use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
 use stream::protocol::Protocol;
+pub use stream::table::StreamPlace;
 use stream::table::Streams;
 use transaction::{Direction, Which};
 
@@ -285,6 +286,15 @@ impl Flow {
     /// Whether the last frame was a segment of iWARP.
     pub fn is_iwarp(&self) -> bool {
         self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+    }
+
+    /// Where a segment of TCP stands in its stream, if it is the one that was taken last.
+    pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<StreamPlace> {
+        let stream = self.streams.last()?;
+        let source = (datagram.source, segment.source_port);
+        let is_a = source == stream.ports.a;
+        (is_a || source == stream.ports.b)
+            .then(|| stream.place(if is_a { Side::A } else { Side::B }, segment))
     }
 
     /// What the last frame, and those that found their places with it, did for Transactions; nothing unless

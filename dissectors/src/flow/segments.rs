@@ -228,6 +228,9 @@ impl Flow {
             };
         }
         let sender = self.flags(at, sender, ports, sight, segment);
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.count_from(sender, segment);
+        }
         let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
             self.bytes(at, sender, sight, segment, data);
