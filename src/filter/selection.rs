@@ -23,7 +23,7 @@ use super::gather::Gatherer;
 use super::program::Node;
 use super::value::{Value, Values};
 use super::{Column, Filter, Shown, about};
-use crate::analysis::names::Names;
+use crate::analysis::names::{About, Names};
 
 /// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
 const KEPT: usize = 64 << 20;
@@ -220,6 +220,27 @@ impl Selection {
         transaction: &Transaction,
         reading: &Reading<'_>,
     ) -> Option<Tally> {
+        self.done(key, transaction, reading, None)
+    }
+
+    /// The same for who knows what the Transaction is about: names are not learnt twice.
+    pub fn named_transaction(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        about: About<'_>,
+    ) -> Option<Tally> {
+        self.done(key, transaction, reading, Some(about))
+    }
+
+    fn done(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        about: Option<About<'_>>,
+    ) -> Option<Tally> {
         self.to.clear();
         let mut kept = Tally::default();
         if let Some(Kept { tally, mut values }) = self.open.remove(&key) {
@@ -242,8 +263,11 @@ impl Selection {
             let facts = reading.facts();
             about::outcome(&mut self.to, &facts);
             if let Some(names) = &mut self.names {
-                names.learn(transaction, reading, &facts);
-                about::files(&mut self.to, names.about());
+                let about = about.unwrap_or_else(|| {
+                    names.learn(transaction, reading, &facts);
+                    names.about()
+                });
+                about::files(&mut self.to, about);
             }
         }
         self.program.holds(&self.to.values).then_some(kept)

@@ -17,6 +17,7 @@ pub(crate) mod label;
 pub mod list;
 pub mod operations;
 pub mod pcapng;
+pub mod plan;
 pub mod probe;
 #[cfg(feature = "live")]
 pub mod recording;

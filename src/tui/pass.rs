@@ -398,7 +398,8 @@ impl Work {
                 Naming::Told(about) => about,
             };
             if let Some(selection) = selection {
-                let Some(chosen) = selection.transaction(key, transaction, reading) else { return };
+                let chosen = selection.named_transaction(key, transaction, reading, about);
+                let Some(chosen) = chosen else { return };
                 tally.chosen_frames(chosen);
             }
             tally.transaction(transaction, &facts, about);

@@ -37,6 +37,7 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]
 #[allow(dead_code, reason = "the tool for measuring needs more of it")]
@@ -58,6 +59,8 @@ mod snap;
 mod tcp_counters;
 mod tcp_loss;
 mod told;
+mod trace_memory;
+mod traces;
 mod transport;
 mod transport_line;
 mod transports;

@@ -48,6 +48,7 @@ fn every_key_of_the_schemas_is_described() {
         "connection.schema.json",
         "comparison.schema.json",
         "probe.schema.json",
+        "plan.schema.json",
     ] {
         assert_described(&schema(file), file);
     }
@@ -62,6 +63,7 @@ fn the_schemas_are_schemas() {
         "connection.schema.json",
         "comparison.schema.json",
         "probe.schema.json",
+        "plan.schema.json",
     ] {
         assert!(jsonschema::meta::is_valid(&schema(file)), "{file}");
     }

@@ -176,6 +176,9 @@ fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it
     assert!(screen.app.rows().len() < 29);
     screen.press(KeyCode::Home);
     assert!(!screen.text().contains("not in the capture"), "{}", screen.text());
+    // Names that were learnt from frames which are gone.
+    screen.keys("u").ask('f', "nfsrdma.path == \"/data/w/s100\" && nfs.opcode == LOCK");
+    assert!(!screen.app.rows().is_empty(), "{}", screen.text());
 }
 
 #[test]

@@ -1,0 +1,428 @@
+//! Traces: every capture compiles, and what was compiled is what was captured.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{self, ChunkItem};
+use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
+use nfsrdma_inspect::output::plan::View;
+use nfsrdma_inspect::output::style::Screen;
+use nfsrdma_inspect::replay::compile::{Compiler, Counts};
+use nfsrdma_inspect::replay::plan::Plan;
+use nfsrdma_inspect::replay::trace::bind::{bind, hear};
+use nfsrdma_inspect::replay::trace::emit::{AsCaptured, Header, Placed, Values, captured, emit};
+use nfsrdma_inspect::replay::trace::layout::Keeping;
+use nfsrdma_inspect::replay::trace::{
+    Asked, Content, Holds, Message, Part, Protection, Slot, Trace, TraceError,
+};
+use nfsrdma_inspect::source::Source;
+
+use super::captures;
+
+/// What a message of a capture is to be, and where it is from.
+pub(crate) struct Sent {
+    which: Which,
+    transaction: u64,
+    /// The message, where nothing of it travelled beside it.
+    bytes: Option<Vec<u8>>,
+    length: u64,
+}
+
+pub(crate) fn compiled(name: &str, keeping: Keeping) -> (Vec<u8>, Counts, Vec<Sent>) {
+    let mut compiler = Compiler::new(Cursor::new(Vec::new()), keeping).unwrap();
+    let mut sent = Vec::new();
+    transactions(name, |transaction| {
+        sent.extend([Which::Call, Which::Reply].map(|which| said(transaction, which)).into_iter().flatten());
+        compiler.transaction(transaction).unwrap();
+    });
+    let (trace, counts) = compiler.finish(&[name.to_owned()]).unwrap();
+    (trace.into_inner(), counts, sent)
+}
+
+pub(crate) fn open(trace: &[u8]) -> Trace<Cursor<&[u8]>> {
+    Trace::open(Cursor::new(trace)).unwrap()
+}
+
+fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
+    let mut source = Source::open([captures::path(name)]).unwrap();
+    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    while let Some(frame) = source.next().unwrap() {
+        flow.frame(&frame);
+        while let Some(transaction) = flow.next_transaction() {
+            take(&transaction);
+        }
+    }
+    flow.finish();
+    while let Some(transaction) = flow.next_transaction() {
+        take(&transaction);
+    }
+}
+
+/// A message that was captured whole.
+fn said(transaction: &Transaction, which: Which) -> Option<Sent> {
+    let message = transaction.message(which)?;
+    let is_whole = transaction.missing().is_empty() && message.bytes.len() >= message.length;
+    let length = transaction.rpc_length(which).filter(|_| is_whole)?;
+    let bytes = transaction
+        .read(|reading| reading.rpc_bytes(which).map(|(bytes, _)| bytes.to_vec()))
+        .filter(|bytes| bytes.len() as u64 == length);
+    Some(Sent { which, transaction: transaction.index, bytes, length })
+}
+
+/// The values that variables had when they were met first.
+#[derive(Default)]
+struct First {
+    values: HashMap<u32, Vec<u8>>,
+}
+
+impl Values for First {
+    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+        if slot.holds.is_count() {
+            return None;
+        }
+        Some(self.values.entry(slot.variable).or_insert_with(|| captured.to_vec()))
+    }
+}
+
+/// Values that are longer than those of the capture, where that may be.
+struct Longer(Vec<u8>);
+
+impl Values for Longer {
+    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+        self.0 = captured.to_vec();
+        // Filehandles of NFSv3 have 64 bytes at most.
+        self.0.extend_from_slice(&[7; 9]);
+        // What the text of an address says is told, too.
+        (slot.is_counted && slot.holds != Holds::HOST).then_some(&self.0)
+    }
+}
+
+/// Puts payloads into a message, at their positions.
+fn put_together(head: &[u8], placed: &[Placed], trace: &mut Trace<Cursor<&[u8]>>) -> Option<Vec<u8>> {
+    let (mut whole, mut content) = (Vec::new(), Vec::new());
+    let mut from = 0;
+    for Placed { position, payload } in placed {
+        let until = from + (*position as usize - whole.len());
+        whole.extend_from_slice(&head[from..until]);
+        from = until;
+        if !trace.content(payload, &mut content).unwrap() {
+            return None;
+        }
+        whole.extend_from_slice(&content);
+        whole.resize(whole.len().next_multiple_of(4), 0);
+    }
+    whole.extend_from_slice(&head[from..]);
+    Some(whole)
+}
+
+#[test]
+fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
+    for name in captures::ALL {
+        let (trace, counts, sent) = compiled(name, Keeping::KEPT);
+        let sent: HashMap<_, _> =
+            sent.iter().map(|sent| ((sent.transaction, sent.which == Which::Call), sent)).collect();
+        let mut values = First::default();
+        let (mut out, mut placed) = (Vec::new(), Vec::new());
+        let (mut seen, mut equal, mut steps) = (0, 0, 0);
+        let mut contents = open(&trace);
+        let mut check = |transaction: u64, is_call: bool, message: &Message<'_>| {
+            emit(message, Header::Captured, &mut values, &mut out, &mut placed).unwrap();
+            let Some(sent) = sent.get(&(transaction, is_call)) else { return };
+            let beside: u64 =
+                placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
+            assert_eq!(out.len() as u64 + beside, sent.length, "{name} {transaction} {is_call}");
+            assert!(message.is_whole(), "{name} {transaction} {is_call}");
+            seen += 1;
+            if let (Some(bytes), Some(whole)) = (&sent.bytes, put_together(&out, &placed, &mut contents)) {
+                assert!(*bytes == whole, "{name} {transaction} {is_call}");
+                equal += 1;
+            }
+        };
+        open(&trace)
+            .steps(|step| {
+                steps += 1;
+                check(step.origin.id, true, &step.call);
+                check(step.origin.id, false, &step.reply);
+            })
+            .unwrap();
+        assert_eq!(steps, counts.end.steps, "{name}");
+        assert_eq!(seen, sent.len(), "{name}: every message that was captured whole was looked at");
+        assert!(equal > seen / 2, "{name}: {equal} of {seen}");
+    }
+}
+
+#[test]
+fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else() {
+    let (trace, ..) = compiled("rxe-v42", Keeping::KEPT);
+    let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
+    open(&trace)
+        .steps(|step| {
+            emit(&step.call, Header::Captured, &mut AsCaptured, &mut out, &mut placed).unwrap();
+            let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
+            let counted = step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != Holds::HOST);
+            let by: u32 = counted
+                .map(|slot| {
+                    let value = captured(step.call.head.0, &slot).unwrap();
+                    (value.len() + 9).next_multiple_of(4) as u32 - (slot.length - 4)
+                })
+                .sum();
+            let longer = &mut Longer(Vec::new());
+            emit(&step.call, Header::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
+            assert_eq!(out.len(), step.call.head.0.len() + by as usize);
+            assert_eq!(out[..4], [1, 2, 3, 4]);
+            for (placed, before) in placed.iter().zip(before) {
+                assert_eq!(placed.position, before + by);
+                moved += 1;
+            }
+        })
+        .unwrap();
+    assert_eq!(moved, 16, "payloads of the WRITEs of rxe-v42");
+}
+
+#[test]
+fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
+    let (trace, ..) = compiled("rxe-v3", Keeping::HASHED);
+    let read = |bytes: &[u8]| {
+        let mut trace = Trace::open(Cursor::new(bytes))?;
+        trace.steps(|_| {})?;
+        trace.extents(|_| {})?;
+        trace.undefined(|_| {})?;
+        trace.objects(|_| {})
+    };
+    read(&trace).unwrap();
+    for end in (0..trace.len()).step_by(97) {
+        let error = read(&trace[..end]).unwrap_err();
+        let is_right = match error {
+            TraceError::NoTrace => end < 28,
+            TraceError::Cut { at } => at >= end as u64 || at <= trace.len() as u64,
+            _ => false,
+        };
+        assert!(is_right, "cut at {end}: {error}");
+    }
+    for at in (0..trace.len()).step_by(89) {
+        let mut bytes = trace.clone();
+        bytes[at] ^= 0x10;
+        assert!(read(&bytes).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn what_is_used_was_defined_before_by_time() {
+    for name in captures::ALL {
+        let (trace, ..) = compiled(name, Keeping::HASHED);
+        let (mut times, mut definers) = (HashMap::new(), 0);
+        let mut steps = Vec::new();
+        open(&trace)
+            .steps(|step| {
+                times.insert(step.origin.id, step.origin.time);
+                for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
+                    if slot.part == Part::DEFINED {
+                        assert_eq!(slot.definition, step.origin.id);
+                        definers += 1;
+                    }
+                    steps.push((step.origin.id, step.origin.time, slot.definition, slot.part));
+                }
+            })
+            .unwrap();
+        for (id, time, definition, part) in steps {
+            if definition != 0 && part == Part::USED {
+                assert!(times[&definition] <= time, "{name}: {id} uses what {definition} defines");
+            }
+        }
+        assert!(definers > 0 || name == "rxe-v42-snap128", "{name}");
+    }
+}
+
+#[test]
+fn file_data_that_is_not_kept_has_its_hash() {
+    let (kept, ..) = compiled("rxe-v42", Keeping::KEPT);
+    let (hashed, ..) = compiled("rxe-v42", Keeping::HASHED);
+    assert!(hashed.len() < kept.len());
+    let hashes = |trace: &[u8], content| {
+        let mut hashes = Vec::new();
+        let mut take = |message: &Message<'_>| {
+            let own = message.payloads.iter().filter(|payload| payload.content == content);
+            hashes.extend(own.map(|payload| payload.hash));
+        };
+        open(trace)
+            .steps(|step| {
+                take(&step.call);
+                take(&step.reply);
+            })
+            .unwrap();
+        hashes
+    };
+    let [kept, hashed] = [hashes(&kept, Content::KEPT), hashes(&hashed, Content::HASHED)];
+    assert!(!kept.is_empty());
+    assert!(hashed.iter().all(|hash| kept.contains(hash)));
+}
+
+/// All values of a message but those of identities, as text.
+#[derive(Default)]
+struct Others(Vec<String>);
+
+impl<'a> Observer<'a> for Others {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        if !matches!(role_of(field.name, "", true), Role::Identity(_)) {
+            self.0.push(format!("{} {value:?}", field.name));
+        }
+    }
+}
+
+/// Everything in the arguments of a Call but identities.
+fn arguments(asked: &Asked, message: &[u8], placed: &[Placed]) -> Vec<String> {
+    let items: Vec<_> = placed
+        .iter()
+        .map(|placed| ChunkItem {
+            position: Some(placed.position),
+            length: placed.payload.length,
+            bytes: None,
+        })
+        .collect();
+    let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
+    nfsrdma_dissectors::rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let mut others = Others::default();
+    asked.described().unwrap().arguments(&mut cursor, &mut others).unwrap();
+    others.0
+}
+
+#[test]
+fn with_other_names_a_call_says_the_same_of_everything_else() {
+    for name in captures::ALL {
+        let (trace, ..) = compiled(name, Keeping::HASHED);
+        let (mut one, mut placed_one) = (Vec::new(), Vec::new());
+        let (mut other, mut placed_other) = (Vec::new(), Vec::new());
+        let mut compared = 0;
+        open(&trace)
+            .steps(|step| {
+                let is_plain = step.asked.protection == Protection::PLAIN;
+                if !step.call.is_whole() || !is_plain || step.asked.described().is_none() {
+                    return;
+                }
+                let captured = &mut AsCaptured;
+                emit(&step.call, Header::Captured, captured, &mut one, &mut placed_one).unwrap();
+                let xid = Header::Xid(Xid(7));
+                let longer = &mut Longer(Vec::new());
+                emit(&step.call, xid, longer, &mut other, &mut placed_other).unwrap();
+                assert_eq!(
+                    arguments(&step.asked, &one, &placed_one),
+                    arguments(&step.asked, &other, &placed_other),
+                    "{name} {}",
+                    step.origin.id
+                );
+                compared += 1;
+            })
+            .unwrap();
+        assert!(compared > 20 || name == "rxe-v42-snap128", "{name}: {compared}");
+    }
+}
+
+#[test]
+fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
+    for name in captures::ALL {
+        let (trace, ..) = compiled(name, Keeping::KEPT);
+        let mut contents = open(&trace);
+        let (mut out, mut placed, mut found) = (Vec::new(), Vec::new(), 0);
+        open(&trace)
+            .steps(|step| {
+                if !step.reply.is_whole() || step.asked.protection != Protection::PLAIN {
+                    return;
+                }
+                emit(&step.reply, Header::Captured, &mut AsCaptured, &mut out, &mut placed).unwrap();
+                let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
+                let (ear, heard) = hear(&step.asked, xdr::Cursor::new(&whole));
+                heard.unwrap();
+                bind(step, &ear, &whole, |slot, value| {
+                    assert_eq!(value, captured(step.reply.head.0, slot), "{name} {}", step.origin.id);
+                    found += 1;
+                });
+            })
+            .unwrap();
+        assert!(found > 20 || name == "rxe-v42-snap128", "{name}: {found}");
+    }
+}
+
+/// Writes the checksums of all blocks anew, as far as blocks follow each other.
+fn mend(trace: &mut [u8]) {
+    let checksum = crc32fast::hash(&trace[..24]);
+    trace[24..28].copy_from_slice(&checksum.to_be_bytes());
+    let mut at = 28;
+    while at + 12 <= trace.len() {
+        let length = u32::from_be_bytes(trace[at + 4..at + 8].try_into().unwrap()) as usize;
+        let Some(content) = trace.get(at + 12..at + 12 + length) else { return };
+        let checksum = crc32fast::hash(content);
+        trace[at + 8..at + 12].copy_from_slice(&checksum.to_be_bytes());
+        at += 12 + length.next_multiple_of(4);
+    }
+}
+
+/// Reads everything of a trace, and does with it what a run does.
+fn use_all(trace: &[u8]) -> Result<(), TraceError> {
+    let mut trace = Trace::open(Cursor::new(trace))?;
+    let (mut out, mut placed) = (Vec::new(), Vec::new());
+    trace.steps(|step| {
+        for message in [&step.call, &step.reply] {
+            let _ = emit(message, Header::New(b"header"), &mut AsCaptured, &mut out, &mut placed);
+            let _ = emit(message, Header::Captured, &mut AsCaptured, &mut out, &mut placed);
+        }
+    })?;
+    let mut extents = Vec::new();
+    trace.extents(|extent| extents.push(extent.clone()))?;
+    for extent in &extents {
+        let _ = trace.extent(extent, &mut out);
+    }
+    let plan = Plan::new(&mut trace)?;
+    let screen = Screen::pipe();
+    View { name: "trace", plan: &plan, count: 50, screen }.text(&mut std::io::sink()).unwrap();
+    Ok(())
+}
+
+#[test]
+fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
+    let (whole, ..) = compiled("rxe-v40-deleg", Keeping::KEPT);
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..200 {
+        let mut trace = whole.clone();
+        for _ in 0..1 + random(8) {
+            let at = 28 + random(trace.len() - 28);
+            trace[at] = [0, 1, 0x7f, 0xff, random(256) as u8][random(5)];
+        }
+        mend(&mut trace);
+        match use_all(&trace) {
+            Ok(()) => read += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(read > 10 && refused > 10, "{read} {refused}");
+}
+
+#[test]
+fn the_example_of_the_document_is_a_trace() {
+    let document = include_str!("../../docs/trace.md");
+    let (_, example) = document.split_once("## An example").unwrap();
+    let (trace, ..) = compiled("rxe-v42", Keeping::HASHED);
+    let mut lines = 0;
+    for line in example.lines() {
+        let Some((at, rest)) = line.split_once("  ").filter(|(at, _)| at.len() == 4) else { continue };
+        let at = usize::from_str_radix(at, 16).unwrap();
+        let hex = rest.split(' ').next().unwrap();
+        let bytes: String = trace[at..at + hex.len() / 2].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, bytes, "byte {at}");
+        lines += 1;
+    }
+    assert!(lines > 40, "{lines}");
+}
