@@ -145,6 +145,27 @@ impl VerbsTransport {
     }
 }
 
+impl VerbsTransport {
+    /// Answers a Call of the reverse direction that has chunks. Where there is no room to say it, the server waits in vain,
+    /// as after any Call that is discarded.
+    pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let Some(shared) = self.devices.get_mut(connection.device) else { return };
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        if connection.responder.refuse(xid, &mut encoder)
+            && let Some(queue) = connection.open_queue()
+            && let Ok(mut buffer) = shared.take(Right::Message, encoder.bytes().len())
+        {
+            let length = copy(&mut buffer, 0, encoder.bytes());
+            match queue.send(buffer, length) {
+                Ok(()) => connection.counts.bytes_sent += length as u64,
+                Err(buffer) => shared.give_back(buffer),
+            }
+        }
+        self.scratch = encoder.finish().0;
+    }
+}
+
 /// The chunks of a Call that is being made, without room of their own.
 #[derive(Default)]
 struct Chunks {

@@ -216,6 +216,10 @@ impl VerbsTransport {
                     None => Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall },
                 }
             }
+            Ok(Incoming::CallWithChunks(xid)) => {
+                self.refuse_chunks(at, xid);
+                Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall }
+            }
             Err((xid, why)) => Step::Discarded { at, xid, why },
         };
         if let Some(connection) = self.connections.get_mut(at) {
