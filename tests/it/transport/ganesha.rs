@@ -58,7 +58,7 @@ impl Ganesha {
         let alone = has_v3.then(|| {
             let path = env::temp_dir().join("nfsrdma-inspect-ganesha.lock");
             let file = File::create(path).expect("a file to lock");
-            file.lock().expect("a lock");
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
             file
         });
         let rpcbind = if has_v3 { Some(rpcbind()?) } else { None };
