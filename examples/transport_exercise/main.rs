@@ -435,6 +435,8 @@ fn errors(address: &str, path: &str) -> Result<()> {
     let mut client = Client::connect(address, Wish::default())?;
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
     let directory = client.look_up(directory).context("LOOKUP")?;
+    let file = client.look_up(path).context("LOOKUP")?;
+    client.long_call_beside_a_chunk(&file);
     client.too_many(&directory).context("more Calls than credits")?;
     client.short_reply_chunk(&directory).context("a short Reply chunk")?;
     without_private_data(address).context("without private data")?;
@@ -468,8 +470,7 @@ impl Client {
         Ok(())
     }
 
-    /// WRITE as a Long Call: with the data in the Position-Zero Read chunk, and beside it in a chunk of its own, which Linux
-    /// 7.2 never fetches.
+    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk.
     fn long_calls(&mut self, file: &[u8]) -> Result<()> {
         let one: &[&[u32]] = &[&[]];
         let forms = [(6001, &[7000u32][..], one), (6001, &[1000, 2000, 9000], one)];
@@ -482,12 +483,16 @@ impl Client {
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             println!("ok Long Call, {} Read segments", submitted.read_segments);
         }
+        Ok(())
+    }
+
+    /// WRITE as a Long Call, with the data beside it in a chunk of its own, which RFC 8166 section 3.5.3 allows and Linux never fetches.
+    fn long_call_beside_a_chunk(&mut self, file: &[u8]) {
         let shape = Shape::Captured(Captured { call: &[7000], reads: &[&[6000]], ..Captured::default() });
         match self.write(file, Source::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => println!("ok Long Call beside a Read chunk: {submitted:?}"),
             Err(error) => println!("the server does not take a Long Call beside a Read chunk: {error:#}"),
         }
-        Ok(())
     }
 
     fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
