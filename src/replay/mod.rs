@@ -4,6 +4,8 @@
 //! named, [`caller`] makes one Call at a time, and [`probe`] asks a server what it offers.
 
 pub mod caller;
+pub mod compile;
 pub mod probe;
+pub mod trace;
 pub mod transport;
 pub mod url;

@@ -57,6 +57,7 @@ mod snap;
 mod tcp_counters;
 mod tcp_loss;
 mod told;
+mod traces;
 mod transport;
 mod transport_line;
 mod transports;

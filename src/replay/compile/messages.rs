@@ -1,0 +1,202 @@
+//! A message taken apart: its bytes without file data, its slots, and the file data.
+
+use std::io::{self, Seek, Write};
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::reading::Reading;
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
+
+use super::naming::Files;
+use super::variables::hash;
+use crate::replay::trace::hear::Ear;
+use crate::replay::trace::layout::Keeping;
+use crate::replay::trace::{Content, Message, NONE, Payload, Seen, Slot, Writer};
+
+/// File data: its place in the head, and its bytes in `data`, where they are known.
+#[derive(Clone, Debug)]
+struct Part {
+    payload: Payload,
+    bytes: Option<std::ops::Range<usize>>,
+    /// Whether it is file data, and not the text of a link.
+    is_file: bool,
+}
+
+/// A message taken apart. One is used for all messages, so that its memory is used again.
+#[derive(Debug)]
+pub(super) struct Parts {
+    head: Vec<u8>,
+    seen: Seen,
+    body: u32,
+    end: u32,
+    slots: Vec<Slot>,
+    parts: Vec<Part>,
+    payloads: Vec<Payload>,
+    data: Vec<u8>,
+    /// Slots at the positions of the decoder.
+    pub(super) named: Vec<(usize, Slot)>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self {
+            head: Vec::new(),
+            seen: Seen::NOTHING,
+            body: 0,
+            end: 0,
+            slots: Vec::new(),
+            parts: Vec::new(),
+            payloads: Vec::new(),
+            data: Vec::new(),
+            named: Vec::new(),
+        }
+    }
+}
+
+impl Parts {
+    pub(super) fn clear(&mut self) {
+        self.head.clear();
+        self.seen = Seen::NOTHING;
+        (self.body, self.end) = (0, 0);
+        self.slots.clear();
+        self.parts.clear();
+        self.payloads.clear();
+        self.data.clear();
+        self.named.clear();
+    }
+
+    /// Takes a message apart that was heard, and whose slots were named. Of one that was not captured nothing is left.
+    pub(super) fn take(&mut self, reading: &Reading<'_>, which: Which, ear: &Ear<'_>, seen: Seen) {
+        self.seen = seen;
+        let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
+        let at = |position: usize| position.saturating_sub(base).min(bytes.len());
+        // Content that stands in the message is taken out of it: what follows comes nearer by so much.
+        let mut removed = Vec::with_capacity(ear.data.len());
+        let mut from = 0;
+        for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
+            let content = at(datum.at);
+            let end = content + datum.length as usize + roundup(datum.length as usize);
+            self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
+            from = end.min(bytes.len());
+            removed.push((content, from - content));
+        }
+        self.head.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        let in_head = |position: usize| {
+            let position = at(position);
+            let before = removed.iter().filter(|(at, _)| *at < position).map(|(_, length)| length);
+            position.saturating_sub(before.sum()) as u32
+        };
+        let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
+        (self.body, self.end) = (in_head(body.start), in_head(body.end));
+        self.slots.extend(self.named.iter().map(|(at, slot)| Slot { at: in_head(*at), ..slot.clone() }));
+        for datum in &ear.data {
+            let start = self.data.len();
+            let bytes = datum.bytes.map(|bytes| {
+                self.data.extend_from_slice(bytes);
+                start..self.data.len()
+            });
+            let hash = datum.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
+            let payload = Payload {
+                at: in_head(datum.at),
+                length: datum.length,
+                is_inside: datum.is_inline && !datum.is_eligible,
+                content: if datum.bytes.is_some() { Content::HASHED } else { Content::UNKNOWN },
+                hash,
+                data: 0,
+                operation: datum.operation,
+                file: NONE,
+                offset: datum.offset.unwrap_or(0),
+            };
+            self.parts.push(Part { payload, bytes, is_file: !datum.is_text });
+        }
+    }
+
+    /// Puts the file data where the trace keeps it; `offsets` are those of the operations of the Call.
+    pub(super) fn keep(
+        &mut self,
+        keeping: Keeping,
+        files: &Files,
+        offsets: &[Option<u64>],
+        to: &mut Writer<impl Write + Seek>,
+    ) -> io::Result<()> {
+        for part in &self.parts {
+            let mut payload = part.payload.clone();
+            if part.is_file {
+                payload.file = files.of(payload.operation);
+                if payload.offset == 0 {
+                    payload.offset =
+                        offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
+                }
+            }
+            let Some(bytes) = part.bytes.clone().and_then(|range| self.data.get(range)) else {
+                self.payloads.push(payload);
+                continue;
+            };
+            let hash = u128::from_be_bytes(payload.hash);
+            payload.content = match keeping {
+                _ if bytes.iter().all(|byte| *byte == 0) => Content::ZEROS,
+                Keeping::KEYED if part.is_file && payload.file != NONE => Content::KEYED,
+                // The text of a link is a name, and needed.
+                Keeping::KEPT => Content::KEPT,
+                _ if !part.is_file => Content::KEPT,
+                _ => Content::HASHED,
+            };
+            if payload.content == Content::KEPT {
+                payload.data = to.data(hash, bytes)?;
+            } else if payload.is_inside
+                && let Some(inside) = self.head.get_mut(payload.at as usize..).and_then(|rest| {
+                    rest.get_mut(..payload.length as usize)
+                })
+            {
+                inside.fill(0);
+            }
+            self.payloads.push(payload);
+        }
+        Ok(())
+    }
+
+    /// Bytes of file data in the message and beside it.
+    pub(super) fn payload_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| u64::from(part.payload.length)).sum()
+    }
+
+    /// Bytes of file data that were not captured.
+    pub(super) fn unknown_bytes(&self) -> u64 {
+        let unknown = self.parts.iter().filter(|part| part.bytes.is_none());
+        unknown.map(|part| u64::from(part.payload.length)).sum()
+    }
+
+    /// Bytes of the message without file data.
+    pub(super) fn head_length(&self) -> u32 {
+        self.head.len() as u32
+    }
+
+    /// The message, as a trace has it.
+    pub(super) fn message(&self) -> Message<'_> {
+        Message {
+            seen: self.seen,
+            head: Opaque(&self.head),
+            body: self.body,
+            end: self.end,
+            slots: List::from(&self.slots[..]),
+            payloads: List::from(&self.payloads[..]),
+        }
+    }
+}
+
+/// How much of a message was captured.
+pub(super) fn seen(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Seen {
+    let Some(message) = transaction.message(which) else { return Seen::NOTHING };
+    let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
+    let length = match which {
+        _ if !message.is_nomsg() => None,
+        Which::Call => transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0)).map(|chunk| chunk.offered()),
+        Which::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
+    };
+    let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);
+    let is_there = match length {
+        Some(length) => captured >= length,
+        None => !message.is_nomsg(),
+    };
+    if is_whole && is_there { Seen::WHOLE } else { Seen::PART }
+}

@@ -1,0 +1,238 @@
+//! From a capture to a trace.
+//!
+//! Transactions come as the flow gives them out, and each becomes a [`Step`] at once, so that memory does not grow with
+//! the capture. The decoders tell where identities and file data stand in its messages
+//! ([`hear`](super::trace::hear)); what has the same name on the same server is one variable ([`variables`], [`naming`]).
+
+mod messages;
+mod naming;
+mod parties;
+mod travel;
+mod variables;
+
+use std::io::{self, Seek, Write};
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::rpc::gss;
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::xdr::{Cursor, List, Text};
+
+use super::trace::hear::Ear;
+use super::trace::layout::{About, End, Host, Keeping, Kind, Undefined};
+use super::trace::{Asked, NONE, Needs, Origin, Protection, Seen, Step, Writer};
+use messages::Parts;
+use naming::{Files, Heard, Namer};
+use parties::Parties;
+use travel::Lengths;
+
+/// What was compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    /// Steps whose Call was not captured, or not as a whole.
+    pub without_call: u64,
+    /// Steps whose Reply was not captured, or not as a whole.
+    pub without_reply: u64,
+    /// What the last block says.
+    pub end: End,
+}
+
+/// Makes a trace of Transactions.
+#[derive(Debug)]
+pub struct Compiler<W> {
+    to: Writer<W>,
+    keeping: Keeping,
+    key: u64,
+    namer: Namer,
+    parties: Parties,
+    files: Files,
+    call: Parts,
+    reply: Parts,
+    without_call: u64,
+    without_reply: u64,
+    payload: u64,
+    unknown: u64,
+}
+
+impl<W: Write + Seek> Compiler<W> {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(to: W, keeping: Keeping) -> io::Result<Self> {
+        Ok(Self {
+            to: Writer::new(to)?,
+            keeping,
+            key: 0,
+            namer: Namer::default(),
+            parties: Parties::default(),
+            files: Files::default(),
+            call: Parts::default(),
+            reply: Parts::default(),
+            without_call: 0,
+            without_reply: 0,
+            payload: 0,
+            unknown: 0,
+        })
+    }
+
+    /// The same, which has data made from this key.
+    #[must_use]
+    pub fn with_key(mut self, key: u64) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Adds a Transaction.
+    ///
+    /// # Errors
+    /// When the trace cannot be written.
+    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
+        transaction.read(|reading| self.read(transaction, reading))
+    }
+
+    fn read(&mut self, transaction: &Transaction, reading: &Reading<'_>) -> io::Result<()> {
+        let Self { to, keeping, namer, parties, files, call, reply, .. } = self;
+        let facts = reading.facts();
+        let asked = asked(&facts, reading);
+        let mut caller = parties.caller(transaction, &asked);
+        let id = transaction.index;
+        let procedure = asked.described();
+
+        let mut call_ear = Ear::new(false);
+        let mut reply_ear = Ear::new(true);
+        // What was heard before a message could not be read further stands; the rest is bytes.
+        let _ = reading.observe_rpc(Which::Call, &mut call_ear);
+        let _ = reading.observe_rpc(Which::Reply, &mut reply_ear);
+        call.clear();
+        reply.clear();
+        if let Some((bytes, base)) = reading.rpc_bytes(Which::Call) {
+            let heard = Heard { ear: &call_ear, bytes, base };
+            namer.call(&heard, procedure, id, &mut caller, files, &mut call.named);
+        }
+        if let Some((bytes, base)) = reading.rpc_bytes(Which::Reply) {
+            let heard = Heard { ear: &reply_ear, bytes, base };
+            namer.reply(&heard, id, &caller, files, &mut reply.named);
+        }
+        if asked.minor_version != 0 {
+            caller.owner = NONE;
+        }
+        let [call_seen, reply_seen] =
+            [Which::Call, Which::Reply].map(|which| messages::seen(transaction, reading, which));
+        call.take(reading, Which::Call, &call_ear, call_seen);
+        reply.take(reading, Which::Reply, &reply_ear, reply_seen);
+        let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
+        for parts in [&mut *call, &mut *reply] {
+            parts.keep(*keeping, files, &offsets, to)?;
+            self.payload += parts.payload_bytes();
+            self.unknown += parts.unknown_bytes();
+        }
+        self.without_call += u64::from(call_seen != Seen::WHOLE);
+        self.without_reply += u64::from(reply_seen != Seen::WHOLE);
+        parties.count(transaction, &caller);
+        let lengths = Lengths::of(transaction);
+        let lists = lengths.lists();
+        let head = (reply_seen == Seen::WHOLE).then(|| reply.head_length());
+        let (message, payloads) = lengths.needs(&call_ear.operations, head);
+        let again = namer.repeats(id, &caller);
+        let step = Step {
+            origin: Origin { repeats: transaction.retry_of.unwrap_or(again), ..origin(transaction) },
+            caller,
+            asked,
+            call: call.message(),
+            reply: reply.message(),
+            shape: lengths.shape(&lists),
+            carried: lengths.carried(transaction, &facts),
+            needs: Needs { message, payloads: List::from(&payloads[..]) },
+        };
+        to.step(&step)
+    }
+
+    /// Ends the trace; gives what it was written to, and what was compiled.
+    ///
+    /// # Errors
+    /// When the trace cannot be written.
+    pub fn finish(self, captures: &[String]) -> io::Result<(W, Counts)> {
+        let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
+        let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
+        let mut tables = self.to.tables(&About {
+            program: Text(program.as_bytes()),
+            captures: List::from(&names[..]),
+            keeping: self.keeping,
+            key: self.key,
+        })?;
+        for (is_server, hosts) in [(false, &self.parties.clients), (true, &self.parties.servers)] {
+            for (number, address) in hosts.in_order() {
+                let address = address.to_string();
+                tables.add(Kind::HOSTS, &Host { number, is_server, address: Text(address.as_bytes()) })?;
+            }
+        }
+        for connection in self.parties.connections() {
+            tables.add(Kind::CONNECTIONS, &connection)?;
+        }
+        let mut undefined: Vec<_> = self.namer.undefined.iter().collect();
+        undefined.sort_unstable_by_key(|(variable, _)| **variable);
+        for (variable, missing) in undefined {
+            tables.add(
+                Kind::UNDEFINED,
+                &Undefined {
+                    variable: *variable,
+                    holds: missing.holds,
+                    value: nfsrdma_dissectors::xdr::Opaque(&missing.value),
+                    step: missing.step,
+                    uses: missing.uses,
+                    object: NONE,
+                    access: 0,
+                },
+            )?;
+        }
+        let end = tables.end();
+        end.payload = self.payload;
+        end.unknown = self.unknown;
+        end.variables = self.namer.variables.len();
+        end.forgotten = self.namer.variables.forgotten();
+        end.left_out += self.namer.left_out;
+        let (to, end) = tables.finish()?;
+        Ok((to, Counts { without_call: self.without_call, without_reply: self.without_reply, end }))
+    }
+}
+
+fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
+    let header = reading.rpc_bytes(Which::Call).and_then(|(bytes, _)| {
+        rpc::Message::decode(&mut Cursor::new(bytes), &mut Unobserved).ok()
+    });
+    let flavor = header.as_ref().and_then(|message| message.call()).map(|call| call.cred.tag());
+    Asked {
+        program: facts.program.map_or(NONE, |program| program.0),
+        version: facts.version.unwrap_or(NONE),
+        minor_version: facts.minor_version.unwrap_or(NONE),
+        procedure: facts.procedure.unwrap_or(NONE),
+        flavor: flavor.map_or(NONE, |flavor| flavor.0),
+        protection: match facts.payload {
+            None | Some(gss::Payload::Plain) => Protection::PLAIN,
+            Some(gss::Payload::Integrity) => Protection::INTEGRITY,
+            Some(gss::Payload::Privacy) => Protection::PRIVACY,
+            Some(gss::Payload::Control(_)) => Protection::CONTROL,
+        },
+    }
+}
+
+fn origin(transaction: &Transaction) -> Origin {
+    let first = |message: Option<&MessageRecord>| {
+        message.and_then(|message| message.frames.first()).map_or(0, |FrameNumber(number)| *number)
+    };
+    let nanoseconds = |time: Timestamp| u64::try_from(time.0).unwrap_or(0);
+    let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+    let time = call.or(reply).map_or(0, |message| nanoseconds(message.time));
+    Origin {
+        id: transaction.index,
+        repeats: 0,
+        call_frame: first(call),
+        reply_frame: first(reply),
+        time,
+        latency: reply.map_or(0, |reply| nanoseconds(reply.end_time).saturating_sub(time)),
+    }
+}

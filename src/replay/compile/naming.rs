@@ -1,0 +1,381 @@
+//! Marks become slots: what is named gets its variable, and counts learn whose they are.
+
+use nfsrdma_dissectors::nfs::Procedure;
+use rustc_hash::FxHashMap;
+
+use super::variables::{Known, Remembered, Scope, Variables};
+use crate::replay::trace::bind::value;
+use crate::replay::trace::hear::{Ear, Mark, Operation};
+use crate::replay::trace::{Caller, Holds, NONE, Part, Slot};
+
+/// Variables that nothing defines, of which more are not told.
+const UNDEFINED: usize = 1 << 18;
+
+/// A variable that is used before anything defines it.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) holds: Holds,
+    pub(super) value: Box<[u8]>,
+    pub(super) step: u64,
+    pub(super) uses: u64,
+}
+
+/// Gives variables to what messages name.
+#[derive(Debug)]
+pub(super) struct Namer {
+    pub(super) variables: Variables,
+    pub(super) undefined: FxHashMap<u32, Missing>,
+    /// Undefined variables that are not told.
+    pub(super) left_out: u64,
+    /// The owner behind an open or a lock, by the variable of its stateid.
+    owners: Remembered<u32, u32>,
+    /// The clientid of a session.
+    clientids: Remembered<u32, u32>,
+    /// The last Call on a slot of a session: its sequence id, and its step.
+    slots: Remembered<(u32, u32), (u32, u64)>,
+}
+
+/// A message, where its marks are.
+pub(super) struct Heard<'m, 'a> {
+    pub(super) ear: &'m Ear<'a>,
+    /// The message, and the position of its first byte as the ear counts.
+    pub(super) bytes: &'m [u8],
+    pub(super) base: usize,
+}
+
+impl Heard<'_, '_> {
+    fn value(&self, mark: &Mark) -> Option<&[u8]> {
+        let (start, end) = (mark.range.start.checked_sub(self.base)?, mark.range.end.checked_sub(self.base)?);
+        value(self.bytes, &Mark { range: start..end, ..mark.clone() })
+    }
+}
+
+/// What is known of one Transaction while its messages are named.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The file that each operation is about: the current filehandle, by variable.
+    of: Vec<u32>,
+    /// Operations that make another file the current one.
+    changes: Vec<bool>,
+    /// The owner that the Call of an OPEN or a LOCK has, by operation.
+    owners: Vec<(u32, u32)>,
+}
+
+impl Files {
+    /// The file that an operation is about.
+    pub(super) fn of(&self, operation: u32) -> u32 {
+        self.of.get(operation as usize).copied().unwrap_or(NONE)
+    }
+
+    fn clear(&mut self) {
+        self.of.clear();
+        self.changes.clear();
+        self.owners.clear();
+    }
+}
+
+/// Whether an operation makes another file the current one, by its result.
+fn changes_file(name: &str) -> bool {
+    matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
+}
+
+impl Default for Namer {
+    fn default() -> Self {
+        Self {
+            variables: Variables::default(),
+            undefined: FxHashMap::default(),
+            left_out: 0,
+            owners: Remembered::new(1 << 17),
+            clientids: Remembered::new(1 << 12),
+            slots: Remembered::new(1 << 14),
+        }
+    }
+}
+
+impl Namer {
+    /// Names what a Call has, and completes what is known of the caller. Positions of the slots are those of the ear.
+    pub(super) fn call(
+        &mut self,
+        heard: &Heard<'_, '_>,
+        procedure: Option<Procedure>,
+        id: u64,
+        caller: &mut Caller,
+        files: &mut Files,
+        slots: &mut Vec<(usize, Slot)>,
+    ) {
+        files.clear();
+        let is_compound = procedure.is_some_and(Procedure::is_compound);
+        let (mut current, mut saved) = (NONE, NONE);
+        let mut marks = heard.ear.marks.as_slice();
+        let count = heard.ear.operations.len().max(1);
+        for at in 0..count {
+            let operation = heard.ear.operations.get(at);
+            let name = operation.map_or("", |operation| operation.name);
+            let own;
+            (own, marks) = split(marks, at as u32);
+            match name {
+                "SAVEFH" => saved = current,
+                "RESTOREFH" => current = saved,
+                _ => {}
+            }
+            let first = slots.len();
+            let mut file = current;
+            for mark in own {
+                let scope = Scope { server: caller.server, client: caller.client, file };
+                self.call_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                if let (Holds::FILEHANDLE, Some((_, slot))) = (mark.holds, slots.last())
+                    && (name == "PUTFH" || !is_compound && file == NONE)
+                {
+                    file = slot.variable;
+                }
+            }
+            self.settle(name, first, slots, caller.clientid);
+            self.note(name, at as u32, heard, slots.get(first..).unwrap_or_default(), own, caller, files);
+            current = if changes_file(name) { NONE } else { file };
+            files.of.push(file);
+            files.changes.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
+        }
+        if caller.clientid == NONE && caller.session != NONE {
+            caller.clientid = self.clientids.get(caller.session).unwrap_or(NONE);
+        }
+    }
+
+    fn call_mark(
+        &mut self,
+        heard: &Heard<'_, '_>,
+        mark: &Mark,
+        scope: Scope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, Slot)>,
+    ) {
+        if mark.holds.is_count() {
+            slots.push((mark.range.start, slot(mark, Part::USED, NONE, 0)));
+            return;
+        }
+        let Some(name) = heard.value(mark).filter(|_| !mark.is_constant) else { return };
+        if mark.holds == Holds::CHANGE && scope.file == NONE {
+            return;
+        }
+        let is_given = mark.holds.is_of_server() == is_reverse;
+        let (known, was_known) =
+            self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
+        let part = if is_given && !was_known { Part::DEFINED } else { Part::USED };
+        if known.definition == 0 {
+            self.miss(mark.holds, known.variable, name, id);
+        }
+        slots.push((mark.range.start, slot(mark, part, known.variable, known.definition)));
+    }
+
+    fn miss(&mut self, holds: Holds, variable: u32, name: &[u8], id: u64) {
+        let is_full = self.undefined.len() >= UNDEFINED;
+        match self.undefined.get_mut(&variable) {
+            Some(missing) => missing.uses += 1,
+            None if is_full => self.left_out += 1,
+            None => {
+                let missing = Missing { holds, value: name.into(), step: id, uses: 1 };
+                self.undefined.insert(variable, missing);
+            }
+        }
+    }
+
+    /// Tells the counts of an operation whose they are.
+    fn settle(&mut self, name: &str, first: usize, slots: &mut Vec<(usize, Slot)>, clientid: u32) {
+        let Some(own) = slots.get(first..) else { return };
+        if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
+            return;
+        }
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        let session = find(Holds::SESSION).unwrap_or(NONE);
+        let clientid = find(Holds::CLIENTID).unwrap_or(clientid);
+        let owner = find(Holds::OWNER);
+        let stateid = find(Holds::STATEID);
+        let behind = match stateid {
+            Some(stateid) => self.owner_of(stateid),
+            None => NONE,
+        };
+        let mut next = NONE;
+        for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
+            match slot.holds {
+                Holds::STATEID => next = slot.variable,
+                Holds::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
+                Holds::SEQUENCE_ID | Holds::SLOT_ID | Holds::HIGHEST_SLOT_ID => slot.variable = session,
+                Holds::CREATE_SEQUENCE => slot.variable = clientid,
+                Holds::OPEN_SEQID if name == "OPEN" => slot.variable = owner.unwrap_or(NONE),
+                Holds::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
+                Holds::OPEN_SEQID => slot.variable = behind,
+                _ => {}
+            }
+        }
+        // The seqid of a stateid that every server has is no count.
+        let mut at = 0;
+        slots.retain(|(_, slot)| {
+            at += 1;
+            at <= first || slot.holds != Holds::STATEID_SEQID || slot.variable != NONE
+        });
+    }
+
+    /// The owner whose Calls a stateid makes go one after the other; a new one where its OPEN was not seen.
+    fn owner_of(&mut self, stateid: u32) -> u32 {
+        match self.owners.get(stateid) {
+            Some(owner) => owner,
+            None => {
+                let owner = self.variables.new_one().0;
+                self.owners.insert(stateid, owner);
+                owner
+            }
+        }
+    }
+
+    /// Notes what an operation of a Call says of its caller.
+    #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
+    fn note(
+        &mut self,
+        name: &str,
+        at: u32,
+        heard: &Heard<'_, '_>,
+        own: &[(usize, Slot)],
+        marks: &[Mark],
+        caller: &mut Caller,
+        files: &mut Files,
+    ) {
+        let number = |holds| {
+            let mark = marks.iter().find(|mark| mark.holds == holds)?;
+            heard.value(mark)?.try_into().ok().map(u32::from_be_bytes)
+        };
+        for (_, slot) in own {
+            match slot.holds {
+                Holds::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
+                Holds::SESSION if matches!(name, "SEQUENCE" | "CB_SEQUENCE") => {
+                    caller.session = slot.variable;
+                    caller.slot = number(Holds::SLOT_ID).unwrap_or(NONE);
+                    caller.sequence = number(Holds::SEQUENCE_ID).unwrap_or(NONE);
+                }
+                Holds::OWNER if matches!(name, "OPEN" | "LOCK") => files.owners.push((at, slot.variable)),
+                Holds::OPEN_SEQID | Holds::LOCK_SEQID if caller.owner == NONE => caller.owner = slot.variable,
+                _ => {}
+            }
+        }
+    }
+
+    /// The step whose Call this one repeats: the same slot with the same sequence id (RFC 8881 section 2.10.6.2).
+    pub(super) fn repeats(&mut self, id: u64, caller: &Caller) -> u64 {
+        if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
+            return 0;
+        }
+        let place = (caller.session, caller.slot);
+        let before = self.slots.get(place).filter(|(sequence, _)| *sequence == caller.sequence);
+        self.slots.insert(place, (caller.sequence, before.map_or(id, |(_, step)| step)));
+        before.map_or(0, |(_, step)| step)
+    }
+
+    /// Names what a Reply has.
+    pub(super) fn reply(
+        &mut self,
+        heard: &Heard<'_, '_>,
+        id: u64,
+        caller: &Caller,
+        files: &mut Files,
+        slots: &mut Vec<(usize, Slot)>,
+    ) {
+        let mut marks = heard.ear.marks.as_slice();
+        for (at, operation) in heard.ear.operations.iter().enumerate() {
+            let own;
+            (own, marks) = split(marks, at as u32);
+            let first = slots.len();
+            for mark in own {
+                let file = files.of(at as u32);
+                let scope = Scope { server: caller.server, client: caller.client, file };
+                self.reply_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                if let (Holds::FILEHANDLE, "GETFH", Some((_, slot))) =
+                    (mark.holds, operation.name, slots.last())
+                {
+                    now_current(files, at, slot.variable);
+                }
+            }
+            self.settle(operation.name, first, slots, caller.clientid);
+            self.learn(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
+        }
+    }
+
+    fn reply_mark(
+        &mut self,
+        heard: &Heard<'_, '_>,
+        mark: &Mark,
+        scope: Scope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, Slot)>,
+    ) {
+        if mark.holds.is_count() {
+            slots.push((mark.range.start, slot(mark, Part::AGAIN, NONE, 0)));
+            return;
+        }
+        let Some(name) = heard.value(mark).filter(|_| !mark.is_constant) else { return };
+        if mark.holds == Holds::CHANGE && (scope.file == NONE || is_reverse) {
+            return;
+        }
+        let (Known { variable, definition }, was_known) = self.variables.get(mark.holds, scope, name, id);
+        let part = if was_known { Part::AGAIN } else { Part::DEFINED };
+        slots.push((mark.range.start, slot(mark, part, variable, definition)));
+    }
+
+    /// Remembers whose stateids and sessions are.
+    fn learn(
+        &mut self,
+        operation: &Operation,
+        at: u32,
+        own: &[(usize, Slot)],
+        caller: &Caller,
+        files: &Files,
+    ) {
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        match operation.name {
+            "OPEN" | "LOCK" => {
+                let owner = files.owners.iter().find(|(of, _)| *of == at);
+                if let (Some(stateid), Some((_, owner))) = (find(Holds::STATEID), owner) {
+                    self.owners.insert(stateid, *owner);
+                }
+            }
+            "CREATE_SESSION" => {
+                if let Some(session) = find(Holds::SESSION)
+                    && caller.clientid != NONE
+                {
+                    self.clientids.insert(session, caller.clientid);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The marks of an operation, and those after it.
+fn split(marks: &[Mark], operation: u32) -> (&[Mark], &[Mark]) {
+    let end = marks.iter().position(|mark| mark.operation != operation).unwrap_or(marks.len());
+    marks.split_at_checked(end).unwrap_or((marks, &[]))
+}
+
+/// GETFH tells which file the operations since the last change of it are about.
+fn now_current(files: &mut Files, at: usize, file: u32) {
+    let since = files.changes.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
+    let until = files.changes.iter().skip(at).position(|changes| *changes).map_or(files.of.len(), |n| at + n);
+    // The operation that changes the file is about the one before.
+    let until = (until + 1).min(files.of.len());
+    if let Some(own) = files.of.get_mut(since..until) {
+        own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);
+    }
+}
+
+fn slot(mark: &Mark, part: Part, variable: u32, definition: u64) -> Slot {
+    Slot {
+        at: 0,
+        length: mark.range.len() as u32,
+        holds: mark.holds,
+        part,
+        is_counted: mark.is_counted,
+        operation: mark.operation,
+        variable,
+        definition,
+        place: mark.place,
+    }
+}

@@ -1,0 +1,328 @@
+//! Where in a message identities, counts and file data stand, as its decoders tell it.
+//!
+//! The same ear hears a captured message, when a trace is made, and a live one, when what it gives is bound
+//! ([`bind`](super::bind)). Which fields name something is said by the table of comparisons
+//! ([`role`](crate::analysis::comparison::role)), and nowhere else.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use rustc_hash::FxHashMap;
+
+use super::Holds;
+use crate::analysis::comparison::role::{Identity, Role, role_of};
+
+/// Marks of one message; more are not heard.
+const MARKS: usize = super::step::MOST as usize;
+
+/// A field that names or counts something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Where it stands, as the decoder counts: of data with a length, that length and the fill too.
+    pub range: Range<usize>,
+    /// What it holds.
+    pub holds: Holds,
+    /// Whether a length stands before the value.
+    pub is_counted: bool,
+    /// The operation of the COMPOUND, from 0.
+    pub operation: u32,
+    /// Names the field: [`Slot::place`](super::Slot).
+    pub place: u64,
+    /// Whether the value is one that every server has, and that names nothing.
+    pub is_constant: bool,
+}
+
+/// File data or the text of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Datum<'a> {
+    /// Where the content belongs or stands, as the decoder counts.
+    pub at: usize,
+    /// Bytes of content.
+    pub length: u32,
+    /// Whether the content stands in the message.
+    pub is_inline: bool,
+    /// Whether it may travel in a chunk (RFC 8267).
+    pub is_eligible: bool,
+    /// Whether it is the text of a link.
+    pub is_text: bool,
+    /// The content.
+    pub bytes: Option<&'a [u8]>,
+    /// The operation of the COMPOUND, from 0.
+    pub operation: u32,
+    /// The offset that was heard last in the operation.
+    pub offset: Option<u64>,
+}
+
+/// An operation, or a procedure that is not made of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its name in the RFC.
+    pub name: &'static str,
+    /// Its first mark.
+    pub marks: usize,
+    /// The offset in a file that was heard first in it.
+    pub offset: Option<u64>,
+    /// The most bytes of a result that it asked for.
+    pub count: Option<u32>,
+}
+
+/// Hears one message.
+#[derive(Debug, Default)]
+pub struct Ear<'a> {
+    /// What names or counts something, in the order of the message.
+    pub marks: Vec<Mark>,
+    /// File data, in the order of the message.
+    pub data: Vec<Datum<'a>>,
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// Where the arguments or results begin, and end.
+    pub body: Option<Range<usize>>,
+    /// Marks that were too many.
+    pub left_out: u64,
+    is_reply: bool,
+    /// Hashes of the paths of the structures that are open.
+    paths: Vec<u64>,
+    /// The path of names, for the table.
+    labels: Vec<&'static str>,
+    /// Where the marks of the present operation or directory entry begin.
+    since: usize,
+    /// How many fields of each path there were since then.
+    ordinals: FxHashMap<u64, (usize, u32)>,
+    /// The hash of the name of the present entry.
+    entry: Option<u64>,
+    has_entry: bool,
+    is_body: bool,
+}
+
+/// FNV-1a with 64 bits, which [`Slot::place`](super::Slot) is made with.
+fn hashed(from: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Values that name nothing: RFC 8881 section 8.2.3 has the stateids of zeros and of ones, and a cookie, a clientid and a
+/// verifier of zeros say that there is none.
+fn is_constant(name: &[u8]) -> bool {
+    name.iter().all(|byte| *byte == 0) || name.iter().all(|byte| *byte == 0xff)
+}
+
+/// What a field of an identity holds, of which the table of comparisons knows fewer.
+fn holds(identity: Identity, label: &str, is_reply: bool) -> Option<Holds> {
+    Some(match identity {
+        Identity::Filehandle => Holds::FILEHANDLE,
+        Identity::Stateid => Holds::STATEID,
+        Identity::Clientid => Holds::CLIENTID,
+        Identity::Session => Holds::SESSION,
+        Identity::Cookie => Holds::COOKIE,
+        Identity::Verifier => match label {
+            "setclientid_confirm" => Holds::CONFIRM_VERIFIER,
+            "verifier" | "co_verifier" => Holds::CLIENT_VERIFIER,
+            "createverf" | "cva_verf" => Holds::CREATE_VERIFIER,
+            "verf" if !is_reply => Holds::CREATE_VERIFIER,
+            "verf" | "writeverf" | "wr_writeverf" => Holds::WRITE_VERIFIER,
+            _ => Holds::COOKIE_VERIFIER,
+        },
+        Identity::Owner => Holds::OWNER,
+        Identity::ClientOwner => Holds::CLIENT_OWNER,
+        Identity::ServerOwner => Holds::SERVER_OWNER,
+        Identity::Host => Holds::HOST,
+        Identity::Program => Holds::PROGRAM,
+        Identity::Context => Holds::CONTEXT,
+        Identity::Device => Holds::DEVICE,
+        Identity::MinorVersion => return None,
+    })
+}
+
+/// What a count counts, by its name in the RFC.
+fn counts(field: &str, label: &str, operation: &str) -> Option<Holds> {
+    Some(match (field, label) {
+        (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => Holds::SEQUENCE_ID,
+        (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => Holds::SLOT_ID,
+        (_, "sa_highest_slotid" | "csa_highest_slotid") => Holds::HIGHEST_SLOT_ID,
+        (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => Holds::CREATE_SEQUENCE,
+        ("nfs.lock_seqid", _) => Holds::LOCK_SEQID,
+        ("nfs.seqid", "seqid") if operation == "LOCKU" => Holds::LOCK_SEQID,
+        ("nfs.seqid", "seqid" | "open_seqid") => Holds::OPEN_SEQID,
+        ("nfs.stateid.seqid", _) => Holds::STATEID_SEQID,
+        _ => return None,
+    })
+}
+
+impl Ear<'_> {
+    /// For a Call, or a Reply.
+    pub fn new(is_reply: bool) -> Self {
+        Self { is_reply, ..Self::default() }
+    }
+
+    fn operation(&self) -> u32 {
+        self.operations.len().saturating_sub(1) as u32
+    }
+
+    fn name(&self) -> &'static str {
+        self.operations.last().map_or("", |operation| operation.name)
+    }
+
+    fn mark(&mut self, range: Range<usize>, holds: Holds, name: Option<&[u8]>, label: &str) {
+        if self.marks.len() >= MARKS {
+            self.left_out += 1;
+            return;
+        }
+        let path = hashed(self.paths.last().copied().unwrap_or(SEED), label.as_bytes());
+        let (since, before) = self.ordinals.entry(path).or_insert((self.since, 0));
+        if *since != self.since {
+            (*since, *before) = (self.since, 0);
+        }
+        let place = if *before == 0 { path } else { hashed(path, &before.to_be_bytes()) };
+        *before += 1;
+        let is_counted = name.is_some_and(|name| range.len() != name.len());
+        let range = range.start..range.start + range.len().next_multiple_of(4);
+        let is_constant = name.is_some_and(is_constant);
+        let operation = self.operation();
+        self.marks.push(Mark { range, holds, is_counted, operation, place, is_constant });
+    }
+
+    /// The marks of an entry are known by its name, wherever it stands in the listing.
+    fn close_entry(&mut self) {
+        let Some(name) = self.entry.take() else { return };
+        for mark in self.marks.get_mut(self.since..).unwrap_or_default() {
+            mark.place = mark.place.rotate_left(17) ^ name;
+        }
+        self.since = self.marks.len();
+    }
+}
+
+impl<'a> Observer<'a> for Ear<'a> {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        let is_rpc = field.name.starts_with("rpc");
+        if self.paths.is_empty() && !is_rpc {
+            self.body.get_or_insert(at..at);
+            self.is_body = true;
+            self.close_entry();
+            self.has_entry = false;
+            self.since = self.marks.len();
+            self.operations.push(Operation {
+                name: field.label,
+                marks: self.since,
+                offset: None,
+                count: None,
+            });
+        }
+        let is_time = match field.label {
+            "guard" => !self.is_reply,
+            "ctime" => self.is_reply && !self.has_entry && !self.labels.contains(&"before"),
+            _ => false,
+        };
+        if is_time && field.kind == Kind::Time {
+            self.mark(at..at + 8, Holds::CHANGE, None, field.label);
+        }
+        if field.label == "entries" {
+            self.close_entry();
+            if !self.has_entry {
+                self.since = self.marks.len();
+                self.has_entry = true;
+            }
+        }
+        let path = hashed(self.paths.last().copied().unwrap_or(SEED), field.label.as_bytes());
+        self.paths.push(hashed(path, b"."));
+        self.labels.push(field.label);
+    }
+
+    fn leave(&mut self, at: usize) {
+        self.paths.pop();
+        if self.labels.pop() == Some("entries") {
+            self.close_entry();
+        }
+        if let Some(body) = &mut self.body
+            && self.is_body
+        {
+            body.end = body.end.max(at);
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        if field.name.starts_with("rpc") {
+            // What follows the body protects it.
+            self.is_body = false;
+            return;
+        }
+        self.is_body = true;
+        match &mut self.body {
+            Some(body) => body.end = body.end.max(bytes.end.next_multiple_of(4)),
+            None => self.body = Some(bytes.start..bytes.end),
+        }
+        let operation = self.operation();
+        let offset = self.operations.last().and_then(|operation| operation.offset);
+        let is_text = matches!(field.name, "nfs.symlink.to" | "nfs.symlink.linktext" | "nfs.readlink.data");
+        if let Value::Chunk(length, content) = value {
+            let (is_inline, is_eligible, at) = (false, true, bytes.end);
+            let offset = if is_text { None } else { offset };
+            self.data.push(Datum {
+                at,
+                length,
+                is_inline,
+                is_eligible,
+                is_text,
+                bytes: content,
+                operation,
+                offset,
+            });
+            return;
+        }
+        if let Some(holds) = counts(field.name, field.label, self.name()) {
+            self.mark(bytes, holds, None, field.label);
+            return;
+        }
+        match (field.name, value) {
+            ("nfs.data", Value::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
+                self.data.push(Datum {
+                    at: bytes.start + 4,
+                    length: content.len() as u32,
+                    is_inline: true,
+                    is_eligible: field.label == "data",
+                    is_text: false,
+                    bytes: Some(content),
+                    operation,
+                    offset,
+                });
+                return;
+            }
+            ("nfs.offset3" | "nfs.offset4" | "nfs.read.offset" | "nfs.write.offset", Value::Unsigned(at)) => {
+                if let Some(operation) = self.operations.last_mut() {
+                    // Of READ_PLUS each part says where it belongs.
+                    if operation.offset.is_none() || field.label == "d_offset" {
+                        operation.offset = Some(at);
+                    }
+                }
+            }
+            (_, Value::Unsigned(count))
+                if matches!(
+                    field.label,
+                    "count" | "maxcount" | "rpa_count" | "lxa_maxcount" | "loga_maxcount" | "gdia_maxcount"
+                ) =>
+            {
+                if let Some(operation) = self.operations.last_mut() {
+                    operation.count = Some(count as u32);
+                }
+            }
+            (_, Value::Text(name)) if self.has_entry && field.label == "name" => {
+                self.entry = Some(hashed(SEED, name));
+            }
+            ("nfs.changeid4" | "nfs.changeid4.after", Value::Unsigned(_)) if !self.has_entry => {
+                self.mark(bytes, Holds::CHANGE, None, field.label);
+                return;
+            }
+            _ => {}
+        }
+        // Paths matter to the table for times alone, and no time is an identity.
+        if let Role::Identity(identity) = role_of(field.name, "", !self.is_reply)
+            && let Some(holds) = holds(identity, field.label, self.is_reply)
+        {
+            match value {
+                Value::Bytes(name) | Value::Text(name) => self.mark(bytes, holds, Some(name), field.label),
+                Value::Unsigned(number) if number != 0 => self.mark(bytes, holds, None, field.label),
+                _ => {}
+            }
+        }
+    }
+}

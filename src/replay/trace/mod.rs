@@ -1,0 +1,45 @@
+//! A trace: the RPCs of a capture in a form that can be sent again.
+//!
+//! A [`Step`] is a Call with the Reply that it had. Both are kept as they were sent, but for the file data beside them,
+//! and for what another run will name otherwise: there are [`Slot`]s, each a place in the bytes and a [`Variable`]. A
+//! Call is sent again by copying what stands between its slots and putting the values of the run in their places
+//! ([`emit`]); nothing is decoded for that. What its live Reply gives is found by the same ear that heard the captured one
+//! ([`bind`]).
+//!
+//! - [`step`]: what a trace consists of, in XDR;
+//! - [`hear`]: where in a message identities, counts and file data stand;
+//! - [`emit`]: a message with other values in its slots;
+//! - [`bind`]: the values that a live Reply has in the places of the captured one;
+//! - [`keyed`]: file data that is made from a key;
+//! - [`layout`]: how steps, data and tables lie in a file. `docs/trace.md` describes it for other programs;
+//! - [`writer`] and [`reader`]: in memory that does not grow with the trace.
+
+pub mod bind;
+pub mod emit;
+mod error;
+pub mod hear;
+pub mod keyed;
+pub mod layout;
+pub mod reader;
+pub mod step;
+pub mod writer;
+
+pub use error::TraceError;
+pub use reader::{Summary, Trace};
+pub use step::{
+    Asked, Caller, Carried, Content, Form, Holds, Message, NONE, Needs, Origin, Part, Payload, Protection,
+    Seen, Segments, Shape, Slot, Step,
+};
+pub use writer::Writer;
+
+/// Something that a server or a client names, by its number in the trace, from 0. What it is called is another value in
+/// each run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Variable(pub u32);
+
+impl Slot {
+    /// The variable.
+    pub fn variable(&self) -> Variable {
+        Variable(self.variable)
+    }
+}

@@ -1,0 +1,379 @@
+//! Reads a trace: its tables first, then step after step. What is read is not believed before its checksum is right, and
+//! lengths are believed as far as bytes come.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::xdr;
+use nfsrdma_dissectors::xdr::{Cursor, Xdr, roundup};
+use twox_hash::XxHash3_128;
+
+use super::Step;
+use super::error::TraceError;
+use super::layout::{
+    About, BlockHeader, Connection, End, Extent, FILE, HEADER, Host, Keeping, Kind, LONGEST, MAGIC, Object,
+    PREAMBLE, Preamble, Undefined, VERSION,
+};
+use super::step::{Content, Payload};
+
+/// Hosts and connections that are remembered; more are not looked at.
+const REMEMBERED: usize = 1 << 16;
+
+/// A host of the capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName {
+    /// Its number among the clients, or among the servers.
+    pub number: u32,
+    /// Whether it is a server.
+    pub is_server: bool,
+    /// Its address.
+    pub address: String,
+}
+
+/// What the tables say of a trace as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The captures, by the names of their files.
+    pub captures: Vec<String>,
+    /// What became of file data.
+    pub keeping: Keeping,
+    /// The key that data is made from.
+    pub key: u64,
+    /// The clients and the servers.
+    pub hosts: Vec<HostName>,
+    /// The connections.
+    pub connections: Vec<Connection>,
+    /// What was counted.
+    pub end: End,
+}
+
+/// A trace that is read.
+#[derive(Debug)]
+pub struct Trace<R> {
+    from: R,
+    summary: Summary,
+    tables: u64,
+    /// Where the block begins that is read next, and the one that was read last.
+    next: u64,
+    at: u64,
+    block: Vec<u8>,
+    /// How far the steps of the block were given out.
+    given: usize,
+    /// Steps that were given out.
+    steps: u64,
+}
+
+/// The header of a block, and where the next one begins.
+struct Found {
+    header: BlockHeader,
+    next: u64,
+}
+
+impl<R: Read + Seek> Trace<R> {
+    /// Opens a trace and reads what its tables say of it as a whole.
+    ///
+    /// # Errors
+    /// Where it is no trace, or of another version, was not finished, or is damaged.
+    pub fn open(mut from: R) -> Result<Self, TraceError> {
+        let mut bytes = [0; PREAMBLE];
+        fill(&mut from, &mut bytes, 0).map_err(|error| match error {
+            TraceError::Cut { .. } => TraceError::NoTrace,
+            error => error,
+        })?;
+        let preamble = Preamble::decode(&mut Cursor::new(&bytes), &FILE, &mut Unobserved);
+        let Ok(Preamble { magic: MAGIC, version, tables, checksum, .. }) = preamble else {
+            return Err(TraceError::NoTrace);
+        };
+        if version != VERSION {
+            return Err(TraceError::Version { version });
+        }
+        let [head @ .., _, _, _, _] = &bytes;
+        if crc32fast::hash(head) != checksum {
+            return Err(TraceError::Damaged { at: 0 });
+        }
+        if tables == 0 {
+            return Err(TraceError::Unfinished);
+        }
+        let end = End {
+            steps: 0,
+            late: 0,
+            data: 0,
+            payload: 0,
+            unknown: 0,
+            variables: 0,
+            forgotten: 0,
+            left_out: 0,
+            first: 0,
+            last: 0,
+        };
+        let summary = Summary {
+            captures: Vec::new(),
+            keeping: Keeping::KEPT,
+            key: 0,
+            hosts: Vec::new(),
+            connections: Vec::new(),
+            end,
+        };
+        let mut trace = Self {
+            from,
+            summary,
+            tables,
+            next: PREAMBLE as u64,
+            at: 0,
+            block: Vec::new(),
+            given: 0,
+            steps: 0,
+        };
+        trace.read_summary()?;
+        trace.rewind();
+        Ok(trace)
+    }
+
+    fn read_summary(&mut self) -> Result<(), TraceError> {
+        self.next = self.tables;
+        loop {
+            let found = self.header()?;
+            let kind = found.header.kind;
+            match kind {
+                Kind::ABOUT | Kind::HOSTS | Kind::CONNECTIONS | Kind::END => self.load(&found)?,
+                Kind::UNDEFINED | Kind::OBJECTS => self.next = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next }),
+            }
+            let Self { block, summary, at, .. } = self;
+            let at = *at;
+            match kind {
+                Kind::ABOUT => each(block, at, |about: About<'_>| {
+                    let names = about.captures.iter().map(|name| lossy(name.0));
+                    summary.captures = names.collect();
+                    (summary.keeping, summary.key) = (about.keeping, about.key);
+                })?,
+                Kind::HOSTS => each(block, at, |host: Host<'_>| {
+                    if summary.hosts.len() < REMEMBERED {
+                        let Host { number, is_server, address } = host;
+                        summary.hosts.push(HostName { number, is_server, address: lossy(address.0) });
+                    }
+                })?,
+                Kind::CONNECTIONS => each(block, at, |connection: Connection| {
+                    if summary.connections.len() < REMEMBERED {
+                        summary.connections.push(connection);
+                    }
+                })?,
+                Kind::END => return each(block, at, |end: End| summary.end = end),
+                _ => {}
+            }
+        }
+    }
+
+    /// What the tables say of the trace as a whole.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Goes back before the first step.
+    pub fn rewind(&mut self) {
+        self.next = PREAMBLE as u64;
+        self.block.clear();
+        self.given = 0;
+        self.steps = 0;
+    }
+
+    /// The next step.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged; what was given before stands.
+    pub fn next_step(&mut self) -> Result<Option<Step<'_>>, TraceError> {
+        while self.given >= self.block.len() {
+            if self.next >= self.tables {
+                let is_whole = self.steps == self.summary.end.steps && self.next == self.tables;
+                return if is_whole { Ok(None) } else { Err(TraceError::Damaged { at: self.next }) };
+            }
+            let found = self.header()?;
+            match found.header.kind {
+                Kind::STEPS => self.load(&found)?,
+                Kind::DATA | Kind::EXTENTS => self.next = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next }),
+            }
+        }
+        let mut cursor = Cursor::new(self.block.get(self.given..).unwrap_or_default());
+        let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+        let step = step.map_err(|error| TraceError::line(self.at, self.given, error))?;
+        self.given += cursor.at();
+        self.steps += 1;
+        Ok(Some(step))
+    }
+
+    /// Tells `take` every step, from the first on.
+    ///
+    /// # Errors
+    /// As [`Self::next_step`].
+    pub fn steps(&mut self, mut take: impl FnMut(&Step<'_>)) -> Result<(), TraceError> {
+        self.rewind();
+        while let Some(step) = self.next_step()? {
+            take(&step);
+        }
+        Ok(())
+    }
+
+    /// Tells `take` every object.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn objects(&mut self, mut take: impl FnMut(&Object<'_>)) -> Result<(), TraceError> {
+        self.table(Kind::OBJECTS, |block, at| each(block, at, |object: Object<'_>| take(&object)))
+    }
+
+    /// Tells `take` every variable that is used and not defined.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn undefined(&mut self, mut take: impl FnMut(&Undefined<'_>)) -> Result<(), TraceError> {
+        self.table(Kind::UNDEFINED, |block, at| each(block, at, |line: Undefined<'_>| take(&line)))
+    }
+
+    /// Tells `take` everything that files hold before the first step. No two of one file overlap.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn extents(&mut self, mut take: impl FnMut(&Extent)) -> Result<(), TraceError> {
+        self.rewind();
+        while self.next < self.tables {
+            let found = self.header()?;
+            match found.header.kind {
+                Kind::EXTENTS => {
+                    self.load(&found)?;
+                    each(&self.block, self.at, |extent: Extent| take(&extent))?;
+                }
+                Kind::DATA | Kind::STEPS => self.next = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next }),
+            }
+        }
+        self.rewind();
+        Ok(())
+    }
+
+    fn table(
+        &mut self,
+        kind: Kind,
+        mut take: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        self.next = self.tables;
+        loop {
+            let found = self.header()?;
+            match found.header.kind {
+                Kind::END => break,
+                found_kind if found_kind == kind => {
+                    self.load(&found)?;
+                    take(&self.block, self.at)?;
+                }
+                _ => self.next = found.next,
+            }
+        }
+        self.rewind();
+        Ok(())
+    }
+
+    /// Reads the content of a payload; `false` where it was not kept. Steps go on where they were.
+    ///
+    /// # Errors
+    /// Where the trace is cut, or the content is not what its hash says.
+    pub fn content(&mut self, payload: &Payload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
+        read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
+    }
+
+    /// Reads the content of an extent; `false` where it was not kept.
+    ///
+    /// # Errors
+    /// As [`Self::content`].
+    pub fn extent(&mut self, extent: &Extent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
+        read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
+    }
+
+    /// Reads the header of the next block.
+    fn header(&mut self) -> Result<Found, TraceError> {
+        let at = self.next;
+        self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
+        let mut bytes = [0; HEADER];
+        fill(&mut self.from, &mut bytes, at)?;
+        let header = BlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut Unobserved);
+        let header = header.ok().filter(|header| header.length <= LONGEST);
+        let header = header.ok_or(TraceError::Damaged { at })?;
+        let length = u64::from(header.length) + roundup(header.length as usize) as u64;
+        Ok(Found { header, next: at + HEADER as u64 + length })
+    }
+
+    /// Reads the block whose header was read.
+    fn load(&mut self, found: &Found) -> Result<(), TraceError> {
+        let length = u64::from(found.header.length);
+        (self.at, self.next) = (self.next, found.next);
+        (self.given, self.block) = (0, std::mem::take(&mut self.block));
+        self.block.clear();
+        // A length is believed as far as bytes come.
+        let read = (&mut self.from).take(length).read_to_end(&mut self.block).map_err(TraceError::Io)?;
+        if read as u64 != length {
+            return Err(TraceError::Cut { at: self.at + (HEADER + read) as u64 });
+        }
+        if crc32fast::hash(&self.block) != found.header.checksum {
+            return Err(TraceError::Damaged { at: self.at });
+        }
+        Ok(())
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Tells `take` every line of a block that begins at byte `at` of the file.
+fn each<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut take: impl FnMut(T)) -> Result<(), TraceError> {
+    let mut cursor = Cursor::new(block);
+    while cursor.remaining() > 0 {
+        let line = T::decode(&mut cursor, &FILE, &mut Unobserved);
+        take(line.map_err(|error| TraceError::line(at, 0, error))?);
+    }
+    Ok(())
+}
+
+fn read_content(
+    from: &mut (impl Read + Seek),
+    content: Content,
+    data: u64,
+    length: u32,
+    hash: &[u8; 16],
+    out: &mut Vec<u8>,
+) -> Result<bool, TraceError> {
+    out.clear();
+    if length > LONGEST {
+        return Err(TraceError::Damaged { at: data });
+    }
+    match content {
+        Content::ZEROS => {
+            out.resize(length as usize, 0);
+            Ok(true)
+        }
+        Content::KEPT => {
+            from.seek(SeekFrom::Start(data)).map_err(TraceError::Io)?;
+            let read = from.take(length.into()).read_to_end(out).map_err(TraceError::Io)?;
+            if read != length as usize {
+                return Err(TraceError::Cut { at: data + read as u64 });
+            }
+            let is_right = XxHash3_128::oneshot(out).to_be_bytes() == *hash;
+            if is_right { Ok(true) } else { Err(TraceError::Damaged { at: data }) }
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Reads all of `bytes`, which stand at byte `at` of the file.
+fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
+    from.read_exact(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => TraceError::Cut { at },
+        _ => TraceError::Io(error),
+    })
+}
+
+impl TraceError {
+    /// A line that begins `start` bytes after the header of the block at byte `at`.
+    fn line(at: u64, start: usize, error: xdr::Error) -> Self {
+        Self::Line { at: at + (HEADER + start + error.at()) as u64, error }
+    }
+}

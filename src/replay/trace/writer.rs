@@ -1,0 +1,261 @@
+//! Writes a trace, in memory that does not grow with it.
+//!
+//! Transactions come by their ends, and a run needs them by their beginnings. So encoded steps wait until as many bytes of
+//! them are there as [`WINDOW`] says; what comes later than that stands late, and is counted.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
+use rustc_hash::FxHashMap;
+
+use super::Step;
+use super::layout::{About, BlockHeader, End, Extent, HEADER, Kind, LONGEST, Preamble};
+
+/// Bytes of steps that wait to be put in order.
+const WINDOW: usize = 32 << 20;
+/// Bytes that are gathered in one block.
+const GATHERED: usize = 256 << 10;
+/// Contents of a generation whose place is remembered, so that equal data is kept once. Two generations are.
+const CONTENTS: usize = 1 << 17;
+
+/// A step that waits: by time, and then by number.
+type Waiting = Reverse<(u64, u64, Box<[u8]>)>;
+
+/// Writes a trace.
+#[derive(Debug)]
+pub struct Writer<W> {
+    to: W,
+    at: u64,
+    steps: Vec<u8>,
+    data: Vec<u8>,
+    extents: Vec<u8>,
+    waiting: BinaryHeap<Waiting>,
+    waits: usize,
+    /// The time of the last step that was written.
+    written: u64,
+    end: End,
+    contents: [FxHashMap<u128, u64>; 2],
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Begins a trace, where `to` stands at its beginning.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(mut to: W) -> io::Result<Self> {
+        let preamble = Preamble::bytes(0);
+        to.write_all(&preamble)?;
+        Ok(Self {
+            to,
+            at: preamble.len() as u64,
+            steps: Vec::new(),
+            data: Vec::new(),
+            extents: Vec::new(),
+            waiting: BinaryHeap::new(),
+            waits: 0,
+            written: 0,
+            end: End {
+                steps: 0,
+                late: 0,
+                data: 0,
+                payload: 0,
+                unknown: 0,
+                variables: 0,
+                forgotten: 0,
+                left_out: 0,
+                first: u64::MAX,
+                last: 0,
+            },
+            contents: Default::default(),
+        })
+    }
+
+    /// Adds data; equal data, by its hash, has the place of the first, where that is remembered. Tells the place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
+        let [young, old] = &mut self.contents;
+        if let Some(known) = young.get(&hash).copied().or_else(|| old.remove(&hash)) {
+            young.insert(hash, known);
+            return Ok(known);
+        }
+        // Data stands where the block that is gathered will: no other block is written before it.
+        let at = self.at + (HEADER + self.data.len()) as u64;
+        self.end.data += bytes.len() as u64;
+        self.data.extend_from_slice(bytes);
+        if young.len() >= CONTENTS {
+            std::mem::swap(young, old);
+            young.clear();
+        }
+        young.insert(hash, at);
+        if self.data.len() >= GATHERED {
+            self.flush_data()?;
+        }
+        Ok(at)
+    }
+
+    /// Adds a step.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn step(&mut self, step: &Step<'_>) -> io::Result<()> {
+        let mut encoder = Encoder::new();
+        step.encode(&mut encoder);
+        let (bytes, _) = encoder.finish();
+        self.end.steps += 1;
+        self.end.first = self.end.first.min(step.origin.time);
+        self.end.last = self.end.last.max(step.origin.time);
+        self.end.late += u64::from(step.origin.time < self.written);
+        // What a box takes beside its bytes.
+        self.waits += bytes.len() + size_of::<Waiting>() + 16;
+        self.waiting.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
+        while self.waits > WINDOW {
+            self.next_step()?;
+        }
+        Ok(())
+    }
+
+    fn next_step(&mut self) -> io::Result<bool> {
+        let Some(Reverse((time, _, bytes))) = self.waiting.pop() else { return Ok(false) };
+        self.waits -= bytes.len() + size_of::<Waiting>() + 16;
+        self.written = self.written.max(time);
+        self.steps.extend_from_slice(&bytes);
+        if self.steps.len() >= GATHERED {
+            self.flush_steps()?;
+        }
+        Ok(true)
+    }
+
+    /// Adds what a file holds before the first step.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn extent(&mut self, extent: &Extent) -> io::Result<()> {
+        let mut encoder = Encoder::new();
+        extent.encode(&mut encoder);
+        self.extents.extend_from_slice(encoder.bytes());
+        if self.extents.len() >= GATHERED { self.flush_extents() } else { Ok(()) }
+    }
+
+    fn flush_data(&mut self) -> io::Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let data = std::mem::take(&mut self.data);
+        self.write(Kind::DATA, &data)?;
+        self.data = data;
+        self.data.clear();
+        Ok(())
+    }
+
+    fn flush_steps(&mut self) -> io::Result<()> {
+        let steps = std::mem::take(&mut self.steps);
+        if !steps.is_empty() {
+            self.block(Kind::STEPS, &steps)?;
+        }
+        self.steps = steps;
+        self.steps.clear();
+        Ok(())
+    }
+
+    fn flush_extents(&mut self) -> io::Result<()> {
+        let extents = std::mem::take(&mut self.extents);
+        if !extents.is_empty() {
+            self.block(Kind::EXTENTS, &extents)?;
+        }
+        self.extents = extents;
+        self.extents.clear();
+        Ok(())
+    }
+
+    /// Writes a block behind the data that was gathered.
+    fn block(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+        self.flush_data()?;
+        self.write(kind, bytes)
+    }
+
+    fn write(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
+        let length = length.ok_or_else(|| io::Error::other("a message is too long for a trace"))?;
+        let mut header = Encoder::new();
+        BlockHeader { kind, length, checksum: crc32fast::hash(bytes) }.encode(&mut header);
+        let fill = roundup(bytes.len());
+        self.to.write_all(header.bytes())?;
+        self.to.write_all(bytes)?;
+        self.to.write_all([0; 3].get(..fill).unwrap_or_default())?;
+        self.at += (HEADER + bytes.len() + fill) as u64;
+        Ok(())
+    }
+
+    /// Ends the steps, and begins the tables.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn tables(mut self, about: &About<'_>) -> io::Result<Tables<W>> {
+        while self.next_step()? {}
+        self.flush_steps()?;
+        self.flush_extents()?;
+        self.flush_data()?;
+        let tables = self.at;
+        let mut encoder = Encoder::new();
+        about.encode(&mut encoder);
+        self.write(Kind::ABOUT, encoder.bytes())?;
+        Ok(Tables { writer: self, tables, kind: Kind::ABOUT, gathered: Encoder::new() })
+    }
+}
+
+/// Writes the tables of a trace, one kind after the other.
+#[derive(Debug)]
+pub struct Tables<W> {
+    writer: Writer<W>,
+    tables: u64,
+    kind: Kind,
+    gathered: Encoder,
+}
+
+impl<W: Write + Seek> Tables<W> {
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add<'a>(&mut self, kind: Kind, line: &impl Xdr<'a>) -> io::Result<()> {
+        if kind != self.kind {
+            self.flush()?;
+            self.kind = kind;
+        }
+        line.encode(&mut self.gathered);
+        if self.gathered.bytes().len() >= GATHERED { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let (bytes, _) = std::mem::take(&mut self.gathered).finish();
+        if bytes.is_empty() { Ok(()) } else { self.writer.write(self.kind, &bytes) }
+    }
+
+    /// What the last block will say so far, to be completed.
+    pub fn end(&mut self) -> &mut End {
+        &mut self.writer.end
+    }
+
+    /// Ends the trace, and gives what it was written to.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, End)> {
+        self.flush()?;
+        let mut writer = self.writer;
+        if writer.end.steps == 0 {
+            writer.end.first = 0;
+        }
+        let mut end = Encoder::new();
+        writer.end.encode(&mut end);
+        writer.write(Kind::END, end.bytes())?;
+        writer.to.seek(SeekFrom::Start(0))?;
+        writer.to.write_all(&Preamble::bytes(self.tables))?;
+        writer.to.flush()?;
+        Ok((writer.to, writer.end))
+    }
+}
