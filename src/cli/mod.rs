@@ -18,6 +18,7 @@ mod interfaces;
 mod live;
 mod probe;
 mod progress;
+mod replay;
 mod style;
 mod traces;
 #[cfg(feature = "tui")]
@@ -42,6 +43,7 @@ use export::ExportArgs;
 use fields::FieldsArgs;
 use inspect::InspectArgs;
 use probe::ProbeArgs;
+use replay::ReplayArgs;
 
 use crate::replay::transport::Blame;
 #[cfg(feature = "tui")]
@@ -68,6 +70,8 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect fields nfs.                     the fields of NFS that there are
   nfsrdma-inspect probe --server rdma://nas/export
                                                   what a server offers: credits, thresholds, versions, limits
+  nfsrdma-inspect replay compile capture.pcap -o work.trace
+                                                  a trace of what was done, to be run again; replay plan tells of it
   nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
@@ -160,6 +164,7 @@ enum Command {
     Compare(CompareArgs),
     Fields(FieldsArgs),
     Probe(ProbeArgs),
+    Replay(ReplayArgs),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
     #[cfg(feature = "tui")]
@@ -221,6 +226,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
         Some(Command::Probe(args)) => probe::run(&args),
+        Some(Command::Replay(args)) => replay::run(&args),
         #[cfg(feature = "parquet")]
         Some(Command::Export(args)) => export::run(&args),
         #[cfg(feature = "tui")]

@@ -15,6 +15,7 @@ pub mod kept_frames;
 pub(crate) mod label;
 pub mod list;
 pub mod pcapng;
+pub mod plan;
 pub mod probe;
 #[cfg(feature = "live")]
 pub mod recording;

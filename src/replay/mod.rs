@@ -5,7 +5,9 @@
 
 pub mod caller;
 pub mod compile;
+pub mod plan;
 pub mod probe;
 pub mod trace;
 pub mod transport;
+pub mod tree;
 pub mod url;

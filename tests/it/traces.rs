@@ -163,8 +163,17 @@ fn show_a_trace() {
             for message in [&step.call, &step.reply] {
                 println!("  - {:?} {} {}..{}", message.seen, message.head.0.len(), message.body, message.end);
                 for slot in message.slots {
-                    println!("    {:?} {} {} v{} op{} {} by {} {:x}", slot.part, slot.holds, slot.length, slot.variable,
-                        slot.operation, slot.at, slot.definition, slot.place);
+                    println!(
+                        "    {:?} {} {} v{} op{} {} by {} {:x}",
+                        slot.part,
+                        slot.holds,
+                        slot.length,
+                        slot.variable,
+                        slot.operation,
+                        slot.at,
+                        slot.definition,
+                        slot.place
+                    );
                 }
                 for payload in message.payloads {
                     println!("    {payload:?}");

@@ -124,8 +124,7 @@ impl Parts {
             if part.is_file {
                 payload.file = files.of(payload.operation);
                 if payload.offset == 0 {
-                    payload.offset =
-                        offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
+                    payload.offset = offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
                 }
             }
             let Some(bytes) = part.bytes.clone().and_then(|range| self.data.get(range)) else {
@@ -144,15 +143,26 @@ impl Parts {
             if payload.content == Content::KEPT {
                 payload.data = to.data(hash, bytes)?;
             } else if payload.is_inside
-                && let Some(inside) = self.head.get_mut(payload.at as usize..).and_then(|rest| {
-                    rest.get_mut(..payload.length as usize)
-                })
+                && let Some(inside) = self
+                    .head
+                    .get_mut(payload.at as usize..)
+                    .and_then(|rest| rest.get_mut(..payload.length as usize))
             {
                 inside.fill(0);
             }
             self.payloads.push(payload);
         }
         Ok(())
+    }
+
+    /// The content of a payload, where it is known.
+    pub(super) fn content(&self, at: usize) -> Option<&[u8]> {
+        self.data.get(self.parts.get(at)?.bytes.clone()?)
+    }
+
+    /// A payload, as the trace has it.
+    pub(super) fn payload(&self, at: usize) -> Option<&Payload> {
+        self.payloads.get(at)
     }
 
     /// Bytes of file data in the message and beside it.
@@ -190,7 +200,11 @@ pub(super) fn seen(transaction: &Transaction, reading: &Reading<'_>, which: Whic
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
     let length = match which {
         _ if !message.is_nomsg() => None,
-        Which::Call => transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0)).map(|chunk| chunk.offered()),
+        Which::Call => transaction
+            .read_chunks
+            .iter()
+            .find(|chunk| chunk.position == Some(0))
+            .map(|chunk| chunk.offered()),
         Which::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
     };
     let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);

@@ -12,18 +12,19 @@ mod variables;
 
 use std::io::{self, Seek, Write};
 
+use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::gss;
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::xdr::{Cursor, List, Text};
+use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::hear::Ear;
-use super::trace::layout::{About, End, Host, Keeping, Kind, Undefined};
-use super::trace::{Asked, NONE, Needs, Origin, Protection, Seen, Step, Writer};
+use super::trace::layout::{self, About, End, Extent, Host, Keeping, Kind, Object, Undefined};
+use super::trace::{Asked, Caller, Content, Holds, NONE, Needs, Origin, Protection, Seen, Step, Writer};
+use super::tree::{Found, ObjectId, Tree, hash};
 use messages::Parts;
 use naming::{Files, Heard, Namer};
 use parties::Parties;
@@ -49,6 +50,8 @@ pub struct Compiler<W> {
     namer: Namer,
     parties: Parties,
     files: Files,
+    tree: Tree,
+    found: Vec<Found>,
     call: Parts,
     reply: Parts,
     without_call: u64,
@@ -70,6 +73,8 @@ impl<W: Write + Seek> Compiler<W> {
             namer: Namer::default(),
             parties: Parties::default(),
             files: Files::default(),
+            tree: Tree::default(),
+            found: Vec::new(),
             call: Parts::default(),
             reply: Parts::default(),
             without_call: 0,
@@ -91,15 +96,25 @@ impl<W: Write + Seek> Compiler<W> {
     /// # Errors
     /// When the trace cannot be written.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        transaction.read(|reading| self.read(transaction, reading))
+        transaction.read(|reading| self.add(transaction, reading, true))
     }
 
-    fn read(&mut self, transaction: &Transaction, reading: &Reading<'_>) -> io::Result<()> {
-        let Self { to, keeping, namer, parties, files, call, reply, .. } = self;
+    /// Adds a Transaction that is being read; of one that is not selected, what others may need of it is learnt: then it
+    /// counts as done before the capture began.
+    ///
+    /// # Errors
+    /// When the trace cannot be written.
+    pub fn add(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        is_selected: bool,
+    ) -> io::Result<()> {
+        let Self { to, keeping, namer, parties, files, tree, found, call, reply, .. } = self;
         let facts = reading.facts();
         let asked = asked(&facts, reading);
         let mut caller = parties.caller(transaction, &asked);
-        let id = transaction.index;
+        let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.described();
 
         let mut call_ear = Ear::new(false);
@@ -124,6 +139,10 @@ impl<W: Write + Seek> Compiler<W> {
             [Which::Call, Which::Reply].map(|which| messages::seen(transaction, reading, which));
         call.take(reading, Which::Call, &call_ear, call_seen);
         reply.take(reading, Which::Reply, &reply_ear, reply_seen);
+        if !is_selected {
+            self.learn(&asked, &caller);
+            return Ok(());
+        }
         let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
             parts.keep(*keeping, files, &offsets, to)?;
@@ -148,7 +167,33 @@ impl<W: Write + Seek> Compiler<W> {
             carried: lengths.carried(transaction, &facts),
             needs: Needs { message, payloads: List::from(&payloads[..]) },
         };
-        to.step(&step)
+        to.step(&step)?;
+        let learnt = super::tree::Facts {
+            id,
+            server: step.caller.server,
+            is_reverse: step.caller.is_reverse,
+            asked: &step.asked,
+            call: &step.call,
+            reply: &step.reply,
+            contents: [&|at| call.content(at), &|at| reply.content(at)],
+        };
+        tree.learn(&learnt, found);
+        found.iter().filter_map(|found| extent(id, found, reply)).try_for_each(|extent| to.extent(&extent))
+    }
+
+    /// Learns from a Transaction that becomes no step.
+    fn learn(&mut self, asked: &Asked, caller: &Caller) {
+        let Self { tree, found, call, reply, .. } = self;
+        let learnt = super::tree::Facts {
+            id: 0,
+            server: caller.server,
+            is_reverse: caller.is_reverse,
+            asked,
+            call: &call.message(),
+            reply: &reply.message(),
+            contents: [&|at| call.content(at), &|at| reply.content(at)],
+        };
+        tree.learn(&learnt, found);
     }
 
     /// Ends the trace; gives what it was written to, and what was compiled.
@@ -176,34 +221,93 @@ impl<W: Write + Seek> Compiler<W> {
         let mut undefined: Vec<_> = self.namer.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, missing) in undefined {
+            let object = match missing.holds {
+                Holds::FILEHANDLE => self.tree.of_handle(*variable),
+                _ => self.tree.of_handle(missing.file),
+            };
             tables.add(
                 Kind::UNDEFINED,
                 &Undefined {
                     variable: *variable,
                     holds: missing.holds,
-                    value: nfsrdma_dissectors::xdr::Opaque(&missing.value),
+                    value: Opaque(&missing.value),
                     step: missing.step,
                     uses: missing.uses,
-                    object: NONE,
-                    access: 0,
+                    object: object.map_or(NONE, |object| object.0),
+                    access: missing.access,
                 },
             )?;
+        }
+        for (number, node) in self.tree.nodes().iter().enumerate() {
+            object(&mut tables, number as u32, node)?;
         }
         let end = tables.end();
         end.payload = self.payload;
         end.unknown = self.unknown;
         end.variables = self.namer.variables.len();
         end.forgotten = self.namer.variables.forgotten();
-        end.left_out += self.namer.left_out;
+        end.left_out = self.namer.left_out + self.tree.left_out();
         let (to, end) = tables.finish()?;
         Ok((to, Counts { without_call: self.without_call, without_reply: self.without_reply, end }))
     }
 }
 
+/// What a file holds before the first step, because a READ found it.
+fn extent(step: u64, found: &Found, reply: &Parts) -> Option<Extent> {
+    let payload = reply.payload(found.payload)?;
+    let from = found.from as usize;
+    let bytes = reply.content(found.payload).and_then(|bytes| bytes.get(from..from + found.length as usize));
+    let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    Some(Extent {
+        object: found.object.0,
+        offset: found.offset,
+        length: found.length,
+        content: if is_zero { Content::ZEROS } else { payload.content },
+        hash: bytes.map_or([0; 16], hash),
+        data: payload.data + if payload.content == Content::KEPT { u64::from(found.from) } else { 0 },
+        step,
+    })
+}
+
+/// Writes an object.
+fn object<W: Write + Seek>(
+    tables: &mut super::trace::writer::Tables<W>,
+    number: u32,
+    node: &super::tree::Node,
+) -> io::Result<()> {
+    let parent = |parent: Option<ObjectId>| parent.map_or(NONE, |parent| parent.0);
+    let names: Vec<_> = node
+        .names
+        .iter()
+        .map(|name| layout::Name { parent: parent(name.parent), name: Opaque(&name.name), step: name.step })
+        .collect();
+    let [owner, group] = node.owners.as_deref().map_or([&[][..], &[]], |[owner, group]| [owner, group]);
+    tables.add(
+        Kind::OBJECTS,
+        &Object {
+            number,
+            existence: node.existence,
+            step: node.step,
+            file_type: node.file_type,
+            names: List::from(&names[..]),
+            handles: List::from(&node.handles[..]),
+            server: node.server,
+            size: node.size,
+            is_size_known: node.is_size_known,
+            mode: node.mode.unwrap_or(NONE),
+            owner: Opaque(owner),
+            group: Opaque(group),
+            target: Opaque(&node.target),
+            first: node.first,
+            uses: node.uses,
+        },
+    )
+}
+
 fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
-    let header = reading.rpc_bytes(Which::Call).and_then(|(bytes, _)| {
-        rpc::Message::decode(&mut Cursor::new(bytes), &mut Unobserved).ok()
-    });
+    let header = reading
+        .rpc_bytes(Which::Call)
+        .and_then(|(bytes, _)| rpc::Message::decode(&mut Cursor::new(bytes), &mut Unobserved).ok());
     let flavor = header.as_ref().and_then(|message| message.call()).map(|call| call.cred.tag());
     Asked {
         program: facts.program.map_or(NONE, |program| program.0),

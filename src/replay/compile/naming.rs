@@ -18,6 +18,9 @@ pub(super) struct Missing {
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
     pub(super) uses: u64,
+    /// Of a stateid the file that it was used with, and what for.
+    pub(super) file: u32,
+    pub(super) access: u32,
 }
 
 /// Gives variables to what messages name.
@@ -130,6 +133,7 @@ impl Namer {
                 }
             }
             self.settle(name, first, slots, caller.clientid);
+            self.note_use(name, file, slots.get(first..).unwrap_or_default());
             self.note(name, at as u32, heard, slots.get(first..).unwrap_or_default(), own, caller, files);
             current = if changes_file(name) { NONE } else { file };
             files.of.push(file);
@@ -158,13 +162,15 @@ impl Namer {
             return;
         }
         let is_given = mark.holds.is_of_server() == is_reverse;
-        let (known, was_known) =
-            self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
+        let (known, was_known) = self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
         let part = if is_given && !was_known { Part::DEFINED } else { Part::USED };
-        if known.definition == 0 {
+        // What the caller picks, it may pick in several Calls at the same time.
+        let definition = if is_given { id } else { known.definition };
+        // What becomes no step needs nothing.
+        if definition == 0 && !is_given && id != 0 {
             self.miss(mark.holds, known.variable, name, id);
         }
-        slots.push((mark.range.start, slot(mark, part, known.variable, known.definition)));
+        slots.push((mark.range.start, slot(mark, part, known.variable, definition)));
     }
 
     fn miss(&mut self, holds: Holds, variable: u32, name: &[u8], id: u64) {
@@ -173,8 +179,30 @@ impl Namer {
             Some(missing) => missing.uses += 1,
             None if is_full => self.left_out += 1,
             None => {
-                let missing = Missing { holds, value: name.into(), step: id, uses: 1 };
+                let missing = Missing { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
                 self.undefined.insert(variable, missing);
+            }
+        }
+    }
+
+    /// Notes what a stateid is used for that nothing defines.
+    fn note_use(&mut self, name: &str, file: u32, own: &[(usize, Slot)]) {
+        let has_owner = own.iter().any(|(_, slot)| slot.holds == Holds::OWNER);
+        let access = match name {
+            "READ" | "READ_PLUS" | "SEEK" => 1,
+            "WRITE" | "SETATTR" | "ALLOCATE" | "DEALLOCATE" | "WRITE_SAME" => 2,
+            "COPY" | "CLONE" => 3,
+            "LOCK" if has_owner => 3,
+            "LOCK" | "LOCKU" => 4,
+            "DELEGRETURN" => 8,
+            _ => 0,
+        };
+        for (_, slot) in own.iter().filter(|(_, slot)| slot.holds == Holds::STATEID && slot.definition == 0) {
+            if let Some(missing) = self.undefined.get_mut(&slot.variable) {
+                missing.access |= access;
+                if missing.file == NONE {
+                    missing.file = file;
+                }
             }
         }
     }

@@ -84,11 +84,7 @@ impl Lengths {
     }
 
     /// What the Reply may need: bytes of its message, and of each DDP-eligible result.
-    pub(super) fn needs(
-        &self,
-        operations: &[Operation],
-        reply_head: Option<u32>,
-    ) -> (u32, Vec<u32>) {
+    pub(super) fn needs(&self, operations: &[Operation], reply_head: Option<u32>) -> (u32, Vec<u32>) {
         let mut message = reply_head.unwrap_or(USUAL).saturating_add(ROOM);
         let mut payloads = Vec::new();
         for operation in operations {
@@ -96,7 +92,8 @@ impl Lengths {
             match operation.name {
                 "READ" => payloads.push(count),
                 "READLINK" => match self.writes.get(payloads.len()) {
-                    Some(chunk) => payloads.push(chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length)).max(LINK)),
+                    Some(chunk) => payloads
+                        .push(chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length)).max(LINK)),
                     None => message = message.saturating_add(LINK),
                 },
                 "READDIR" | "READDIRPLUS" | "READ_PLUS" | "LISTXATTRS" | "GETDEVICEINFO" | "LAYOUTGET" => {

@@ -92,8 +92,8 @@ xdr! { "trace";
         operation: u32,
         /// The [`Variable`](super::Variable).
         variable: u32,
-        /// The `id` of the step that defined the variable; 0 where none did before: it is from before the capture, or its
-        /// definition was lost.
+        /// The `id` of the step that defined the variable; of what the caller picks, that of this step. 0 where none did
+        /// before: it is from before the capture, or its definition was lost.
         definition: u64,
         /// Names the field: the hash of its path, with the name of the directory entry that it is in. A live message of the
         /// same kind has the same there, so that what it gives can be bound.

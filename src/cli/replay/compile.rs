@@ -1,0 +1,195 @@
+//! `replay compile`: from captures to a trace.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_dissectors::flow::{Flow, Limits};
+
+use crate::cli::progress::Progress;
+use crate::cli::{Exit, complain, unwritten};
+use crate::filter::{Filter, Selection};
+use crate::output::units::Bytes;
+use crate::replay::compile::{Compiler, Counts};
+use crate::replay::trace::layout::Keeping;
+use crate::source::{Source, SourceError, reason};
+
+/// What people may want to do, for the help.
+pub(super) const EXAMPLES: &str =
+    "  nfsrdma-inspect replay compile capture.pcap -o work.trace              all of it, with its data
+  nfsrdma-inspect replay compile --data hash capture.pcap -o work.trace  hashes of the data alone
+  nfsrdma-inspect replay compile -Y 'nfsrdma.client == 10.9.0.2' ring_*.pcapng -o one.trace
+                                                                         what one client did
+";
+
+/// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is written,
+/// so they are fewer than where nothing looks into it.
+const LINGERING: usize = 256;
+/// Bytes of chunks that are kept until they are written: what so many Transactions of 512 KiB have.
+const KEPT: u64 = 128 << 20;
+
+/// What becomes of file data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Data {
+    /// It is kept, equal data once
+    #[default]
+    Keep,
+    /// Its hash is kept, and a run sends other data
+    Hash,
+    /// A run makes data from a key, the same for the same place of a file
+    Key,
+}
+
+/// Make a trace of captures, to be run again
+///
+/// A trace holds the Calls of a capture with their Replies, their data, chunks and times, and knows of each filehandle,
+/// stateid and the like where it was given and where it is used. docs/trace.md describes the file. Captures of RDMA (RoCE,
+/// InfiniBand, iWARP), TCP and UDP compile; several are merged by time.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, whatever was lost\n  \
+    2  usage, input that could not be read to its end (what was read is in the trace), or output that could not be written\n"))]
+pub(super) struct CompileArgs {
+    /// Capture files, merged by time; '-' is standard input
+    #[arg(value_name = "CAPTURE", value_hint = ValueHint::FilePath, required = true)]
+    files: Vec<PathBuf>,
+
+    /// Write the trace to this file
+    #[arg(short = 'o', long, value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+
+    /// What becomes of file data
+    #[arg(long, value_name = "HOW", default_value = "keep")]
+    data: Data,
+
+    /// The key that data is made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    key: u64,
+
+    /// Compile what a display filter selects, alone
+    #[arg(short = 'Y', long, value_name = "FILTER")]
+    display_filter: Option<String>,
+
+    /// Say nothing of what was compiled
+    #[arg(short = 'q', long)]
+    quiet: bool,
+}
+
+/// Compiles captures.
+pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
+    let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
+        Ok(filter) => filter,
+        Err(error) => bail!("-Y: {error}"),
+    };
+    if args.key != 0 && args.data != Data::Key {
+        bail!("--key is what --data key makes data from; add it, or leave out --key");
+    }
+    let mut source = Source::open(&args.files)?;
+    if args.files.iter().any(|file| is_same(file, &args.output)) {
+        bail!("{}: is the capture itself; write the trace to another file with -o", args.output.display());
+    }
+    let failed = |error: io::Error| {
+        let why = reason(&error);
+        anyhow!("{}: cannot write: {why}; make room or write elsewhere with -o", args.output.display())
+    };
+    let keeping = match args.data {
+        Data::Keep => Keeping::KEPT,
+        Data::Hash => Keeping::HASHED,
+        Data::Key => Keeping::KEYED,
+    };
+    let to = BufWriter::new(File::create(&args.output).map_err(failed)?);
+    let mut compiler = Compiler::new(to, keeping).map_err(failed)?.with_key(args.key);
+    let errors = read(&mut source, filter, &mut compiler).map_err(failed)?;
+    for error in &errors {
+        complain(error);
+    }
+    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let captures: Vec<_> = args.files.iter().map(name).collect();
+    let (_, counts) = compiler.finish(&captures).map_err(failed)?;
+    if !args.quiet {
+        let mut to = io::stdout().lock();
+        tell(&mut to, &args.output, &counts).map_err(unwritten)?;
+    }
+    Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Whether two names are of one file that is there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
+}
+
+fn read(
+    source: &mut Source,
+    filter: Option<Filter>,
+    compiler: &mut Compiler<BufWriter<File>>,
+) -> io::Result<Vec<SourceError>> {
+    let mut flow = Flow::new(Limits {
+        keep_data: true,
+        lingering_transactions: LINGERING,
+        kept_bytes: KEPT,
+        ..Limits::default()
+    });
+    let mut selection = filter.map(Selection::new);
+    let mut progress = Progress::new();
+    let mut errors = Vec::new();
+    let (mut transactions, mut is_over) = (0, false);
+    while !is_over {
+        match source.next() {
+            Ok(Some(frame)) => {
+                let is_known = frame.link.is_known();
+                match &mut selection {
+                    Some(selection) => selection.note(&frame, &mut flow),
+                    None => {
+                        flow.frame(&frame);
+                    }
+                }
+                if !is_known {
+                    errors.extend(source.unknown_link());
+                }
+            }
+            Ok(None) => {
+                flow.finish();
+                is_over = true;
+            }
+            // The other files go on.
+            Err(error) => errors.push(error),
+        }
+        while let Some((key, transaction)) = flow.next_named() {
+            transactions += 1;
+            transaction.read(|reading| {
+                let is_selected = selection
+                    .as_mut()
+                    .is_none_or(|selection| selection.transaction(key, &transaction, reading).is_some());
+                compiler.add(&transaction, reading, is_selected)
+            })?;
+        }
+        if progress.is_due(false) {
+            progress.draw(source.progress(), transactions);
+        }
+    }
+    Ok(errors)
+}
+
+fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
+    let end = &counts.end;
+    writeln!(
+        to,
+        "{}: {} steps, {} bytes of file data, {} variables",
+        output.display(),
+        end.steps,
+        Bytes(end.payload),
+        end.variables
+    )?;
+    let lost = [
+        (counts.without_call, "without their whole Call"),
+        (counts.without_reply, "without their whole Reply"),
+    ];
+    for (steps, what) in lost.into_iter().filter(|(steps, _)| *steps > 0) {
+        writeln!(to, "  {steps} steps {what}")?;
+    }
+    if end.unknown > 0 {
+        writeln!(to, "  {} bytes of file data were not captured", Bytes(end.unknown))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,476 @@
+//! What a run of a trace will do, for people and as JSON; `docs/plan.schema.json` is the contract of the latter.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::json::SCHEMA;
+use super::style::{Screen, Styled};
+use super::units::{Bytes, Duration, unquoted};
+use crate::replay::plan::reason::{Reason, State};
+use crate::replay::plan::{Because, Plan, Steps};
+use crate::replay::trace::layout::{FileType, Keeping, Transport};
+
+/// A plan to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The trace, as it was named.
+    pub name: &'a str,
+    /// What a run of it will do.
+    pub plan: &'a Plan,
+    /// Objects that are shown as text.
+    pub count: usize,
+    /// Where it is shown.
+    pub screen: Screen,
+}
+
+/// Columns of the names.
+const NAMES: usize = 14;
+
+/// A number with its thousands apart.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn type_name(of: FileType, is_plural: bool) -> &'static str {
+    match (of, is_plural) {
+        (FileType::FILE, false) => "file",
+        (FileType::FILE, true) => "files",
+        (FileType::DIRECTORY, false) => "directory",
+        (FileType::DIRECTORY, true) => "directories",
+        (FileType::BLOCK, false) => "block device",
+        (FileType::BLOCK, true) => "block devices",
+        (FileType::CHARACTER, false) => "character device",
+        (FileType::CHARACTER, true) => "character devices",
+        (FileType::LINK, false) => "link",
+        (FileType::LINK, true) => "links",
+        (FileType::SOCKET, false) => "socket",
+        (FileType::SOCKET, true) => "sockets",
+        (FileType::FIFO, false) => "fifo",
+        (FileType::FIFO, true) => "fifos",
+        (_, _) => "of unknown type",
+    }
+}
+
+fn transport_name(of: Transport) -> &'static str {
+    match of {
+        Transport::ROCEV2 => "rocev2",
+        Transport::ROCEV1 => "rocev1",
+        Transport::INFINIBAND => "infiniband",
+        Transport::IWARP => "iwarp",
+        Transport::TCP => "tcp",
+        Transport::UDP => "udp",
+        _ => "unknown",
+    }
+}
+
+fn keeping_name(of: Keeping) -> &'static str {
+    match of {
+        Keeping::HASHED => "hash",
+        Keeping::KEYED => "key",
+        _ => "keep",
+    }
+}
+
+/// Steps in one line: `110 run, 3 bridged, 2 skipped`.
+fn states(steps: &Steps) -> String {
+    let named = State::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
+    let parts: Vec<_> = named.map(|(state, steps)| format!("{} {}", count(*steps), state.name())).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+impl View<'_> {
+    /// Writes it for people.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+        let Plan { summary, steps, operations, reasons, undefined, .. } = self.plan;
+        let styles = self.screen.styles;
+        let end = &summary.end;
+        writeln!(to, "{}", Styled(styles.header, self.shown(self.name.as_bytes())))?;
+        self.line(to, "captures", &summary.captures.join(", "))?;
+        let time = Duration(end.last.saturating_sub(end.first), self.screen.glyphs);
+        self.line(to, "steps", &format!("{} in {time}: {}", count(self.plan.total()), states(steps)))?;
+        let sides = |is_server| summary.hosts.iter().filter(|host| host.is_server == is_server).count();
+        let mut transports: Vec<_> =
+            summary.connections.iter().map(|connection| transport_name(connection.transport)).collect();
+        transports.sort_unstable();
+        transports.dedup();
+        let hosts = format!(
+            "{} of {} clients to {} servers, over {}",
+            count(summary.connections.len() as u64),
+            count(sides(false) as u64),
+            count(sides(true) as u64),
+            transports.join(" and ")
+        );
+        self.line(to, "connections", &hosts)?;
+        let data = match summary.keeping {
+            Keeping::HASHED => "their hashes are known",
+            Keeping::KEYED => "a run makes them from a key",
+            _ => "kept",
+        };
+        let unknown = match end.unknown {
+            0 => String::new(),
+            unknown => format!(", {} not captured", Bytes(unknown)),
+        };
+        self.line(to, "file data", &format!("{} bytes, {data}{unknown}", Bytes(end.payload)))?;
+        let lost = [
+            (end.late, "steps later than their times"),
+            (end.forgotten, "names forgotten"),
+            (end.left_out, "objects left out"),
+            (self.plan.forgotten, "needs forgotten"),
+        ];
+        for (number, what) in lost.into_iter().filter(|(number, _)| *number > 0) {
+            self.line(to, "bounds", &format!("{} {what}, because memory is bounded", count(number)))?;
+        }
+        writeln!(to, "{}", Styled(styles.header, "Operations"))?;
+        let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+        for (name, steps) in operations {
+            writeln!(to, "  {name:width$}  {}", states(steps))?;
+        }
+        for state in State::ALL {
+            let own: Vec<_> = reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let title = match state {
+                State::Bridged => "Bridged: runs, with something put in the place of what is not known",
+                State::Skipped => "Skipped: need not run",
+                _ => "Unreplayable: cannot run",
+            };
+            writeln!(to, "{}", Styled(styles.header, title))?;
+            for (reason, because) in own {
+                self.because(to, *reason, because)?;
+            }
+        }
+        if !undefined.is_empty() {
+            let parts: Vec<_> = undefined
+                .iter()
+                .map(|(holds, number)| format!("{} {}", count(*number), holds.words()))
+                .collect();
+            writeln!(to, "{}", Styled(styles.header, "From before the capture"))?;
+            self.line(to, "names", &parts.join(", "))?;
+        }
+        self.tree(to)
+    }
+
+    fn because(&self, to: &mut impl Write, reason: Reason, because: &Because) -> io::Result<()> {
+        writeln!(to, "  {:>7}  {}", count(because.steps), reason.text())?;
+        let operations: Vec<_> =
+            because.operations.iter().map(|(name, steps)| format!("{} {name}", count(*steps))).collect();
+        let frames: Vec<_> = because.first.iter().map(|first| count(first.frame)).collect();
+        let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
+        let (operations, frames) = (operations.join(", "), frames.join(", "));
+        writeln!(to, "           {}", self.shown(format!("{operations}; frames {frames}{more}").as_bytes()))
+    }
+
+    fn tree(&self, to: &mut impl Write) -> io::Result<()> {
+        let tree = &self.plan.tree;
+        writeln!(to, "{}", Styled(self.screen.styles.header, "Tree before the first step"))?;
+        let parts: Vec<_> = tree
+            .objects
+            .iter()
+            .map(|(of, number)| format!("{} {}", count(*number), type_name(*of, *number != 1)))
+            .collect();
+        let made = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
+        self.line(to, "to be made", &made)?;
+        if tree.nameless > 0 {
+            self.line(to, "without name", &count(tree.nameless))?;
+        }
+        let roots: Vec<_> = tree.roots.iter().map(|root| String::from_utf8_lossy(root)).collect();
+        if !roots.is_empty() {
+            self.line(to, "roots", &roots.join(", "))?;
+        }
+        let unknown = match tree.unknown {
+            0 => String::new(),
+            unknown => format!(", of {} no more than a hash", Bytes(unknown)),
+        };
+        let content = format!(
+            "{} bytes, {} of them read before they are written{unknown}",
+            Bytes(tree.bytes),
+            Bytes(tree.content + tree.unknown)
+        );
+        self.line(to, "content", &content)?;
+        self.line(to, "by steps", &format!("{} objects are created", count(tree.created)))?;
+        for item in tree.items.iter().take(self.count) {
+            let path = if item.path.is_empty() { "(no name was seen)".as_bytes() } else { &item.path };
+            let what = match item.file_type {
+                FileType::FILE => Bytes(item.size).to_string(),
+                FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
+                other => type_name(other, false).to_owned(),
+            };
+            writeln!(to, "    {}  {}", self.shown(path), self.shown(what.as_bytes()))?;
+        }
+        let left = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
+        if left > 0 {
+            writeln!(to, "    and {} more; -c shows more", count(left))?;
+        }
+        Ok(())
+    }
+
+    /// What a capture says can do nothing to a terminal.
+    fn shown(&self, text: &[u8]) -> String {
+        let mut shown = String::new();
+        unquoted(text, &self.screen.glyphs, &mut shown);
+        shown
+    }
+
+    fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
+        writeln!(to, "  {name:NAMES$}  {}", self.shown(text.as_bytes()))
+    }
+
+    /// Writes it as one object.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *to, &PlanObject::new(self.name, self.plan))?;
+        writeln!(to)
+    }
+}
+
+/// How many steps there are, by what becomes of them.
+#[derive(Serialize)]
+struct StepsObject {
+    total: u64,
+    run: u64,
+    bridged: u64,
+    skipped: u64,
+    unreplayable: u64,
+}
+
+impl From<&Steps> for StepsObject {
+    fn from(&[run, bridged, skipped, unreplayable]: &Steps) -> Self {
+        Self { total: run + bridged + skipped + unreplayable, run, bridged, skipped, unreplayable }
+    }
+}
+
+#[derive(Serialize)]
+struct OperationObject<'a> {
+    operation: &'a str,
+    #[serde(flatten)]
+    steps: StepsObject,
+}
+
+#[derive(Serialize)]
+struct CountObject<'a> {
+    operation: &'a str,
+    steps: u64,
+}
+
+#[derive(Serialize)]
+struct ExampleObject {
+    step: u64,
+    frame: u64,
+    needs: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ReasonObject<'a> {
+    reason: &'static str,
+    state: &'static str,
+    text: &'static str,
+    steps: u64,
+    operations: Vec<CountObject<'a>>,
+    first: Vec<ExampleObject>,
+}
+
+#[derive(Serialize)]
+struct HostObject<'a> {
+    number: u32,
+    address: &'a str,
+}
+
+#[derive(Serialize)]
+struct ConnectionObject {
+    connection: u64,
+    transport: &'static str,
+    client: u32,
+    server: u32,
+    steps: u64,
+    longest_call: u32,
+    longest_reply: u32,
+    credits_asked: u32,
+    credits_granted: u32,
+}
+
+#[derive(Serialize)]
+struct ItemObject {
+    path: Option<String>,
+    #[serde(rename = "type")]
+    file_type: &'static str,
+    size: u64,
+    target: Option<String>,
+    links: u64,
+    uses: u64,
+}
+
+#[derive(Serialize)]
+struct TypeObject {
+    #[serde(rename = "type")]
+    file_type: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct TreeObject {
+    objects: Vec<TypeObject>,
+    nameless: u64,
+    created: u64,
+    roots: Vec<String>,
+    bytes: u64,
+    content_known: u64,
+    content_unknown: u64,
+    items: Vec<ItemObject>,
+}
+
+#[derive(Serialize)]
+struct UndefinedObject {
+    holds: String,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct BoundsObject {
+    late: u64,
+    forgotten: u64,
+    left_out: u64,
+    needs: u64,
+}
+
+#[derive(Serialize)]
+struct PlanObject<'a> {
+    schema: u32,
+    kind: &'static str,
+    trace: &'a str,
+    captures: &'a [String],
+    data: &'static str,
+    first_ns: u64,
+    last_ns: u64,
+    payload_bytes: u64,
+    unknown_bytes: u64,
+    variables: u64,
+    clients: Vec<HostObject<'a>>,
+    servers: Vec<HostObject<'a>>,
+    connections: Vec<ConnectionObject>,
+    steps: StepsObject,
+    operations: Vec<OperationObject<'a>>,
+    reasons: Vec<ReasonObject<'a>>,
+    undefined: Vec<UndefinedObject>,
+    tree: TreeObject,
+    bounds: BoundsObject,
+}
+
+impl<'a> PlanObject<'a> {
+    fn new(trace: &'a str, plan: &'a Plan) -> Self {
+        let summary = &plan.summary;
+        let hosts = |is_server| {
+            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
+            own.map(|host| HostObject { number: host.number, address: &host.address }).collect()
+        };
+        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| lossy(bytes));
+        Self {
+            schema: SCHEMA,
+            kind: "plan",
+            trace,
+            captures: &summary.captures,
+            data: keeping_name(summary.keeping),
+            first_ns: summary.end.first,
+            last_ns: summary.end.last,
+            payload_bytes: summary.end.payload,
+            unknown_bytes: summary.end.unknown,
+            variables: summary.end.variables,
+            clients: hosts(false),
+            servers: hosts(true),
+            connections: summary
+                .connections
+                .iter()
+                .map(|connection| ConnectionObject {
+                    connection: connection.number,
+                    transport: transport_name(connection.transport),
+                    client: connection.client,
+                    server: connection.server,
+                    steps: connection.steps,
+                    longest_call: connection.longest[0],
+                    longest_reply: connection.longest[1],
+                    credits_asked: connection.credits[0],
+                    credits_granted: connection.credits[1],
+                })
+                .collect(),
+            steps: (&plan.steps).into(),
+            operations: plan
+                .operations
+                .iter()
+                .map(|(operation, steps)| OperationObject { operation, steps: steps.into() })
+                .collect(),
+            reasons: plan.reasons.iter().map(|(reason, because)| reason_object(*reason, because)).collect(),
+            undefined: plan
+                .undefined
+                .iter()
+                .map(|(holds, count)| UndefinedObject { holds: holds.words(), count: *count })
+                .collect(),
+            tree: TreeObject {
+                objects: plan
+                    .tree
+                    .objects
+                    .iter()
+                    .map(|(of, count)| TypeObject { file_type: type_name(*of, false), count: *count })
+                    .collect(),
+                nameless: plan.tree.nameless,
+                created: plan.tree.created,
+                roots: plan.tree.roots.iter().map(|root| lossy(root)).collect(),
+                bytes: plan.tree.bytes,
+                content_known: plan.tree.content,
+                content_unknown: plan.tree.unknown,
+                items: plan
+                    .tree
+                    .items
+                    .iter()
+                    .map(|item| ItemObject {
+                        path: some(&item.path),
+                        file_type: type_name(item.file_type, false),
+                        size: item.size,
+                        target: some(&item.target),
+                        links: item.links,
+                        uses: item.uses,
+                    })
+                    .collect(),
+            },
+            bounds: BoundsObject {
+                late: summary.end.late,
+                forgotten: summary.end.forgotten,
+                left_out: summary.end.left_out,
+                needs: plan.forgotten,
+            },
+        }
+    }
+}
+
+fn reason_object(reason: Reason, because: &Because) -> ReasonObject<'_> {
+    ReasonObject {
+        reason: reason.code(),
+        state: reason.state().name(),
+        text: reason.text(),
+        steps: because.steps,
+        operations: because
+            .operations
+            .iter()
+            .map(|(operation, steps)| CountObject { operation, steps: *steps })
+            .collect(),
+        first: because
+            .first
+            .iter()
+            .map(|first| ExampleObject { step: first.step, frame: first.frame, needs: first.needs })
+            .collect(),
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether a step can run, from the step, what the tables of its trace say, and what became of the steps before it.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Error, roundup};
+use rustc_hash::FxHashMap;
+
+use super::reason::{Reason, State};
+use crate::replay::trace::layout::{Existence, FileType};
+use crate::replay::trace::{
+    Content, Holds, Message, NONE, Part, Protection, Seen, Slot, Step, Trace, TraceError,
+};
+
+/// Variables that no step gives, of steps that do not run; more are forgotten, and counted.
+const DEAD: usize = 1 << 20;
+
+/// What becomes of a step, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why it does not run as it was captured; `None` where it does.
+    pub reason: Option<Reason>,
+    /// The step that it would need, where it needs one that does not run.
+    pub needs: Option<u64>,
+}
+
+impl Verdict {
+    /// What becomes of the step.
+    pub fn state(&self) -> State {
+        self.reason.map_or(State::Run, Reason::state)
+    }
+}
+
+impl From<Option<Reason>> for Verdict {
+    fn from(reason: Option<Reason>) -> Self {
+        Self { reason, needs: None }
+    }
+}
+
+/// What the tables say of an object.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    is_named: bool,
+    has_type: bool,
+}
+
+/// Judges the steps of a trace, in their order.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// What stands for each variable that nothing defines.
+    undefined: FxHashMap<u32, Reason>,
+    /// Variables that a step would have given that does not run.
+    dead: FxHashMap<u32, u64>,
+    /// Variables that could not be remembered as such.
+    pub forgotten: u64,
+}
+
+impl Judge {
+    /// Reads what the tables of a trace say of what nothing defines.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn new(trace: &mut Trace<impl Read + Seek>) -> Result<Self, TraceError> {
+        let mut wanted = FxHashMap::default();
+        trace.undefined(|line| {
+            if line.object != NONE {
+                wanted.insert(line.object, Known { is_named: false, has_type: false });
+            }
+        })?;
+        trace.objects(|object| {
+            if let Some(known) = wanted.get_mut(&object.number) {
+                known.is_named = object.existence == Existence::ROOT || !object.names.is_empty();
+                known.has_type = object.file_type != FileType::UNKNOWN;
+            }
+        })?;
+        let mut judge = Self::default();
+        trace.undefined(|line| {
+            let object = wanted.get(&line.object);
+            judge.undefined.insert(line.variable, stands_for(line.holds, object, line.access));
+        })?;
+        Ok(judge)
+    }
+
+    /// Judges the next step.
+    pub fn step(&mut self, step: &Step<'_>) -> Verdict {
+        let verdict = self.verdict(step);
+        // What a Call again gives, the first one gives.
+        if !verdict.state().is_sent() && verdict.reason != Some(Reason::Callback) {
+            for slot in step.reply.slots.iter().filter(|slot| slot.part == Part::DEFINED) {
+                if self.dead.len() < DEAD {
+                    self.dead.insert(slot.variable, step.origin.id);
+                } else {
+                    self.forgotten += 1;
+                }
+            }
+        }
+        verdict
+    }
+
+    fn verdict(&self, step: &Step<'_>) -> Verdict {
+        let program = Program(step.asked.program);
+        let early = match (step.call.seen, step.asked.protection) {
+            _ if step.caller.is_reverse => Some(Reason::Callback),
+            (Seen::NOTHING, _) => Some(Reason::CallLost),
+            (_, Protection::PRIVACY) => Some(Reason::Encrypted),
+            (_, Protection::CONTROL) => Some(Reason::SecuritySetUp),
+            (Seen::PART, _) => Some(Reason::CallCut),
+            _ if program == Program::PORTMAP => Some(Reason::PortMapper),
+            _ if step.origin.repeats != 0 => Some(Reason::Repeated),
+            _ => match step.asked.described().map(|procedure| arguments(procedure, &step.call)) {
+                None | Some(Err(Error::Unknown { .. })) => Some(Reason::NotDescribed),
+                Some(Err(_)) => Some(Reason::Unreadable),
+                Some(Ok(())) => None,
+            },
+        };
+        if early.is_some() {
+            return early.into();
+        }
+        let used = step.call.slots.iter().filter(|slot| slot.part == Part::USED && !slot.holds.is_count());
+        let mut worst = None;
+        for slot in used {
+            if let Some(needs) = self.dead.get(&slot.variable) {
+                return Verdict { reason: Some(Reason::NeedsOther), needs: Some(*needs) };
+            }
+            worst = worse(worst, self.missing(&slot));
+        }
+        let lacks_data = step.call.payloads.iter().any(|payload| payload.content == Content::UNKNOWN);
+        worst = worse(worst, lacks_data.then_some(Reason::DataUnknown));
+        worst = worse(worst, (step.reply.seen != Seen::WHOLE).then_some(Reason::ReplyLost));
+        worst.into()
+    }
+
+    fn missing(&self, slot: &Slot) -> Option<Reason> {
+        let is_missing = slot.definition == 0 && slot.holds.is_of_server();
+        match self.undefined.get(&slot.variable) {
+            _ if !is_missing => None,
+            Some(reason) => Some(*reason),
+            // The table was too small for it.
+            None => Some(stands_for(slot.holds, None, 0)),
+        }
+    }
+}
+
+/// The reason that weighs more; of two that weigh the same, the first.
+fn worse(one: Option<Reason>, other: Option<Reason>) -> Option<Reason> {
+    let weight = |reason: Option<Reason>| reason.map_or(State::Run, Reason::state);
+    if weight(other) > weight(one) { other } else { one }
+}
+
+/// What becomes of a Call that uses a variable which nothing defines.
+fn stands_for(holds: Holds, object: Option<&Known>, access: u32) -> Reason {
+    let is_found = object.is_some_and(|object| object.is_named || object.has_type);
+    match holds {
+        Holds::FILEHANDLE => match object {
+            Some(Known { is_named: true, .. }) => Reason::NamedBefore,
+            Some(Known { has_type: true, .. }) => Reason::Nameless,
+            _ => Reason::Unknown,
+        },
+        Holds::STATEID if access & 8 != 0 => Reason::DelegationBefore,
+        Holds::STATEID if access & 4 != 0 => Reason::LockBefore,
+        Holds::STATEID if is_found => Reason::OpenBefore,
+        Holds::STATEID => Reason::StateUnknown,
+        Holds::CLIENTID | Holds::SESSION => Reason::ClientBefore,
+        Holds::COOKIE | Holds::COOKIE_VERIFIER => Reason::ListingBefore,
+        Holds::CONFIRM_VERIFIER => Reason::ConfirmBefore,
+        Holds::CHANGE => Reason::ChangeBefore,
+        Holds::DEVICE => Reason::DeviceBefore,
+        _ => Reason::StateUnknown,
+    }
+}
+
+/// Reads the arguments of a Call, to know whether they can be read.
+fn arguments(procedure: Procedure, call: &Message<'_>) -> Result<(), Error> {
+    let mut beside: u32 = 0;
+    let items: Vec<_> = call
+        .payloads
+        .iter()
+        .filter(|payload| !payload.is_inside)
+        .map(|payload| {
+            let position = payload.at.saturating_sub(call.body).saturating_add(beside);
+            let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
+            beside = beside.saturating_add(padded);
+            ChunkItem { position: Some(position), length: payload.length, bytes: None }
+        })
+        .collect();
+    let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&items), &mut Unobserved)
+}

@@ -1,0 +1,131 @@
+//! Why a step does not run as it was captured.
+
+/// What becomes of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// It runs.
+    Run,
+    /// It runs, and something that the capture does not tell is put in its place.
+    Bridged,
+    /// It does not run, and need not: a run does this by itself, or has done it before.
+    Skipped,
+    /// It cannot run.
+    Unreplayable,
+}
+
+impl State {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 4] = [Self::Run, Self::Bridged, Self::Skipped, Self::Unreplayable];
+
+    /// Its name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Bridged => "bridged",
+            Self::Skipped => "skipped",
+            Self::Unreplayable => "unreplayable",
+        }
+    }
+
+    /// Whether the step is sent.
+    pub const fn is_sent(self) -> bool {
+        matches!(self, Self::Run | Self::Bridged)
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $reason:ident => $code:literal, $state:ident, $text:literal;)*) => {
+        /// Why a step does not run as it was captured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $reason,)*
+        }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$reason),*];
+
+            /// Its name in output, which does not change.
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$reason => $code,)* }
+            }
+
+            /// What becomes of the step.
+            pub const fn state(self) -> State {
+                match self { $(Self::$reason => State::$state,)* }
+            }
+
+            /// What it is, for people.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$reason => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A handle that the capture uses before it was given, of an object whose name is known.
+    NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
+    /// A handle of an object whose name was not seen.
+    Nameless => "nameless", Bridged, "a filehandle whose name was not seen; a file without a name stands for it";
+    /// A stateid of an OPEN from before the capture.
+    OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
+    /// A clientid or a session from before the capture.
+    ClientBefore => "client-before", Bridged, "a client or session from before the capture; the run sets up its own";
+    /// File data of the Call was not captured.
+    DataUnknown => "data-unknown", Bridged, "file data of the Call that was not captured; other data stands for it";
+    /// The Reply was not captured.
+    ReplyLost => "reply-lost", Bridged, "a Reply that was not captured, or not whole; nothing is compared with it";
+
+    /// The server calls.
+    Callback => "callback", Skipped, "a Call of the server; the run answers what its own server calls";
+    /// The same Call again.
+    Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
+    /// RPCSEC_GSS itself.
+    SecuritySetUp => "security-set-up", Skipped, "sets up a security context; the run sets up its own";
+    /// Where programs listen.
+    PortMapper => "port-mapper", Skipped, "asks where programs listen; the run knows its server";
+    /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
+    ConfirmBefore => "confirm-before", Skipped, "confirms what was set up before the capture; the run sets up its own";
+
+    /// The Call was not captured.
+    CallLost => "call-lost", Unreplayable, "a Call that was not captured";
+    /// Bytes of the Call were not captured.
+    CallCut => "call-cut", Unreplayable, "a Call of which bytes were not captured";
+    /// krb5p.
+    Encrypted => "encrypted", Unreplayable, "arguments that are encrypted (krb5p)";
+    /// Nothing is known of the procedure.
+    NotDescribed => "not-described", Unreplayable, "a procedure or operation that this program does not know";
+    /// Its arguments make no sense.
+    Unreadable => "unreadable", Unreplayable, "arguments that cannot be read";
+    /// What it uses is given by a step that does not run.
+    NeedsOther => "needs-other", Unreplayable, "uses what another step would have given, which does not run";
+    /// A handle of which nothing is known.
+    Unknown => "unknown-object", Unreplayable, "a filehandle of which neither name nor type was seen";
+    /// A stateid of which nothing is known.
+    StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture that tells nothing of itself";
+    /// A lock from before the capture.
+    LockBefore => "lock-before", Unreplayable, "a lock that was taken before the capture";
+    /// A delegation from before the capture.
+    DelegationBefore => "delegation-before", Unreplayable, "a delegation that was given before the capture, or in no Reply";
+    /// A listing whose beginning was not captured.
+    ListingBefore => "listing-before", Unreplayable, "goes on with a listing that began before the capture";
+    /// VERIFY or a guard of SETATTR with a value from before the capture.
+    ChangeBefore => "change-before", Unreplayable, "compares with a change value that no Reply gave";
+    /// pNFS.
+    DeviceBefore => "device-before", Unreplayable, "a device or layout that no Reply gave";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_code_and_a_text_of_its_own() {
+        for (at, reason) in Reason::ALL.iter().enumerate() {
+            assert!(Reason::ALL[..at].iter().all(|other| other.code() != reason.code()));
+            assert!(Reason::ALL[..at].iter().all(|other| other.text() != reason.text()));
+            assert_ne!(reason.state(), State::Run);
+        }
+    }
+}

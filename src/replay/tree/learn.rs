@@ -1,0 +1,249 @@
+//! What a step says of files.
+
+use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
+use rustc_hash::FxHashMap;
+
+use super::{ObjectId, Tree, v3 as of_v3, v4 as of_v4};
+use crate::replay::trace::emit::captured;
+use crate::replay::trace::layout::FileType;
+use crate::replay::trace::{Asked, Holds, Message, NONE, Payload};
+
+/// A step, as far as it says anything of files.
+pub struct Facts<'s> {
+    /// The step.
+    pub id: u64,
+    /// The server, by its number in the trace.
+    pub server: u32,
+    /// Whether the server calls.
+    pub is_reverse: bool,
+    /// What is called.
+    pub asked: &'s Asked,
+    /// The Call.
+    pub call: &'s Message<'s>,
+    /// The Reply.
+    pub reply: &'s Message<'s>,
+    /// The contents of the payloads of each, where they are known.
+    pub contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+}
+
+/// What a file holds before the first step, found in a payload of a Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file.
+    pub object: ObjectId,
+    /// Where in the file.
+    pub offset: u64,
+    /// Which payload of the Reply.
+    pub payload: usize,
+    /// Where in its content.
+    pub from: u32,
+    /// How many bytes.
+    pub length: u32,
+}
+
+/// Attributes of an object, as far as a message has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attributes<'a> {
+    pub(super) file_type: Option<FileType>,
+    pub(super) size: Option<u64>,
+    pub(super) mode: Option<u32>,
+    pub(super) owner: Option<&'a [u8]>,
+    pub(super) group: Option<&'a [u8]>,
+}
+
+/// A step that is walked over.
+pub(super) struct Walk<'w, 's> {
+    pub(super) tree: &'w mut Tree,
+    pub(super) facts: &'w Facts<'s>,
+    handles: FxHashMap<&'s [u8], u32>,
+    found: &'w mut Vec<Found>,
+}
+
+impl Tree {
+    /// Learns from a step. `found` gets what it tells of the contents of files.
+    pub fn learn(&mut self, facts: &Facts<'_>, found: &mut Vec<Found>) {
+        found.clear();
+        let mut handles = FxHashMap::default();
+        for message in [facts.call, facts.reply] {
+            for slot in message.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE) {
+                if let Some(handle) = captured(message.head.0, &slot) {
+                    handles.insert(handle, slot.variable);
+                }
+            }
+        }
+        let asked = facts.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+        for slot in asked {
+            if let Some(id) = self.handle(slot.variable, facts.server, facts.id) {
+                self.used(id, facts.id);
+            }
+        }
+        if facts.is_reverse {
+            return;
+        }
+        let (calls, replies) =
+            (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
+        let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
+        let mut walk = Walk { tree: self, facts, handles, found };
+        match facts.asked.described() {
+            Some(Procedure::Compound) => of_v4::compound(&mut walk, call, reply),
+            Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
+            Some(Procedure::Mount3(procedure)) => of_v3::mount(&mut walk, procedure, call, reply),
+            _ => {}
+        }
+    }
+}
+
+/// What travels beside a message, as its decoder takes it.
+fn items<'s>(
+    message: &Message<'s>,
+    is_call: bool,
+    contents: &[&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> Vec<ChunkItem<'s>> {
+    let [calls, replies] = contents;
+    let content = if is_call { calls } else { replies };
+    let mut beside = 0;
+    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| !payload.is_inside);
+    payloads
+        .map(|(at, Payload { at: place, length, .. })| {
+            let position = place.saturating_sub(message.body).saturating_add(beside);
+            beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
+            ChunkItem { position: is_call.then_some(position), length, bytes: content(at) }
+        })
+        .collect()
+}
+
+/// The arguments or results of a message.
+fn body<'b>(message: &'b Message<'_>, items: &'b [ChunkItem<'b>]) -> Cursor<'b> {
+    let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
+    Cursor::new(bytes).with_chunks(items)
+}
+
+impl<'s> Walk<'_, 's> {
+    /// The variable of a filehandle of the step.
+    pub(super) fn variable(&self, handle: &[u8]) -> u32 {
+        self.handles.get(handle).copied().unwrap_or(NONE)
+    }
+
+    /// The object that a filehandle of the step names.
+    pub(super) fn object(&mut self, handle: &[u8]) -> Option<ObjectId> {
+        let variable = self.variable(handle);
+        self.tree.handle(variable, self.facts.server, self.facts.id)
+    }
+
+    pub(super) fn child(&mut self, parent: ObjectId, name: Text<'_>, handle: u32) -> Option<ObjectId> {
+        self.tree.set_type(parent, FileType::DIRECTORY);
+        self.tree.found(parent, name.0, handle, self.facts.id)
+    }
+
+    /// The attributes that an object has now.
+    pub(super) fn attributes(&mut self, id: ObjectId, attributes: &Attributes<'_>) {
+        if let Some(file_type) = attributes.file_type {
+            self.tree.set_type(id, file_type);
+        }
+        let owners = attributes.owner.zip(attributes.group);
+        let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
+        let has_room = length == 0 || {
+            let wants = self.tree.node(id).is_some_and(|node| node.owners.is_none() && !node.is_changed);
+            wants && self.tree.has_room(length)
+        };
+        let Some(node) = self.tree.node(id) else { return };
+        if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
+            (node.size, node.is_size_known) = (size, true);
+        }
+        if !node.is_changed {
+            node.mode = node.mode.or(attributes.mode);
+            if let Some((owner, group)) = owners.filter(|_| has_room && node.owners.is_none()) {
+                node.owners = Some(Box::new([owner.into(), group.into()]));
+            }
+        }
+    }
+
+    /// Attributes are set.
+    pub(super) fn set(&mut self, id: ObjectId, size: Option<u64>, is_changed: bool) {
+        let now = self.facts.id;
+        if let Some(size) = size {
+            self.tree.resized(id, size, now);
+        }
+        if let Some(node) = self.tree.node(id) {
+            node.is_changed |= is_changed && now != 0;
+        }
+    }
+
+    /// An operation read from a file.
+    pub(super) fn read(&mut self, id: ObjectId, operation: u32, offset: u64, is_end: bool) {
+        self.tree.set_type(id, FileType::FILE);
+        let payloads = self.facts.reply.payloads.iter().enumerate();
+        let payload = payloads.filter(|(_, payload)| payload.operation == operation).next();
+        let Some((at, payload)) = payload else { return };
+        let end = offset.saturating_add(payload.length.into());
+        let Self { tree, found, .. } = self;
+        tree.read(id, offset, end, |from, to| {
+            found.push(Found {
+                object: id,
+                offset: from,
+                payload: at,
+                from: (from - offset) as u32,
+                length: (to - from) as u32,
+            });
+        });
+        if let Some(node) = tree.node(id)
+            && is_end
+            && !node.is_resized
+        {
+            (node.size, node.is_size_known) = (end, true);
+        }
+    }
+
+    /// A link says this.
+    pub(super) fn link(&mut self, id: ObjectId, text: Option<&[u8]>) {
+        self.tree.set_type(id, FileType::LINK);
+        let Some(text) = text else { return };
+        if self.tree.has_room(text.len())
+            && let Some(node) = self.tree.node(id)
+            && node.target.is_empty()
+        {
+            node.target = text.into();
+        }
+    }
+}
+
+impl From<v4::NfsFtype4> for FileType {
+    fn from(of: v4::NfsFtype4) -> Self {
+        match of {
+            v4::NfsFtype4::NF4REG => Self::FILE,
+            v4::NfsFtype4::NF4DIR | v4::NfsFtype4::NF4ATTRDIR => Self::DIRECTORY,
+            v4::NfsFtype4::NF4BLK => Self::BLOCK,
+            v4::NfsFtype4::NF4CHR => Self::CHARACTER,
+            v4::NfsFtype4::NF4LNK => Self::LINK,
+            v4::NfsFtype4::NF4SOCK => Self::SOCKET,
+            v4::NfsFtype4::NF4FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl From<v3::Ftype3> for FileType {
+    fn from(of: v3::Ftype3) -> Self {
+        match of {
+            v3::Ftype3::NF3REG => Self::FILE,
+            v3::Ftype3::NF3DIR => Self::DIRECTORY,
+            v3::Ftype3::NF3BLK => Self::BLOCK,
+            v3::Ftype3::NF3CHR => Self::CHARACTER,
+            v3::Ftype3::NF3LNK => Self::LINK,
+            v3::Ftype3::NF3SOCK => Self::SOCKET,
+            v3::Ftype3::NF3FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl Walk<'_, '_> {
+    /// MOUNT gives the root of a path.
+    pub(super) fn mounted(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
+        let variable = self.variable(handle);
+        if let Some(root) = self.tree.root(self.facts.server, path.0, self.facts.id) {
+            self.tree.attach_new(root, variable);
+        }
+    }
+}

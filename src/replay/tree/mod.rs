@@ -1,0 +1,420 @@
+//! The tree that a trace expects: the files, directories and links that its steps use, as they are before the first step.
+//!
+//! It is learnt from the steps as they go by, in the order in which they were done. A name that is found was there,
+//! unless a step before gave it; an attribute that is told was so, unless a step before changed it; and what is read of a
+//! file was in it, unless it was written before. So seeding makes what is learnt here, and nothing else.
+//!
+//! - [`learn`]: what a step says of files;
+//! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND.
+
+mod learn;
+mod ranges;
+mod v3;
+mod v4;
+
+use rustc_hash::FxHashMap;
+use twox_hash::XxHash3_128;
+
+use super::trace::NONE;
+use super::trace::layout::{Existence, FileType};
+use ranges::Ranges;
+
+pub use learn::{Facts, Found};
+
+/// Bytes of memory that the tree takes at most; what comes then is left out, and counted.
+const MEMORY: usize = 128 << 20;
+/// What an object takes beside its names, in the tables too.
+const NODE: usize = size_of::<Node>() + 64;
+/// What a name takes beside its bytes.
+const NAME: usize = 96;
+/// Names that one object has at most.
+const NAMES: usize = 256;
+/// Filehandles that one object has at most.
+const HANDLES: usize = 64;
+
+/// An object, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
+/// A name that an object has before the first step, or that it was created with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The directory.
+    pub parent: Option<ObjectId>,
+    /// The name in it; of a root its path.
+    pub name: Box<[u8]>,
+    /// The step that gave it; 0 for a name from before the first.
+    pub step: u64,
+}
+
+/// What is known of an object.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// How it comes to be there.
+    pub existence: Existence,
+    /// The step that creates it; 0 where none does.
+    pub step: u64,
+    /// Its type.
+    pub file_type: FileType,
+    /// Its names.
+    pub names: Vec<Name>,
+    /// The variables of its filehandles.
+    pub handles: Vec<u32>,
+    /// The server, by its number in the trace.
+    pub server: u32,
+    /// Its size before the first step.
+    pub size: u64,
+    /// Whether an attribute told it.
+    pub is_size_known: bool,
+    /// Its mode before the first step.
+    pub mode: Option<u32>,
+    /// Its owner and its group.
+    pub owners: Option<Box<[Box<[u8]>; 2]>>,
+    /// What a link says.
+    pub target: Box<[u8]>,
+    /// The first step that uses it.
+    pub first: u64,
+    /// Steps that use it.
+    pub uses: u64,
+    /// Whether a step changed its size, or its mode and owners: what attributes tell later was not so before.
+    is_resized: bool,
+    is_changed: bool,
+    /// What of its content was read or written.
+    content: Ranges,
+}
+
+/// What a name stands for at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Binding {
+    There(ObjectId),
+    Gone,
+}
+
+/// What is learnt.
+#[derive(Debug, Default)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    /// By the variable of a filehandle.
+    by_handle: FxHashMap<u32, ObjectId>,
+    /// By directory and name, hashed.
+    by_name: FxHashMap<u128, Binding>,
+    /// The root of each server.
+    roots: FxHashMap<u32, ObjectId>,
+    weight: usize,
+    left_out: u64,
+}
+
+fn key(parent: ObjectId, name: &[u8]) -> u128 {
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(parent.0));
+    hasher.write(name);
+    hasher.finish_128()
+}
+
+impl Tree {
+    /// The objects, by number.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Objects, names and contents that were left out because the memory for them is bounded.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The object that a filehandle names.
+    pub fn of_handle(&self, variable: u32) -> Option<ObjectId> {
+        self.by_handle.get(&variable).copied()
+    }
+
+    fn node(&mut self, id: ObjectId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.0 as usize)
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let has = self.weight + bytes <= MEMORY;
+        self.left_out += u64::from(!has);
+        if has {
+            self.weight += bytes;
+        }
+        has
+    }
+
+    fn add(&mut self, existence: Existence, step: u64, now: u64, server: u32) -> Option<ObjectId> {
+        let existence =
+            if existence == Existence::CREATED && now == 0 { Existence::BEFORE } else { existence };
+        if !self.has_room(NODE) || self.nodes.len() >= NONE as usize {
+            return None;
+        }
+        let id = ObjectId(self.nodes.len() as u32);
+        self.nodes.push(Node {
+            existence,
+            step,
+            file_type: FileType::UNKNOWN,
+            names: Vec::new(),
+            handles: Vec::new(),
+            server,
+            size: 0,
+            is_size_known: false,
+            mode: None,
+            owners: None,
+            target: Box::default(),
+            first: now,
+            uses: 0,
+            is_resized: false,
+            is_changed: false,
+            content: Ranges::default(),
+        });
+        Some(id)
+    }
+
+    /// The root of a server, or what MOUNT gives for a path.
+    fn root(&mut self, server: u32, path: &[u8], now: u64) -> Option<ObjectId> {
+        if path == b"/"
+            && let Some(known) = self.roots.get(&server)
+        {
+            return Some(*known);
+        }
+        let key = key(ObjectId(NONE - server.min(1 << 16)), path);
+        if let Some(Binding::There(known)) = self.by_name.get(&key) {
+            return Some(*known);
+        }
+        let id = self.add(Existence::ROOT, 0, now, server)?;
+        self.set_type(id, FileType::DIRECTORY);
+        if let Some(node) = self.node(id) {
+            node.names.push(Name { parent: None, name: path.into(), step: 0 });
+        }
+        self.by_name.insert(key, Binding::There(id));
+        if path == b"/" {
+            self.roots.insert(server, id);
+        }
+        Some(id)
+    }
+
+    /// The object that a filehandle names; one that was not met before is there from before the first step.
+    fn handle(&mut self, variable: u32, server: u32, now: u64) -> Option<ObjectId> {
+        if variable == NONE {
+            return None;
+        }
+        if let Some(known) = self.by_handle.get(&variable) {
+            return Some(*known);
+        }
+        let id = self.add(Existence::BEFORE, 0, now, server)?;
+        self.attach(id, variable);
+        Some(id)
+    }
+
+    fn attach(&mut self, id: ObjectId, variable: u32) {
+        if variable == NONE || !self.has_room(32) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.handles.len() < HANDLES
+            && !node.handles.contains(&variable)
+        {
+            node.handles.push(variable);
+        }
+        self.by_handle.insert(variable, id);
+    }
+
+    fn set_type(&mut self, id: ObjectId, file_type: FileType) {
+        if let Some(node) = self.node(id)
+            && node.file_type == FileType::UNKNOWN
+        {
+            node.file_type = file_type;
+        }
+    }
+
+    fn bind(&mut self, parent: ObjectId, name: &[u8], binding: Binding) {
+        let key = key(parent, name);
+        if self.by_name.contains_key(&key) || self.has_room(NAME) {
+            self.by_name.insert(key, binding);
+        }
+    }
+
+    fn binding(&self, parent: ObjectId, name: &[u8]) -> Option<Binding> {
+        self.by_name.get(&key(parent, name)).copied()
+    }
+
+    /// Gives an object a name that it has from a step on, or has had before the first one.
+    fn name(&mut self, id: ObjectId, parent: ObjectId, name: &[u8], step: u64) {
+        if !self.has_room(NAME + name.len()) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.names.len() < NAMES
+        {
+            let new = Name { parent: Some(parent), name: name.into(), step };
+            if !node.names.contains(&new) {
+                node.names.push(new);
+            }
+        }
+    }
+
+    /// A name was found: what it names, with the filehandle that the server gave for it ([`NONE`] if it gave none).
+    fn found(&mut self, parent: ObjectId, name: &[u8], handle: u32, now: u64) -> Option<ObjectId> {
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let by_handle = self.of_handle(handle);
+        let id = match (self.binding(parent, name), by_handle) {
+            (Some(Binding::There(known)), Some(other)) if known != other => {
+                // Someone else renamed, linked or replaced it; or it was known by its filehandle alone before.
+                let is_nameless =
+                    self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
+                if is_nameless {
+                    self.merge(known, other)
+                }
+                other
+            }
+            (Some(Binding::There(known)), None) => {
+                let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
+                match has_other && handle != NONE {
+                    true => self.add(Existence::CREATED, 0, now, server)?,
+                    false => known,
+                }
+            }
+            (Some(Binding::There(known)), _) => known,
+            // It was gone, and is there: someone else made it.
+            (Some(Binding::Gone), Some(other)) => other,
+            (Some(Binding::Gone), None) => self.add(Existence::CREATED, 0, now, server)?,
+            (None, Some(other)) => {
+                let is_from_before =
+                    self.nodes.get(other.0 as usize).is_some_and(|node| node.existence == Existence::BEFORE);
+                self.name(other, parent, name, if is_from_before { 0 } else { now });
+                other
+            }
+            (None, None) => {
+                let id = self.add(Existence::BEFORE, 0, now, server)?;
+                self.name(id, parent, name, 0);
+                id
+            }
+        };
+        self.attach_new(id, handle);
+        self.bind(parent, name, Binding::There(id));
+        Some(id)
+    }
+
+    fn attach_new(&mut self, id: ObjectId, handle: u32) {
+        if handle != NONE && self.of_handle(handle).is_none() {
+            self.attach(id, handle);
+        }
+    }
+
+    /// What was known by its name alone is what was known by its filehandle.
+    fn merge(&mut self, named: ObjectId, handled: ObjectId) {
+        let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
+        let names = std::mem::take(&mut from.names);
+        let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
+        let (existence, step) = (from.existence, from.step);
+        // What is left of it was never there.
+        from.existence = Existence::CREATED;
+        if let Some(node) = self.node(handled) {
+            node.names.extend(names);
+            (node.existence, node.step) = (existence, step);
+            node.mode = node.mode.or(mode);
+            if node.target.is_empty() {
+                node.target = target;
+            }
+        }
+        self.set_type(handled, file_type);
+    }
+
+    /// A name is not there: it never was, or a step took it away.
+    fn absent(&mut self, parent: ObjectId, name: &[u8]) {
+        self.bind(parent, name, Binding::Gone);
+    }
+
+    /// A step made a name; `was_there` says that the server only opened what was there.
+    fn created(
+        &mut self,
+        parent: ObjectId,
+        name: &[u8],
+        handle: u32,
+        file_type: FileType,
+        was_there: bool,
+        now: u64,
+    ) -> Option<ObjectId> {
+        let is_there = matches!(self.binding(parent, name), Some(Binding::There(_)));
+        if was_there || is_there && file_type == FileType::FILE {
+            let id = self.found(parent, name, handle, now)?;
+            self.set_type(id, file_type);
+            return Some(id);
+        }
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let id = match self.of_handle(handle) {
+            Some(known) => known,
+            None => self.add(Existence::CREATED, now, now, server)?,
+        };
+        self.name(id, parent, name, now);
+        self.set_type(id, file_type);
+        self.attach_new(id, handle);
+        self.bind(parent, name, Binding::There(id));
+        Some(id)
+    }
+
+    /// What a name stood for that a step took away or gave another name: it was there before, if no step made it.
+    fn taken(&mut self, parent: ObjectId, name: &[u8], file_type: FileType, now: u64) -> Option<ObjectId> {
+        let id = match self.binding(parent, name) {
+            Some(Binding::There(known)) => Some(known),
+            _ => self.found(parent, name, NONE, now),
+        };
+        if let Some(id) = id {
+            self.set_type(id, file_type);
+        }
+        self.bind(parent, name, Binding::Gone);
+        id
+    }
+
+    fn renamed(&mut self, from: (ObjectId, &[u8]), to: (ObjectId, &[u8]), now: u64) {
+        if let Some(id) = self.taken(from.0, from.1, FileType::UNKNOWN, now) {
+            self.bind(to.0, to.1, Binding::There(id));
+        }
+    }
+
+    /// A step reads a range: `new` is told what was in the file before the first step.
+    fn read(&mut self, id: ObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let is_from_before = node.existence != Existence::CREATED;
+        let before = node.content.weight();
+        let is_full = node.content.add(from, to, |from, to| {
+            if is_from_before {
+                new(from, to);
+            }
+        });
+        if !node.is_resized && !node.is_size_known {
+            node.size = node.size.max(to);
+        }
+        self.weight += node.content.weight().saturating_sub(before);
+        self.left_out += u64::from(is_full && is_from_before);
+    }
+
+    /// A step writes a range.
+    fn written(&mut self, id: ObjectId, from: u64, to: u64, now: u64) {
+        // What was written before the first step was there.
+        if now == 0 {
+            return;
+        }
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let before = node.content.weight();
+        node.content.add(from, to, |_, _| {});
+        node.is_resized = true;
+        self.weight += node.content.weight().saturating_sub(before);
+    }
+
+    /// A step gives a file another size: what was behind is gone.
+    fn resized(&mut self, id: ObjectId, size: u64, now: u64) {
+        self.written(id, size, u64::MAX, now);
+    }
+
+    fn used(&mut self, id: ObjectId, now: u64) {
+        if let Some(node) = self.node(id).filter(|_| now != 0) {
+            node.uses += 1;
+            if node.first == 0 {
+                node.first = now;
+            }
+        }
+    }
+}
+
+/// The hash of a content.
+pub(super) fn hash(bytes: &[u8]) -> [u8; 16] {
+    XxHash3_128::oneshot(bytes).to_be_bytes()
+}

@@ -1,0 +1,289 @@
+//! What the operations of a COMPOUND say of files, with the current and the saved filehandle. RFC 8881 section 16.2.3.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Attribute, ChangeInfo4, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
+    ReadPlusContent, Results,
+};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::learn::{Attributes, Walk};
+use super::v3::listed;
+use super::{Binding, ObjectId};
+use crate::replay::trace::NONE;
+use crate::replay::trace::layout::FileType;
+
+/// The current filehandle: a file, or the name that GETFH will give the filehandle of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Current {
+    object: Option<ObjectId>,
+}
+
+pub(super) fn compound<'s>(walk: &mut Walk<'_, '_>, mut call: Cursor<'s>, mut reply: Cursor<'s>) {
+    let Ok(call) = v4::Call::decode(&mut call, &mut Unobserved) else { return };
+    let Ok(reply) = v4::Reply::decode(&mut reply, &mut Unobserved) else { return };
+    let (mut current, mut saved) = (Current::default(), Current::default());
+    let results = reply.operations().map_while(Result::ok);
+    let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
+    let handles = handles_after(walk, &operations);
+    for (at, ((asked, got), handle)) in operations.iter().zip(handles).enumerate() {
+        match (asked, got.status()) {
+            (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
+            (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
+            _ => operation(walk, (at as u32, handle), asked, got, &mut current, saved),
+        }
+    }
+}
+
+/// For each operation the filehandle that a GETFH after it gives, if no other makes another file the current one before:
+/// that of what it named.
+fn handles_after<'s>(walk: &Walk<'_, '_>, operations: &[(Args<'s>, Results<'s>)]) -> Vec<u32> {
+    let mut next = NONE;
+    let mut handles: Vec<_> = operations
+        .iter()
+        .rev()
+        .map(|(asked, got)| {
+            let after = next;
+            match (asked, got) {
+                (Args::GETFH(_), Results::GETFH(Outcome::Ok(got))) => next = walk.variable(got.object.0),
+                (
+                    Args::PUTFH(_)
+                    | Args::PUTROOTFH(_)
+                    | Args::PUTPUBFH(_)
+                    | Args::LOOKUP(_)
+                    | Args::LOOKUPP(_)
+                    | Args::OPEN(_)
+                    | Args::OPENATTR(_)
+                    | Args::CREATE(_)
+                    | Args::RESTOREFH(_),
+                    _,
+                ) => next = NONE,
+                _ => {}
+            }
+            after
+        })
+        .collect();
+    handles.reverse();
+    handles
+}
+
+/// The attributes of an object.
+fn of<'a>(attributes: &Fattr4<'a>) -> (Attributes<'a>, Option<&'a [u8]>) {
+    let mut all = Attributes::default();
+    let mut handle = None;
+    for item in attributes.items().map_while(Result::ok) {
+        match item {
+            Attribute::TYPE(of) => all.file_type = Some(of.into()),
+            Attribute::SIZE(size) => all.size = Some(size),
+            Attribute::MODE(mode) => all.mode = Some(mode.0),
+            Attribute::OWNER(name) => all.owner = Some(name.0),
+            Attribute::OWNER_GROUP(name) => all.group = Some(name.0),
+            Attribute::FILEHANDLE(of) => handle = Some(of.0),
+            _ => {}
+        }
+    }
+    (all, handle)
+}
+
+/// A name was found or made, whose filehandle GETFH may give.
+fn now_named(
+    walk: &mut Walk<'_, '_>,
+    current: &mut Current,
+    name: &[u8],
+    handle: u32,
+    how: impl FnOnce(&mut Walk<'_, '_>, ObjectId, &[u8], u32) -> Option<ObjectId>,
+) {
+    let Some(parent) = current.object else {
+        // The directory is not known; the file may be by its filehandle.
+        current.object = walk.tree.handle(handle, walk.facts.server, walk.facts.id);
+        return;
+    };
+    walk.tree.set_type(parent, FileType::DIRECTORY);
+    current.object = how(walk, parent, name, handle);
+}
+
+fn is_unchanged(cinfo: &ChangeInfo4) -> bool {
+    cinfo.before == cinfo.after
+}
+
+fn operation<'s>(
+    walk: &mut Walk<'_, '_>,
+    (at, handle): (u32, u32),
+    asked: &Args<'s>,
+    got: &Results<'s>,
+    current: &mut Current,
+    saved: Current,
+) {
+    let now = walk.facts.id;
+    let is_done = got.status() == Nfsstat4::NFS4_OK;
+    let is_gone = got.status() == Nfsstat4::NFS4ERR_NOENT;
+    match (asked, got) {
+        (Args::PUTFH(asked), _) => current.object = walk.object(asked.object.0),
+        (Args::PUTROOTFH(_), _) if is_done => {
+            current.object = walk.tree.root(walk.facts.server, b"/", now);
+        }
+        (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), _) => current.object = None,
+        (Args::GETFH(_), Results::GETFH(Outcome::Ok(got))) => {
+            let variable = walk.variable(got.object.0);
+            match current.object {
+                Some(id) => walk.tree.attach_new(id, variable),
+                None => current.object = walk.tree.handle(variable, walk.facts.server, now),
+            }
+        }
+        (Args::LOOKUP(asked), _) if is_done => {
+            now_named(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.found(parent, name, handle, now)
+            });
+        }
+        (Args::LOOKUP(asked), _) if is_gone => absent(walk, current, asked.objname.0),
+        (Args::OPEN(asked), Results::OPEN(Outcome::Ok(got))) => opened(walk, current, asked, got, handle),
+        (Args::OPEN(asked), _) if is_gone => {
+            if let OpenClaim4::Null(name) = asked.claim {
+                absent(walk, current, name.0);
+            }
+        }
+        (Args::OPEN(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
+            if let (OpenClaim4::Null(name), Some(parent)) = (&asked.claim, current.object) {
+                walk.child(parent, *name, NONE);
+            }
+        }
+        (Args::CREATE(asked), _) if is_done => {
+            let file_type = match &asked.objtype {
+                Createtype4::Link(_) => FileType::LINK,
+                Createtype4::Block(_) => FileType::BLOCK,
+                Createtype4::Character(_) => FileType::CHARACTER,
+                Createtype4::Other(of) => (*of).into(),
+            };
+            now_named(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.created(parent, name, handle, file_type, false, now)
+            });
+        }
+        (Args::CREATE(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
+            if let Some(parent) = current.object {
+                walk.child(parent, asked.objname, NONE);
+            }
+        }
+        (Args::GETATTR(_), Results::GETATTR(Outcome::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.attributes(id, &of(&got.obj_attributes).0);
+            }
+        }
+        (Args::SETATTR(asked), _) if is_done => {
+            if let Some(id) = current.object {
+                let (new, _) = of(&asked.obj_attributes);
+                walk.set(id, new.size, new.mode.is_some() || new.owner.is_some() || new.group.is_some());
+            }
+        }
+        (Args::READLINK(_), Results::READLINK(Outcome::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.link(id, got.link.bytes());
+            }
+        }
+        (Args::READ(asked), Results::READ(Outcome::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.read(id, at, asked.offset, got.eof && got.data.length() > 0);
+            }
+        }
+        (Args::READ_PLUS(asked), Results::READ_PLUS(Outcome::Ok(got))) => {
+            if let Some(id) = current.object {
+                // What is between the parts is a hole, and needs no seeding.
+                let parts = got.rpr_contents.iter();
+                let only = parts.filter_map(|part| match part {
+                    ReadPlusContent::Data(data) => Some(data.d_offset),
+                    _ => None,
+                });
+                if let Some(offset) = only.min() {
+                    walk.read(id, at, offset.max(asked.rpa_offset), false);
+                }
+            }
+        }
+        (Args::WRITE(asked), Results::WRITE(Outcome::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.tree.set_type(id, FileType::FILE);
+                walk.tree.written(id, asked.offset, asked.offset.saturating_add(got.count.into()), now);
+            }
+        }
+        (Args::ALLOCATE(asked), _) if is_done => {
+            write(walk, *current, asked.aa_offset, asked.aa_length);
+        }
+        (Args::DEALLOCATE(asked), _) if is_done => {
+            write(walk, *current, asked.da_offset, asked.da_length);
+        }
+        (Args::COPY(asked), _) if is_done => write(walk, *current, asked.ca_dst_offset, asked.ca_count),
+        (Args::CLONE(asked), _) if is_done => write(walk, *current, asked.cl_dst_offset, asked.cl_count),
+        (Args::REMOVE(asked), _) if is_done => {
+            if let Some(parent) = current.object {
+                walk.tree.taken(parent, asked.target.0, FileType::UNKNOWN, now);
+            }
+        }
+        (Args::RENAME(asked), _) if is_done => {
+            if let (Some(from), Some(to)) = (saved.object, current.object) {
+                walk.tree.renamed((from, asked.oldname.0), (to, asked.newname.0), now);
+            }
+        }
+        (Args::LINK(asked), _) if is_done => {
+            if let (Some(file), Some(parent)) = (saved.object, current.object) {
+                walk.tree.bind(parent, asked.newname.0, Binding::There(file));
+            }
+        }
+        (Args::READDIR(_), Results::READDIR(Outcome::Ok(got))) => {
+            let Some(parent) = current.object else { return };
+            walk.tree.set_type(parent, FileType::DIRECTORY);
+            for entry in got.reply.entries.iter() {
+                let (attributes, handle) = of(&entry.attrs);
+                let variable = handle.map_or(NONE, |handle| walk.variable(handle));
+                if let Some(id) = listed(walk, parent, entry.name, variable) {
+                    walk.attributes(id, &attributes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn absent(walk: &mut Walk<'_, '_>, current: &Current, name: &[u8]) {
+    if let Some(parent) = current.object {
+        walk.tree.absent(parent, name);
+    }
+}
+
+/// A count of 0 is all of the file from there on (COPY, CLONE).
+fn write(walk: &mut Walk<'_, '_>, current: Current, from: u64, count: u64) {
+    if let Some(id) = current.object {
+        let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
+        let now = walk.facts.id;
+        walk.tree.written(id, from, to, now);
+    }
+}
+
+/// OPEN makes the file the current one, if it was named; by filehandle it stays.
+fn opened<'s>(
+    walk: &mut Walk<'_, '_>,
+    current: &mut Current,
+    asked: &v4::OpenArgs<'s>,
+    got: &v4::OpenResok<'s>,
+    handle: u32,
+) {
+    let now = walk.facts.id;
+    let name = match &asked.claim {
+        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
+        OpenClaim4::DelegateCur(claim) => claim.file,
+        _ => return,
+    };
+    let (is_create, size) = match &asked.openhow {
+        Openflag4::Create(Createhow4::Unchecked(with)) => (true, of(with).0.size),
+        Openflag4::Create(_) => (true, None),
+        Openflag4::NoCreate(..) => (false, None),
+    };
+    let was_there = !is_create || is_unchanged(&got.cinfo);
+    now_named(walk, current, name.0, handle, |walk, parent, name, handle| {
+        walk.tree.created(parent, name, handle, FileType::FILE, was_there, now)
+    });
+    if let Some(id) = current.object {
+        walk.tree.set_type(id, FileType::FILE);
+        if let Some(size) = size.filter(|_| was_there) {
+            walk.set(id, Some(size), false);
+        }
+    }
+}
