@@ -17,6 +17,7 @@ pub mod list;
 pub mod pcapng;
 pub mod plan;
 pub mod probe;
+pub mod replay;
 #[cfg(feature = "live")]
 pub mod recording;
 mod settings;

@@ -1,0 +1,25 @@
+//! A trace driven again against a live server: step after step is read, sent with the values of this run, held to its
+//! recorded Reply, and forgotten.
+//!
+//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it;
+//! - [`engine`]: what is in flight and what comes next;
+//! - [`values`]: what the live server and this run call things;
+//! - [`judge`]: a live Reply beside the recorded one;
+//! - [`shape`]: what a Call consists of, and the root in it; [`outcome`]: how a live Reply went;
+//! - [`responder`]: answers to Calls of the server.
+//!
+//! No more of the trace is in memory than [`Options::window`] steps.
+
+mod engine;
+pub mod judge;
+pub mod options;
+mod outcome;
+pub mod report;
+mod responder;
+pub mod rules;
+mod shape;
+pub mod values;
+
+pub use engine::{RunError, Watch, run};
+pub use options::{Options, Order, Pace};
+pub use report::{Report, State};
