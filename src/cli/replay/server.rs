@@ -149,7 +149,8 @@ impl ServerArgs {
         let line = Line::new(&mut *transport, connection, Caller::default(), xid, timeout);
         let minors: &[u32] = match self.server.version {
             Some(NfsVersion::V4(0)) => &[0],
-            _ => &[1, 0],
+            Some(NfsVersion::V4(1)) => &[1],
+            _ => &[2, 1, 0],
         };
         let name = format!("{} {tag}", env!("CARGO_PKG_NAME"));
         let problem = |problem: &Problem| match problem {

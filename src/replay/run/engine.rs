@@ -10,14 +10,15 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, List, Text, Xdr};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::judge::{Judge, Replies, Verdict};
 use super::options::{Options, Order, Pace};
 use super::outcome::Outcome;
 use super::report::{Report, State, StepId};
 use super::rules;
-use super::shape::{self, Parts};
+use super::adapt::{self, adapt};
+use super::shape::Parts;
 use super::values::{Session, Used, Values};
 use super::{responder, shape::ROOT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
@@ -27,10 +28,10 @@ use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::{Header, Placed, emit};
 use crate::replay::trace::{
-    Content, Holds, NONE, Payload, Protection, Seen, Segments, Step, Trace, TraceError, bind, keyed,
+    Content, Holds, NONE, Payload, Protection, Seen, Segments, Slot, Step, Trace, TraceError, bind, keyed,
 };
 use crate::replay::transport::{
-    Call, Captured, ConnectionId, Discard, Event, Expected, Payload as Sent, Reply, Shape, Source, SubmitError, Tag,
+    Call, Captured, ConnectionId, Discard, Disconnect, Event, Expected, Payload as Sent, Reply, Shape, Source, SubmitError, Tag,
     Target, Transport, TransportError,
 };
 
@@ -44,6 +45,8 @@ const FAREWELL: Duration = Duration::from_secs(3);
 const LATER: Duration = Duration::from_millis(50);
 /// Own faults that are told.
 const FAULTS: usize = 100;
+/// Files that a step left otherwise, which are remembered.
+const OTHERWISE: usize = 1 << 16;
 /// Text of links that is read to be compared.
 const TEXT: u32 = 4096;
 
@@ -115,6 +118,8 @@ struct Held {
     tries: u32,
     not_before: Option<Instant>,
     is_racing: bool,
+    /// Attributes that the live server does not have were left out.
+    has_fewer: bool,
 }
 
 impl Held {
@@ -186,6 +191,7 @@ pub fn run<R: Read + Seek>(
         first,
         sent: 0,
         is_exhausted: false,
+        otherwise: FxHashSet::default(),
         out: Vec::new(),
         placed: Vec::new(),
         buffers: Vec::new(),
@@ -214,6 +220,8 @@ struct Engine<'r, R> {
     first: u64,
     sent: u64,
     is_exhausted: bool,
+    /// Variables of files that a step left otherwise than in the capture.
+    otherwise: FxHashSet<u32>,
     out: Vec<u8>,
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
@@ -256,7 +264,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                     self.report.unanswered += u64::from(answer.is_none());
                 }
                 Some(Event::Disconnected { connection, reason, lost }) => {
-                    self.report.disconnects += 1;
+                    self.report.disconnects += u64::from(reason != Disconnect::Asked);
                     let what = format!("the connection went away: {reason}");
                     let lost: Vec<u64> = lost.iter().map(|tag| tag.0).collect();
                     lost.into_iter().for_each(|tag| self.fail(tag, &what));
@@ -349,6 +357,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 tries: 0,
                 not_before: None,
                 is_racing: false,
+                has_fewer: false,
             });
         }
         Ok(())
@@ -449,7 +458,13 @@ impl<R: Read + Seek> Engine<'_, R> {
         let header = header.as_deref().map_or(Header::Xid(Xid(live.xid)), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
-        let rerooted = !parts.has_root() || shape::reroot(&mut self.out, &mut self.placed, root).is_some();
+        let live_server = adapt::Live { root, supported: self.seeded.supported.as_deref() };
+        let adapted = match parts.is_adaptable() && is_emitted {
+            true => adapt(&mut self.out, &mut self.placed, live_server),
+            false => Some(adapt::Adapted::default()),
+        };
+        let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
+        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
         // What has no value here would name something of the captured server.
         let unbound = self.values.unbound().map(|slot| slot.holds.words());
         let refused = match unbound {
@@ -498,6 +513,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(slot) = used.slot {
             self.values.occupy(slot, true, false);
         }
+        held.has_fewer = has_fewer;
         held.is_racing |= !self.flights.is_empty();
         for flight in self.flights.values_mut() {
             flight.held.is_racing = true;
@@ -655,10 +671,22 @@ impl<R: Read + Seek> Engine<'_, R> {
             is_racing: held.is_racing,
             listing,
         });
+        let is_file = |slot: &Slot| slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable);
+        let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
+        let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
+        if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
+            && self.otherwise.len() < OTHERWISE
+        {
+            self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
+        }
         Ok(match verdict {
+            Verdict::Mismatched(differences) if is_otherwise && self.judge.is_of_content(&differences) => {
+                State::Tolerated(rules::AFTER)
+            }
             Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
                 State::Repaired(held.reason.map_or("", Reason::code))
             }
+            Verdict::Matched if held.has_fewer => State::Tolerated(rules::ATTRIBUTES_OFFERED),
             Verdict::Matched if held.tries > 0 => State::Tolerated(rules::DELAYED),
             Verdict::Matched => State::Matched,
             Verdict::Tolerated(rule) => State::Tolerated(rule),

@@ -5,11 +5,12 @@
 //! - [`engine`]: what is in flight and what comes next;
 //! - [`values`]: what the live server and this run call things;
 //! - [`judge`]: a live Reply beside the recorded one;
-//! - [`shape`]: what a Call consists of, and the root in it; [`outcome`]: how a live Reply went;
+//! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`outcome`]: how a live Reply went;
 //! - [`responder`]: answers to Calls of the server.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
+mod adapt;
 mod engine;
 pub mod judge;
 pub mod options;

@@ -65,6 +65,10 @@ rules! {
     SAME_REFUSAL = "same-refusal", "another status that says the same";
     /// A listing that goes on.
     LISTING = "listing", "a directory is listed in other parts";
+    /// NFS4ERR_NOSPC.
+    ROOM = "room", "how much room a file system has is its own";
+    /// A file that a step before left otherwise.
+    AFTER = "after-difference", "a step before, which the server could not do or did better, left the file otherwise";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
     DELAYED = "delayed", "the server asked to be asked again";
 }
@@ -160,6 +164,14 @@ pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
         &["NFS4ERR_NOXATTR", "NFS4ERR_NOENT"],
     ];
     CLASSES.iter().any(|class| class.contains(&one) && class.contains(&other))
+}
+
+/// Whether a status says that there is no room, which another file system may have.
+pub(super) fn is_room(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOSPC" | "NFS4ERR_DQUOT" | "NFS4ERR_FBIG" | "NFS3ERR_NOSPC" | "NFS3ERR_DQUOT" | "NFS3ERR_FBIG"
+    )
 }
 
 #[cfg(test)]

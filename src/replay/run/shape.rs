@@ -3,10 +3,9 @@
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
-use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
 
-use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Holds, Message, NONE, Step};
 
 /// Operations of one COMPOUND that are looked at.
@@ -131,48 +130,25 @@ impl Parts {
         false
     }
 
+    /// Whether the COMPOUND may have to be adapted to the live server.
+    pub(super) fn is_adaptable(&self) -> bool {
+        self.operations.iter().any(|operation| {
+            matches!(
+                *operation,
+                Operation::PUTROOTFH
+                    | Operation::PUTPUBFH
+                    | Operation::GETATTR
+                    | Operation::READDIR
+                    | Operation::CREATE
+                    | Operation::SETATTR
+                    | Operation::OPEN
+            )
+        })
+    }
+
     /// Whether the root is asked for by its own operation.
     pub(super) fn has_root(&self) -> bool {
-        self.operations.iter().any(|operation| is_root(*operation))
+        let is_root = |operation: &Operation| matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH);
+        self.operations.iter().any(is_root)
     }
-}
-
-fn is_root(operation: Operation) -> bool {
-    matches!(operation, Operation::PUTROOTFH | Operation::PUTPUBFH)
-}
-
-/// Puts PUTFH with this filehandle in the place of PUTROOTFH and PUTPUBFH, in a Call that was emitted. `None` where one
-/// stands behind file data, or the Call cannot be read.
-pub(super) fn reroot(message: &mut Vec<u8>, placed: &mut [Placed], root: &[u8]) -> Option<()> {
-    let first = placed.iter().map(|placed| placed.position as usize).min().unwrap_or(usize::MAX);
-    let mut places = Vec::new();
-    {
-        let mut cursor = Cursor::new(message);
-        rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
-        let call = v4::Call::decode(&mut cursor, &mut Unobserved).ok()?;
-        let mut operations = call.operations();
-        while let Some(at) = operations.cursor().map(|cursor| cursor.at()).filter(|at| *at < first) {
-            match operations.next() {
-                Some(Ok(operation)) if is_root(operation.number()) => places.push(at),
-                Some(Ok(_)) => {}
-                _ => break,
-            }
-        }
-    }
-    if places.is_empty() {
-        return None;
-    }
-    let mut put = Vec::with_capacity(8 + root.len() + 3);
-    put.extend_from_slice(&Operation::PUTFH.0.to_be_bytes());
-    put.extend_from_slice(&(root.len() as u32).to_be_bytes());
-    put.extend_from_slice(root);
-    put.extend_from_slice([0; 3].get(..roundup(root.len())).unwrap_or_default());
-    for at in places.iter().rev() {
-        message.splice(*at..*at + 4, put.iter().copied());
-    }
-    let longer = ((put.len() - 4) * places.len()) as u32;
-    for placed in placed {
-        placed.position += longer;
-    }
-    Some(())
 }

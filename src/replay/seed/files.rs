@@ -92,6 +92,12 @@ pub trait Files {
     /// As [`lookup`](Self::lookup).
     fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem>;
 
+    /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem>;
+
     /// Gives back what this client has at the server.
     fn leave(&mut self);
 }

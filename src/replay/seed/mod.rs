@@ -90,6 +90,8 @@ pub struct Seeded {
     pub handles: FxHashMap<u32, Handle>,
     /// Variables of filehandles of directories, whether they are there before the run or not.
     pub directories: FxHashSet<u32>,
+    /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
+    pub supported: Option<Vec<u32>>,
     /// What was made.
     pub made: Made,
 }
@@ -190,7 +192,9 @@ pub fn seed(
             handles.insert(variable, live.clone());
         }
     }
-    Ok(Seeded { root, handles, directories, made: maker.made })
+    let made = maker.made;
+    let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
+    Ok(Seeded { root, handles, directories, supported, made })
 }
 
 /// What is there before the first step, and all directories.

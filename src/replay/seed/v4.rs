@@ -1,13 +1,13 @@
 //! The tree made with NFSv4: of the minor version that the server has, 4.1 before 4.0.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CloseArgs,
+    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CloseArgs,
     CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4, DestroyClientidArgs,
-    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, LinkArgs, LookupArgs, Mode4, Netaddr4,
+    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, Netaddr4,
     NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags,
     Openflag4, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs,
     SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress,
-    WriteArgs, mask_and_values,
+    WriteArgs, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
@@ -269,6 +269,18 @@ impl Files for V4<'_> {
         self.run("READDIR", &[put(directory), readdir], &more(), |results| match results {
             Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
             _ => None,
+        })
+    }
+
+    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
+        let words = words_of([Attributes::SUPPORTED_ATTRS]);
+        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
+        self.run("GETATTR", &[put(object), getattr], &more(), |results| {
+            let Results::GETATTR(outcome) = results else { return None };
+            outcome.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                Attribute::SUPPORTED_ATTRS(mask) => Some(Some(words_of(mask.iter().take_while(|bit| *bit < 256)))),
+                _ => None,
+            })
         })
     }
 
