@@ -1,5 +1,6 @@
 //! Driving the work of a capture again, against a live server; and asking a server what it offers.
 //!
+//! [`compile`] makes a [`trace`] of a capture, from which a [`tree`] of files follows, and [`plan`] tells what a run will do.
 //! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program. [`url`] is how a server is
 //! named, [`caller`] makes one Call at a time, and [`probe`] asks a server what it offers.
 

@@ -36,6 +36,7 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]
 #[allow(dead_code, reason = "the tool for measuring needs more of it")]
@@ -57,6 +58,7 @@ mod snap;
 mod tcp_counters;
 mod tcp_loss;
 mod told;
+mod trace_memory;
 mod traces;
 mod transport;
 mod transport_line;

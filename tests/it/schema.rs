@@ -41,18 +41,26 @@ fn assert_described(schema: &Value, path: &str) {
 
 #[test]
 fn every_key_of_the_schemas_is_described() {
-    for file in
-        ["transaction.schema.json", "summary.schema.json", "comparison.schema.json", "probe.schema.json"]
-    {
+    for file in [
+        "transaction.schema.json",
+        "summary.schema.json",
+        "comparison.schema.json",
+        "probe.schema.json",
+        "plan.schema.json",
+    ] {
         assert_described(&schema(file), file);
     }
 }
 
 #[test]
 fn the_schemas_are_schemas() {
-    for file in
-        ["transaction.schema.json", "summary.schema.json", "comparison.schema.json", "probe.schema.json"]
-    {
+    for file in [
+        "transaction.schema.json",
+        "summary.schema.json",
+        "comparison.schema.json",
+        "probe.schema.json",
+        "plan.schema.json",
+    ] {
         assert!(jsonschema::meta::is_valid(&schema(file)), "{file}");
     }
 }

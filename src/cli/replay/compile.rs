@@ -85,6 +85,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     if args.key != 0 && args.data != Data::Key {
         bail!("--key is what --data key makes data from; add it, or leave out --key");
     }
+    if args.output.as_os_str() == "-" {
+        bail!(
+            "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
+        );
+    }
     let mut source = Source::open(&args.files)?;
     if args.files.iter().any(|file| is_same(file, &args.output)) {
         bail!("{}: is the capture itself; write the trace to another file with -o", args.output.display());
@@ -107,6 +112,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let captures: Vec<_> = args.files.iter().map(name).collect();
     let (_, counts) = compiler.finish(&captures).map_err(failed)?;
+    if counts.end.steps == 0 && !errors.is_empty() {
+        // There was no capture, so there is no trace.
+        std::fs::remove_file(&args.output).map_err(failed)?;
+        return Ok(Exit::Failed);
+    }
     if !args.quiet {
         let mut to = io::stdout().lock();
         tell(&mut to, &args.output, &counts).map_err(unwritten)?;

@@ -3,8 +3,9 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Error, roundup};
 use rustc_hash::FxHashMap;
 
@@ -119,12 +120,13 @@ impl Judge {
             return early.into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part == Part::USED && !slot.holds.is_count());
-        let mut worst = None;
+        let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0;
+        let mut worst = is_secured.then_some(Reason::Secured);
         for slot in used {
             if let Some(needs) = self.dead.get(&slot.variable) {
                 return Verdict { reason: Some(Reason::NeedsOther), needs: Some(*needs) };
             }
-            worst = worse(worst, self.missing(&slot));
+            worst = worse(worst, self.missing(&slot).map(|reason| softened(reason, step, &slot)));
         }
         let lacks_data = step.call.payloads.iter().any(|payload| payload.content == Content::UNKNOWN);
         worst = worse(worst, lacks_data.then_some(Reason::DataUnknown));
@@ -143,9 +145,12 @@ impl Judge {
     }
 }
 
-/// The reason that weighs more; of two that weigh the same, the first.
+/// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.
 fn worse(one: Option<Reason>, other: Option<Reason>) -> Option<Reason> {
-    let weight = |reason: Option<Reason>| reason.map_or(State::Run, Reason::state);
+    let weight = |reason: Option<Reason>| {
+        let is_shared = matches!(reason, Some(Reason::ClientBefore | Reason::Secured));
+        (reason.map_or(State::Run, Reason::state), !is_shared)
+    };
     if weight(other) > weight(one) { other } else { one }
 }
 
@@ -168,6 +173,21 @@ fn stands_for(holds: Holds, object: Option<&Known>, access: u32) -> Reason {
         Holds::CHANGE => Reason::ChangeBefore,
         Holds::DEVICE => Reason::DeviceBefore,
         _ => Reason::StateUnknown,
+    }
+}
+
+/// What was opened, locked or delegated before the capture may be opened anew for all but giving back what is not had.
+fn softened(reason: Reason, step: &Step<'_>, slot: &Slot) -> Reason {
+    if !matches!(reason, Reason::DelegationBefore | Reason::LockBefore) {
+        return reason;
+    }
+    let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
+    let call = v4::Call::decode(&mut Cursor::new(body), &mut Unobserved);
+    let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
+    match operation.map(|operation| operation.number()) {
+        Some(v4::Operation::DELEGRETURN) => Reason::DelegationBefore,
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => Reason::LockBefore,
+        _ => Reason::OpenBefore,
     }
 }
 

@@ -72,6 +72,8 @@ reasons! {
     OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
     /// A clientid or a session from before the capture.
     ClientBefore => "client-before", Bridged, "a client or session from before the capture; the run sets up its own";
+    /// krb5 or krb5i.
+    Secured => "secured", Bridged, "signed with RPCSEC_GSS; the run signs with its own context, or sends it as AUTH_SYS";
     /// File data of the Call was not captured.
     DataUnknown => "data-unknown", Bridged, "file data of the Call that was not captured; other data stands for it";
     /// The Reply was not captured.

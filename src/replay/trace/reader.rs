@@ -75,6 +75,7 @@ impl<R: Read + Seek> Trace<R> {
     /// # Errors
     /// Where it is no trace, or of another version, was not finished, or is damaged.
     pub fn open(mut from: R) -> Result<Self, TraceError> {
+        from.seek(SeekFrom::Start(0)).map_err(TraceError::Io)?;
         let mut bytes = [0; PREAMBLE];
         fill(&mut from, &mut bytes, 0).map_err(|error| match error {
             TraceError::Cut { .. } => TraceError::NoTrace,

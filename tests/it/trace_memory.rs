@@ -1,0 +1,171 @@
+//! How much memory a trace takes to be made and planned: what is bounded, and what each new file adds until then.
+
+use std::io::{self, Cursor, Seek, SeekFrom, Write};
+
+use allocation_counter::measure;
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_inspect::replay::compile::Compiler;
+use nfsrdma_inspect::replay::plan::Plan;
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::trace::layout::Keeping;
+
+const MIB: u64 = 1 << 20;
+const UDP: usize = 14 + 20;
+const PAYLOAD: usize = UDP + 8;
+
+/// A file that keeps nothing.
+#[derive(Default)]
+struct Nowhere {
+    at: u64,
+}
+
+impl Write for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Nowhere {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::Start(at) => self.at = at,
+            _ => panic!("{to:?}"),
+        }
+        Ok(self.at)
+    }
+}
+
+/// A datagram from the client to the server, or back.
+fn datagram(is_call: bool, message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; PAYLOAD];
+    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+    frame[16..18].copy_from_slice(&((PAYLOAD - 14 + message.len()) as u16).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 17]);
+    let (from, to, ports) = if is_call { (2, 1, [700_u16, 2049]) } else { (1, 2, [2049, 700]) };
+    frame[26..30].copy_from_slice(&[10, 0, 0, from]);
+    frame[30..34].copy_from_slice(&[10, 0, 0, to]);
+    frame[UDP..UDP + 2].copy_from_slice(&ports[0].to_be_bytes());
+    frame[UDP + 2..UDP + 4].copy_from_slice(&ports[1].to_be_bytes());
+    frame[UDP + 4..UDP + 6].copy_from_slice(&((8 + message.len()) as u16).to_be_bytes());
+    frame.extend_from_slice(message);
+    frame
+}
+
+fn handle(number: u32) -> [u8; 32] {
+    let mut handle = [9; 32];
+    handle[4..8].copy_from_slice(&number.to_be_bytes());
+    handle
+}
+
+/// Call and Reply of NFSv3: LOOKUP of a file by name (RFC 1813 section 3.3.3), or ACCESS of it (section 3.3.4).
+fn messages(xid: u32, is_lookup: bool, file: u32) -> [Vec<u8>; 2] {
+    let (mut call, mut reply) = (Encoder::new(), Encoder::new());
+    for word in [xid, 0, 2, 100_003, 3, if is_lookup { 3 } else { 4 }, 0] {
+        call.word(word);
+    }
+    // As long as a credential can be (RFC 5531 section 8.2).
+    call.opaque(&[0; 400]);
+    call.word(0);
+    call.word(0);
+    for word in [xid, 1, 0, 0, 0, 0, 0] {
+        reply.word(word);
+    }
+    if is_lookup {
+        call.opaque(&handle(0));
+        call.opaque(format!("file-{file:08}").as_bytes());
+        reply.opaque(&handle(file));
+        reply.word(0);
+        reply.word(0);
+    } else {
+        call.opaque(&handle(file));
+        call.word(0x3f);
+        reply.word(0);
+        reply.word(0x1f);
+    }
+    [call.finish().0, reply.finish().0]
+}
+
+/// Gives the compiler operations, each on the file of its number.
+fn compile<W: Write + Seek>(
+    flow: &mut Flow,
+    compiler: &mut Compiler<W>,
+    operations: std::ops::Range<u32>,
+    is_lookup: bool,
+    file: impl Fn(u32) -> u32,
+) {
+    for number in operations {
+        for (is_call, message) in [true, false].into_iter().zip(messages(number, is_lookup, file(number))) {
+            let bytes = datagram(is_call, &message);
+            let at = u64::from(number) * 2 + u64::from(!is_call);
+            flow.frame(&Frame {
+                number: FrameNumber(at + 1),
+                time: Timestamp(at as i64 * 1_000),
+                link: LinkType::ETHERNET,
+                bytes: &bytes,
+                length: bytes.len() as u32,
+            });
+        }
+        while let Some(transaction) = flow.next_transaction() {
+            compiler.transaction(&transaction).unwrap();
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits { keep_data: true, lingering_transactions: 256, ..Limits::default() }
+}
+
+#[test]
+fn operations_on_known_files_add_nothing_once_the_window_is_full() {
+    let mut flow = Flow::new(limits());
+    let mut compiler = Compiler::new(Nowhere::default(), Keeping::KEPT).unwrap();
+    compile(&mut flow, &mut compiler, 1..500, true, |number| number);
+    let filling = measure(|| compile(&mut flow, &mut compiler, 500..45_000, false, |n| 1 + n % 400));
+    // The window of steps that are put in order.
+    assert!(filling.bytes_max < 40 * MIB, "{filling:?}");
+    let then = measure(|| compile(&mut flow, &mut compiler, 45_000..60_000, false, |n| 1 + n % 400));
+    assert!(then.bytes_max < 2 * MIB, "{then:?}");
+    assert!(then.bytes_current < MIB as i64, "{then:?}");
+}
+
+#[test]
+fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
+    let mut flow = Flow::new(limits());
+    let mut compiler = Compiler::new(Nowhere::default(), Keeping::KEPT).unwrap();
+    compile(&mut flow, &mut compiler, 1..45_000, false, |_| 0);
+    let files = 15_000;
+    let grown = measure(|| compile(&mut flow, &mut compiler, 45_000..45_000 + files, true, |number| number));
+    let each = grown.bytes_current as u64 / u64::from(files);
+    // The tree is bounded to 128 MiB, and 1,048,576 filehandles are remembered, by their hash.
+    assert!(each < 900, "{each} bytes a file: {grown:?}");
+}
+
+#[test]
+fn a_long_trace_is_planned_in_little_memory() {
+    let mut flow = Flow::new(limits());
+    let mut compiler = Compiler::new(Cursor::new(Vec::new()), Keeping::HASHED).unwrap();
+    compile(&mut flow, &mut compiler, 1..12_000, true, |number| number);
+    compile(&mut flow, &mut compiler, 12_000..30_000, false, |number| 1 + number % 11_000);
+    flow.finish();
+    while let Some(transaction) = flow.next_transaction() {
+        compiler.transaction(&transaction).unwrap();
+    }
+    let (trace, counts) = compiler.finish(&[]).unwrap();
+    assert_eq!(counts.end.steps, 29_999);
+    let trace = trace.into_inner();
+    let mut trace = Trace::open(Cursor::new(&trace[..])).unwrap();
+    let mut plan = None;
+    let planning = measure(|| plan = Some(Plan::new(&mut trace).unwrap()));
+    let plan = plan.unwrap();
+    assert_eq!(plan.total(), 29_999);
+    assert_eq!(plan.tree.objects.values().sum::<u64>(), 12_000, "the directory and the files in it");
+    // A block of steps, and the 10,000 objects that are shown.
+    assert!(planning.bytes_max < 8 * MIB, "{planning:?}");
+}
