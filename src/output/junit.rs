@@ -137,32 +137,49 @@ pub(super) struct Case<'a> {
     pub(super) live_ns: u128,
 }
 
-/// Writes the report on a run of a trace.
+/// A run of a trace.
+pub(super) struct Suite<'a> {
+    /// The trace.
+    pub(super) trace: &'a str,
+    /// The directory of the run.
+    pub(super) directory: &'a str,
+    /// How long it took.
+    pub(super) elapsed: Duration,
+    /// What came of each operation.
+    pub(super) cases: Vec<Case<'a>>,
+}
+
+/// Writes the report on runs of traces.
 ///
 /// # Errors
 /// What writing gives.
-pub(super) fn replay(
-    to: &mut impl Write,
-    trace: &str,
-    directory: &str,
-    cases: &[Case<'_>],
-    elapsed: Duration,
-    started: SystemTime,
-) -> io::Result<()> {
+pub(super) fn replays(to: &mut impl Write, suites: &[Suite<'_>], started: SystemTime) -> io::Result<()> {
+    writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
+    writeln!(to, "<testsuites>")?;
+    for (id, suite) in suites.iter().enumerate() {
+        replayed(to, id, suite, started)?;
+    }
+    writeln!(to, "</testsuites>")
+}
+
+fn replayed(to: &mut impl Write, id: usize, suite: &Suite<'_>, started: SystemTime) -> io::Result<()> {
+    let Suite { trace, directory, elapsed, cases } = suite;
     let (class, timestamp) = (class(trace), timestamp(started));
     let failures = cases.iter().filter(|case| case.failure.is_some()).count();
     let skipped = cases.iter().filter(|case| case.is_skipped).count();
-    writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
-    writeln!(to, "<testsuites>")?;
     writeln!(
         to,
-        r#"  <testsuite name="{}" package="{}" id="0" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
+        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
         Escaped(trace),
         Escaped(class),
         cases.len(),
-        Seconds(elapsed),
+        Seconds(*elapsed),
     )?;
-    writeln!(to, "    <properties><property name=\"directory\" value=\"{}\"/></properties>", Escaped(directory))?;
+    writeln!(
+        to,
+        r#"    <properties><property name="directory" value="{}"/></properties>"#,
+        Escaped(directory)
+    )?;
     for case in cases {
         let time = Seconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
         let name = Escaped(case.name);
@@ -181,8 +198,7 @@ pub(super) fn replay(
     }
     writeln!(to, "    <system-out/>")?;
     writeln!(to, "    <system-err/>")?;
-    writeln!(to, "  </testsuite>")?;
-    writeln!(to, "</testsuites>")
+    writeln!(to, "  </testsuite>")
 }
 
 fn failure(to: &mut impl Write, found: &OfOperation) -> io::Result<()> {

@@ -111,6 +111,9 @@ impl View<'_> {
                 writeln!(to, "  {what:13} {count}")?;
             }
         }
+        for what in &self.report.refused {
+            writeln!(to, "  not bridged   {what}")?;
+        }
         for at in EXPLAINED {
             let mut reasons: Vec<_> = self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
@@ -157,8 +160,9 @@ impl View<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 6] {
+    fn events(&self) -> [(&'static str, u64); 7] {
         [
+            ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
             ("callbacks", self.report.callbacks.values().sum()),
@@ -242,6 +246,7 @@ impl View<'_> {
             unanswered: report.unanswered,
             elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
             recorded_ns: report.recorded,
+            bridged: report.bridged,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
             seeded_objects: self.made.objects,
@@ -256,13 +261,25 @@ impl View<'_> {
         writeln!(to)
     }
 
-    /// Writes it as JUnit XML: a case an operation.
+    /// Writes several as JUnit XML: a suite each, a case an operation.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn junit(&self, to: &mut impl Write, started: SystemTime) -> io::Result<()> {
-        let cases: Vec<_> = self
-            .report
+    pub fn junit(views: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
+        let suites: Vec<_> = views
+            .iter()
+            .map(|view| junit::Suite {
+                trace: view.trace,
+                directory: view.directory,
+                elapsed: view.report.elapsed,
+                cases: view.cases(),
+            })
+            .collect();
+        junit::replays(to, &suites, started)
+    }
+
+    fn cases(&self) -> Vec<junit::Case<'_>> {
+        self.report
             .operations
             .iter()
             .map(|(name, of)| {
@@ -279,8 +296,7 @@ impl View<'_> {
                 let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
                 junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
             })
-            .collect();
-        junit::replay(to, self.trace, self.directory, &cases, self.report.elapsed, started)
+            .collect()
     }
 }
 
@@ -303,6 +319,7 @@ struct Json<'a> {
     unanswered: u64,
     elapsed_ns: u64,
     recorded_ns: u64,
+    bridged: u64,
     compared_fields: u64,
     compared_bytes: u64,
     seeded_objects: u64,

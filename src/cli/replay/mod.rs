@@ -1,5 +1,6 @@
 //! `replay`: the work of a capture, driven again. One file a step of the way.
 
+pub(super) mod check;
 mod compile;
 mod plan;
 mod run;

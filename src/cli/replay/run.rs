@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
@@ -15,7 +17,7 @@ use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
 use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, run as drive, rules};
-use crate::replay::seed::How;
+use crate::replay::seed::{How, Made};
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -107,6 +109,25 @@ pub(in crate::cli) struct HowArgs {
 }
 
 impl HowArgs {
+    /// As a check does it: one at a time of each client, so that two runs are the same.
+    pub(in crate::cli) fn checking(format: ReportFormat, color: Color, count: usize, quiet: bool) -> Self {
+        Self {
+            order: Order::Conservative,
+            pace: Pace::Asap,
+            connections: None,
+            window: 256,
+            chunks: "optimal".into(),
+            strict: false,
+            without: Vec::new(),
+            min_coverage: 0.0,
+            count,
+            junit: None,
+            quiet,
+            format,
+            color,
+        }
+    }
+
     fn options(&self, timeout: f64, tag: &str) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
@@ -133,6 +154,19 @@ impl HowArgs {
 /// Looks on, and shows how it goes.
 struct Looker {
     progress: Progress,
+    is_over: Arc<AtomicBool>,
+}
+
+/// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
+fn interruption() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    #[cfg(any(feature = "live", feature = "tui"))]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Without it the program ends as every other does.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
 }
 
 impl Watch for Looker {
@@ -140,6 +174,10 @@ impl Watch for Looker {
         if self.progress.is_due(false) {
             self.progress.draw_run(report, total, elapsed);
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 }
 
@@ -153,37 +191,42 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     replay(&args.trace, &args.server, &args.how, how)
 }
 
-/// Runs a trace, reports, and tells how it went.
-fn replay(path: &std::path::Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
+/// A run that was done.
+pub(super) struct Ran {
+    pub(super) report: Report,
+    pub(super) directory: String,
+    pub(super) made: Made,
+}
+
+/// Seeds and runs a trace.
+pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
-    let started = SystemTime::now();
     // Usage before anything is made.
     how.options(server.timeout, "")?;
-    let mut ready = match server.ready(path, &mut contents, seeding) {
-        Ok(ready) => ready,
-        Err(refused) => return refused.tell(),
-    };
+    let mut ready = server.ready(path, &mut contents, seeding)?;
     let options = how.options(server.timeout, &ready.tag)?;
-    let mut looker = Looker { progress: Progress::new() };
+    let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
     let (target, seeded) = (&ready.target, &ready.seeded);
     let outcome = drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
-    let mut to = BufWriter::new(looker.progress.page());
-    let report = match outcome {
-        Ok(report) => report,
-        Err(RunError::Transport(error)) => return Refused::from(error).tell(),
-        Err(RunError::Trace(error)) => return Err(anyhow!("{}: {error}", path.display())),
+    drop(looker);
+    match outcome {
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made: ready.seeded.made }),
+        Err(RunError::Transport(error)) => Err(error.into()),
+        Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// Runs a trace, reports, and tells how it went.
+fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
+    let started = SystemTime::now();
+    let ran = match ran(path, server, how, seeding) {
+        Ok(ran) => ran,
+        Err(refused) => return refused.tell(),
     };
     let name = path.to_string_lossy();
-    let view = View {
-        trace: &name,
-        server: &server.server,
-        directory: &ready.directory,
-        report: &report,
-        made: ready.seeded.made,
-        pace: options.pace,
-        screen: style::screen(how.color),
-    };
+    let view = ran.view(&name, server, how);
     if !how.quiet {
+        let mut to = BufWriter::new(io::stdout().lock());
         let written = match how.format {
             ReportFormat::Text => view.text(&mut to),
             ReportFormat::Json => view.json(&mut to),
@@ -191,20 +234,45 @@ fn replay(path: &std::path::Path, server: &ServerArgs, how: &HowArgs, seeding: H
         written.and_then(|()| to.flush()).map_err(unwritten)?;
     }
     if let Some(path) = &how.junit {
-        let write = || -> io::Result<()> {
-            let mut to = BufWriter::new(File::create(path)?);
-            view.junit(&mut to, started)?;
-            to.flush()
-        };
-        write().with_context(|| format!("{}: cannot write", path.display()))?;
+        write_junit(path, &[view], started)?;
     }
-    for fault in &report.own_faults {
-        complain(format!("{fault}: this program broke a rule of the protocol"));
-    }
-    Ok(exit(&report, how.min_coverage))
+    ran.complain();
+    Ok(exit(&ran.report, how.min_coverage))
 }
 
-fn exit(report: &Report, min_coverage: f64) -> Exit {
+/// Writes a report for CI.
+pub(super) fn write_junit(path: &Path, views: &[View<'_>], started: SystemTime) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let mut to = BufWriter::new(File::create(path)?);
+        View::junit(views, &mut to, started)?;
+        to.flush()
+    };
+    write().with_context(|| format!("{}: cannot write the report; check the path", path.display()))
+}
+
+impl Ran {
+    pub(super) fn view<'v>(&'v self, trace: &'v str, server: &'v ServerArgs, how: &HowArgs) -> View<'v> {
+        View {
+            trace,
+            server: &server.server,
+            directory: &self.directory,
+            report: &self.report,
+            made: self.made,
+            pace: how.pace,
+            screen: style::screen(how.color),
+        }
+    }
+
+    /// What this program did wrong itself.
+    pub(super) fn complain(&self) {
+        for fault in &self.report.own_faults {
+            complain(format!("{fault}: this program broke a rule of the protocol"));
+        }
+    }
+}
+
+/// How the program ends after a run.
+pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
     let coverage = report.replayed() as f64 * 100.0 / report.steps.max(1) as f64;
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,

@@ -7,14 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpc::{Program, Xid};
 
 use crate::analysis::comparison::record::hash;
 use crate::replay::caller::{Caller, Line};
-use crate::replay::probe::connect;
+use crate::replay::probe::{connect, mount};
 use crate::replay::seed::files::{Files, Problem};
-use crate::replay::seed::{How, Place, SeedError, Seeded, seed, v4::V4};
-use crate::replay::trace::Trace;
+use crate::replay::seed::v3::V3;
+use crate::replay::seed::v4::V4;
+use crate::replay::seed::{How, Place, SeedError, Seeded, seed};
+use crate::replay::trace::{Trace, TraceError};
 use crate::replay::transport::{Blame, Target, Transport, TransportError, Wish, open};
 use crate::replay::url::{NfsVersion, Url, UrlError};
 
@@ -111,6 +113,20 @@ pub(super) struct Ready {
 }
 
 impl ServerArgs {
+    /// A server with everything else as it is by itself.
+    pub(super) fn at(server: Url) -> Self {
+        let timeout = 30.0;
+        Self {
+            server,
+            directory: None,
+            into_existing: false,
+            same_server: false,
+            timeout,
+            credits: 128,
+            inline: 4096,
+        }
+    }
+
     fn wish(&self) -> Wish {
         Wish {
             send_size: self.inline,
@@ -147,6 +163,10 @@ impl ServerArgs {
         let xid = Xid(hash(tag.as_bytes()) as u32);
         let timeout = self.wish().timeout;
         let line = Line::new(&mut *transport, connection, Caller::default(), xid, timeout);
+        let is_v3 = match self.server.version {
+            Some(version) => version == NfsVersion::V3,
+            None => first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))? == Some(3),
+        };
         let minors: &[u32] = match self.server.version {
             Some(NfsVersion::V4(0)) => &[0],
             Some(NfsVersion::V4(1)) => &[1],
@@ -157,10 +177,17 @@ impl ServerArgs {
             Problem::Call(error) => Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame()),
             Problem::Refused(..) => Refused::Usage(anyhow!("{}: {problem}", self.server)),
         };
-        let mut files = V4::new(line, &name, minors).map_err(|error| problem(&error))?;
+        let mut files: Box<dyn Files + '_> = if is_v3 {
+            let (_, root) = mount(&self.server, address, &self.wish());
+            let root = root.map_err(|error| anyhow!("{}: {error}", self.server))?;
+            Box::new(V3::new(line, root))
+        } else {
+            Box::new(V4::new(line, &name, minors).map_err(|error| problem(&error))?)
+        };
         let place = Place { export: &self.server.export, directory: &directory };
-        let seeded = seed(trace, &mut files, &place, how);
+        let seeded = seed(trace, &mut *files, &place, how);
         files.leave();
+        drop(files);
         let seeded = seeded.map_err(|error| match &error {
             SeedError::Server(_, problem @ Problem::Call(_)) => {
                 let Problem::Call(error) = problem else { return Refused::Usage(anyhow!("{error}")) };
@@ -172,6 +199,20 @@ impl ServerArgs {
         transport.disconnect(connection);
         Ok(Ready { transport, target, directory, tag, seeded })
     }
+}
+
+/// The version of NFS that the first step of it has.
+fn first_version(trace: &mut TraceFile) -> Result<Option<u32>, TraceError> {
+    trace.rewind();
+    let mut version = None;
+    while version.is_none()
+        && let Some(step) = trace.next_step()?
+    {
+        let is_nfs = step.asked.program == Program::NFS.0 && step.asked.procedure != 0;
+        version = (is_nfs && matches!(step.asked.version, 2..=4)).then_some(step.asked.version);
+    }
+    trace.rewind();
+    Ok(version)
 }
 
 impl Refused {

@@ -32,7 +32,7 @@ pub struct Exports {
 }
 
 /// Asks for the exports, and for the first filehandle of the one that the URL names; or for that of the first.
-pub(super) fn ask(
+pub fn ask(
     url: &Url,
     server: SocketAddr,
     wish: &Wish,

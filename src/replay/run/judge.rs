@@ -204,6 +204,12 @@ impl Judge {
             })
     }
 
+    /// Whether what differs is no more than what a user may do.
+    pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
+        self.is_on(rules::CREDENTIALS)
+            && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
+    }
+
     fn is_on(&self, rule: Rule) -> bool {
         !self.is_strict && !self.off.contains(rule.name)
     }

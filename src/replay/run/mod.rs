@@ -6,6 +6,7 @@
 //! - [`values`]: what the live server and this run call things;
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`outcome`]: how a live Reply went;
+//! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`responder`]: answers to Calls of the server.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
@@ -15,6 +16,7 @@ mod engine;
 pub mod judge;
 pub mod options;
 mod outcome;
+mod prologue;
 pub mod report;
 mod responder;
 pub mod rules;

@@ -129,6 +129,10 @@ pub struct Report {
     pub discarded: u64,
     /// Fields and bytes of file data that were compared.
     pub compared: [u64; 2],
+    /// Clients, sessions and opens from before the capture that were made.
+    pub bridged: u64,
+    /// What of that the server refused.
+    pub refused: Vec<String>,
     /// Values that there was no room for.
     pub forgotten: u64,
     /// From the first Call to the last Reply.

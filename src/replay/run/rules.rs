@@ -65,6 +65,8 @@ rules! {
     SAME_REFUSAL = "same-refusal", "another status that says the same";
     /// A listing that goes on.
     LISTING = "listing", "a directory is listed in other parts";
+    /// Rights of another user.
+    CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
     /// NFS4ERR_NOSPC.
     ROOM = "room", "how much room a file system has is its own";
     /// A file that a step before left otherwise.

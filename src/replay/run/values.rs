@@ -29,6 +29,15 @@ impl Session {
         Self { slots: vec![(0, false); granted.clamp(1, SLOTS) as usize] }
     }
 
+    /// A session of which the first slot was used up to this sa_sequenceid.
+    pub fn used(granted: u32, sequence: u32) -> Self {
+        let mut session = Self::new(granted);
+        if let Some((last, _)) = session.slots.first_mut() {
+            *last = sequence;
+        }
+        session
+    }
+
     /// The live slot that stands for one of the capture: where fewer were granted, several share one.
     pub fn slot(&self, captured: u32) -> u32 {
         captured % (self.slots.len().max(1) as u32)
@@ -143,6 +152,11 @@ impl Values {
             holds if holds.is_count() => true,
             _ => self.set(slot.variable, value),
         }
+    }
+
+    /// Gives a stateid its count.
+    pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
+        self.stateid_seqids.insert(variable, seqid);
     }
 
     /// A session came into being.

@@ -4,9 +4,10 @@
 //! server, and [`NAMELESS`], for objects of which the capture tells no name. What is made is made through NFS. Nothing
 //! is named in the export itself but the run's directory.
 //!
-//! - [`files`]: what is asked of a server; [`v4`]: with NFSv4.
+//! - [`files`]: what is asked of a server; [`v3`], [`v4`]: in versions of NFS.
 
 pub mod files;
+pub mod v3;
 pub mod v4;
 
 use std::fmt;

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::nfs::v4::{
     CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4, DestroyClientidArgs,
     DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, Netaddr4,
     NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags,
-    Openflag4, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs,
+    Openflag4, Opentype4, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs,
     SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress,
     WriteArgs, mask_and_values, words_of,
 };
@@ -26,7 +26,28 @@ enum Held {
     /// NFSv4.0: a clientid, and the seqid of its one open owner.
     Client { clientid: u64, seqid: u32 },
     /// From NFSv4.1 on: a session, and the sequence of its first slot.
-    Session { clientid: u64, id: [u8; 16], sequence: u32 },
+    Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32 },
+}
+
+/// What a client has at the server, for who goes on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// NFSv4.0: a clientid.
+    Client {
+        /// The clientid.
+        clientid: u64,
+    },
+    /// From NFSv4.1 on: a session.
+    Session {
+        /// The clientid.
+        clientid: u64,
+        /// The session id.
+        id: [u8; 16],
+        /// sa_sequenceid of the last Call on slot 0.
+        sequence: u32,
+        /// Slots that were granted.
+        slots: u32,
+    },
 }
 
 /// A client of NFSv4.
@@ -68,9 +89,34 @@ impl<'t> V4<'t> {
         Err(last.unwrap_or_else(|| Problem::Refused("NFSv4".into(), "no minor version to try".into())))
     }
 
-    /// The line, for who makes Calls of its own.
-    pub fn line(&mut self) -> &mut Line<'t> {
-        &mut self.line
+    /// What the client has at the server; somebody else goes on with it.
+    pub fn hand_over(self) -> Known {
+        match self.held {
+            Held::Client { clientid, .. } => Known::Client { clientid },
+            Held::Session { clientid, id, sequence, slots } => Known::Session { clientid, id, sequence, slots },
+        }
+    }
+
+    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH), for reading (1), writing (2) or both.
+    ///
+    /// # Errors
+    /// As [`Files::lookup`], and in NFSv4.0, which has no such claim.
+    pub fn open(&mut self, file: &[u8], access: u32) -> Result<Stateid4, Problem> {
+        let Held::Session { .. } = self.held else {
+            return Err(Problem::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
+        };
+        let open = Args::OPEN(OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid: 0, owner: Opaque(b"before") },
+            openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+            claim: OpenClaim4::Fh,
+        });
+        self.run("OPEN", &[put(file), open], &more(), |results| match results {
+            Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
+            _ => None,
+        })
     }
 
     fn run<T>(
@@ -381,9 +427,11 @@ fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, P
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
     });
-    let id = run(line, minor, "CREATE_SESSION", &[create], &more(), |results| match results {
-        Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| ok.csr_sessionid),
+    let (id, slots) = run(line, minor, "CREATE_SESSION", &[create], &more(), |results| match results {
+        Results::CREATE_SESSION(outcome) => {
+            outcome.ok().map(|ok| (ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests))
+        }
         _ => None,
     })?;
-    Ok(Held::Session { clientid, id, sequence: 0 })
+    Ok(Held::Session { clientid, id, sequence: 0, slots })
 }
