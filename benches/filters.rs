@@ -45,6 +45,8 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
         quiet: true,
         time: TimeFormat::Relative,
         summary: SummaryFormat::Text,
+        most: u64::MAX,
+        tells_files: false,
         icrc: false,
         screen: Screen::pipe(),
     };

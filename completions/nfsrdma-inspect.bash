@@ -37,6 +37,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect,probe)
                 cmd="nfsrdma__inspect__subcmd__probe"
                 ;;
+            nfsrdma__inspect,replay)
+                cmd="nfsrdma__inspect__subcmd__replay"
+                ;;
             nfsrdma__inspect,tui)
                 cmd="nfsrdma__inspect__subcmd__tui"
                 ;;
@@ -61,8 +64,35 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help,probe)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__probe"
                 ;;
+            nfsrdma__inspect__subcmd__help,replay)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay"
+                ;;
             nfsrdma__inspect__subcmd__help,tui)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__tui"
+                ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,compile)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__compile"
+                ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,plan)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__plan"
+                ;;
+            nfsrdma__inspect__subcmd__replay,compile)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__compile"
+                ;;
+            nfsrdma__inspect__subcmd__replay,help)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__replay,plan)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__plan"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,compile)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__compile"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,help)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,plan)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__plan"
                 ;;
             *)
                 ;;
@@ -71,7 +101,7 @@ _nfsrdma__inspect() {
 
     case "${cmd}" in
         nfsrdma__inspect)
-            opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields probe export tui help"
+            opts="-i -f -s -B -p -a -Z -D -r -Y -V -T -e -E -x -c -l -q -w -P -t -n -h --interface --capture-filter --snapshot-length --buffer-size --no-promiscuous-mode --immediate --autostop --user --max-queue-bytes --list-interfaces --read --display-filter --view --tree --format --field --layout --bytes --count --line-buffered --quiet --write --print --time --summary --filehandles --no-names --color --check-icrc --max-connections --max-open-transactions --max-lingering-transactions --max-message-bytes --max-set-ups --max-streams --max-hole-bytes --max-stream-bytes --max-part-bytes --max-early-bytes --max-fragment-bytes --max-kept-bytes --max-write-bytes --version --help capture check compare fields probe replay export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -174,7 +204,7 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --view)
-                    COMPREPLY=($(compgen -W "transactions frames" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "transactions frames operations connections" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -583,7 +613,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help)
-            opts="capture check compare fields probe export tui help"
+            opts="capture check compare fields probe replay export tui help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -694,6 +724,48 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay)
+            opts="compile plan"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__compile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__tui)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -728,6 +800,170 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -T)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay)
+            opts="-h --help compile plan help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__compile)
+            opts="-o -Y -q -h --output --data --key --display-filter --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -W "keep hash key" -- "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --display-filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Y)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help)
+            opts="compile plan help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__compile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__plan)
+            opts="-c -T -h --count --format --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

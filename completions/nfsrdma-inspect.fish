@@ -34,7 +34,9 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l max-que
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s r -l read -d 'Capture file, the same as FILE; may be given again' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s Y -l display-filter -d 'Show what a display filter selects, in Wireshark\'s language: -Y \'nfs.opcode == READ\'' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l view -d 'What a line is' -r -f -a "transactions\t'One RPC with its Call, its Reply and the chunks between them'
-frames\t'One frame of the capture'"
+frames\t'One frame of the capture'
+operations\t'One operation, with how many there were, how fast, how long they took and how many failed'
+connections\t'One connection as it closes, with what went over it, its credits and its state; -V tells its set-up'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s T -l format -d 'Form of the lines' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'
 fields\t'The values of the fields that -e names, as tshark writes them'
@@ -87,6 +89,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "replay" -d 'Drive the work of a capture again'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -141,6 +144,28 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "compile" -d 'Make a trace of captures, to be run again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s o -l output -d 'Write the trace to this file' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -l data -d 'What becomes of file data' -r -f -a "keep\t'It is kept, equal data once'
+hash\t'Its hash is kept, and a run sends other data'
+key\t'A run makes data from a key, the same for the same place of a file'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -l key -d 'The key that data is made from' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s Y -l display-filter -d 'Compile what a display filter selects, alone' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s q -l quiet -d 'Say nothing of what was compiled'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s c -l count -d 'Show so many objects of the tree' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
+json\t'JSON Lines: an object a line'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Also in a pipe or a file'
+never\t'Nowhere'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "compile" -d 'Make a trace of captures, to be run again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l max-connections -d 'Connections that are remembered; then those that were silent longest are forgotten' -r
@@ -173,11 +198,14 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l ascii -d 'No characters beyond ASCII, as in a locale that is not UTF-8'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l no-mouse -d 'Leave the mouse to the terminal, which selects text with it'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "fields" -d 'List the fields that display filters can name'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "probe" -d 'Ask a server what it offers'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "fields" -d 'List the fields that display filters can name'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "probe" -d 'Ask a server what it offers'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "replay" -d 'Drive the work of a capture again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "export" -d 'Write Parquet tables of captures, for DuckDB, Spark and others'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "tui" -d 'Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "compile" -d 'Make a trace of captures, to be run again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'

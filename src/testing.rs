@@ -1,16 +1,20 @@
 //! What several rooms test with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::source::Source;
 
+/// A capture of `captures/`.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
+}
+
 /// The flow when all of a capture of `captures/` has been read, but for the frames that `pass` does not give back.
 fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> Option<Frame<'a>>) -> Flow {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(name);
-    let mut source = Source::open([path]).unwrap();
+    let mut source = Source::open([path(name)]).unwrap();
     let mut flow = Flow::new(Limits::default());
     let mut copy = Vec::new();
     while let Some(frame) = source.next().unwrap() {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod catalog;
 pub mod field;
 pub mod flow;
 pub mod frame;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::ConnectionName;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Which};
+use nfsrdma_dissectors::frame::Timestamp;
 
 /// Connections that are counted apart.
 const TALLIED: usize = 4_096;
@@ -23,6 +24,44 @@ pub struct ConnectionTally {
     pub incomplete: u64,
     /// Bytes of RPC messages, with what moved in chunks.
     pub bytes: u64,
+    /// When the first of its messages began, and when the last one ended.
+    pub times: Option<(Timestamp, Timestamp)>,
+    /// The most credits that a Reply granted, forward direction (RFC 8166 section 3.3.1); 0 where none did.
+    pub granted: u32,
+    /// The most credits that a Call asked for, forward direction; 0 where none did.
+    pub asked: u32,
+}
+
+impl ConnectionTally {
+    /// A connection without Transactions.
+    pub fn new(name: ConnectionName) -> Self {
+        Self { name, transactions: 0, incomplete: 0, bytes: 0, times: None, granted: 0, asked: 0 }
+    }
+
+    /// Counts a Transaction.
+    pub fn add(&mut self, transaction: &Transaction) {
+        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        let is_complete = transaction.missing().is_empty();
+        self.count(transaction, is_complete, length(Which::Call) + length(Which::Reply));
+    }
+
+    fn count(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
+        // A later Transaction may know more of the two ends.
+        self.name = transaction.connection;
+        self.transactions += 1;
+        self.incomplete += u64::from(!is_complete);
+        self.bytes += bytes;
+        for message in transaction.call.iter().chain(&transaction.reply) {
+            let (start, end) = (message.time, message.end_time.max(message.time));
+            self.times =
+                Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+        }
+        if transaction.direction == Direction::Forward {
+            let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
+            self.asked = self.asked.max(credits(Which::Call).map_or(0, |words| words.credits));
+            self.granted = self.granted.max(credits(Which::Reply).map_or(0, |words| words.credits));
+        }
+    }
 }
 
 /// The connections of a capture: how many there are exactly, and those with the most bytes.
@@ -41,17 +80,8 @@ impl Connections {
             let largest: BTreeSet<u64> = self.largest().map(|tally| tally.name.number).collect();
             self.tallies.retain(|number, _| largest.contains(number));
         }
-        let tally = self.tallies.entry(name.number).or_insert(ConnectionTally {
-            name,
-            transactions: 0,
-            incomplete: 0,
-            bytes: 0,
-        });
-        // A later Transaction may know more of the two ends.
-        tally.name = name;
-        tally.transactions += 1;
-        tally.incomplete += u64::from(!is_complete);
-        tally.bytes += bytes;
+        let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
+        tally.count(transaction, is_complete, bytes);
     }
 
     /// How many there are.

@@ -58,6 +58,7 @@ pub(super) fn lines(
     layouts: &[Layout],
     filter: Option<Filter>,
 ) -> Result<(Option<Filter>, Option<FieldLines>)> {
+    let is_whole = names.is_empty();
     let names: Vec<String> = match (format, names.is_empty()) {
         (Format::Text, false) => bail!("-e names fields for -T fields, csv or json; name one of them"),
         (Format::Fields, true) => {
@@ -65,6 +66,7 @@ pub(super) fn lines(
         }
         (Format::Text, true) => Vec::new(),
         (Format::Json, true) if view == View::Transactions => Vec::new(),
+        (Format::Json | Format::Csv, true) if view.counts() => Vec::new(),
         (Format::Json | Format::Csv, true) => defaults_of(view),
         (_, false) => names.to_vec(),
     };
@@ -74,20 +76,17 @@ pub(super) fn lines(
         }
         return Ok((filter, None));
     }
-    let is_csv = format == Format::Csv;
     // What a person names has all its values, as in tshark; a table of what is there otherwise has one a cell.
     let is_named = format == Format::Fields || names != defaults_of(view);
-    let mut lines = FieldLines {
-        columns: Vec::new(),
-        form: match format {
-            Format::Csv => Form::Csv,
-            Format::Json => Form::Json,
-            _ => Form::Plain { separator: '\t', quote: None },
-        },
-        header: is_csv,
-        occurrence: if is_named { Occurrence::All } else { Occurrence::First },
-        aggregator: ',',
-    };
+    let mut lines = FieldLines::new(match format {
+        Format::Csv => Form::Csv,
+        Format::Json => Form::Json,
+        _ => Form::Plain { separator: '\t', quote: None },
+    });
+    lines.occurrence = if is_named { Occurrence::All } else { Occurrence::First };
+    if format == Format::Json && is_whole {
+        lines = lines.whole();
+    }
     for layout in layouts {
         match (*layout, &mut lines.form) {
             (Layout::Header(header), _) => lines.header = header,

@@ -240,8 +240,9 @@ impl InspectArgs {
             kept_bytes: self.bounds.max_kept_bytes.0,
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
+            note_closed: self.view == View::Connections && !self.quiet,
             prompt: self.line_buffered || self.is_live(),
-            keep_data: self.tree || (self.bytes && self.view == View::Transactions),
+            keep_data: (self.tree && !self.view.counts()) || (self.bytes && self.view == View::Transactions),
         }
     }
 
@@ -262,10 +263,17 @@ impl InspectArgs {
                 Format::Json if self.quiet => SummaryFormat::Json,
                 Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
             }),
+            most: self.most(),
+            tells_files: self.write.is_some(),
             icrc: self.check_icrc,
             filehandles: if self.no_names { Filehandles::Off } else { self.filehandles },
             screen: style::screen(self.color),
         }
+    }
+
+    /// How many lines are wanted.
+    fn most(&self) -> u64 {
+        self.count.map_or(u64::MAX, |count| count.get() as u64)
     }
 
     fn format_name(&self) -> String {
@@ -315,6 +323,17 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     }
     if args.bytes && args.format != Format::Text {
         bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
+    }
+    if args.view.counts() {
+        let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        if args.bytes || (args.tree && args.view == View::Operations) {
+            bail!("--view {view} counts Transactions, and has neither a tree nor bytes; leave out -V and -x");
+        }
+        if args.format == Format::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
+            bail!(
+                "--view {view} has columns of its own, and no fields; give -T csv or json, without -e and -E"
+            );
+        }
     }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
@@ -404,10 +423,11 @@ fn show(
     let mut output = Output::new(args.settings(), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
-    let most = args.count.map_or(u64::MAX, |count| count.get() as u64);
+    let most = args.most();
     let mut errors = Vec::new();
     let mut has_frames = false;
     let mut is_over = false;
+    let mut is_at_end = false;
     while !is_over && output.lines() < most {
         let mut is_idle = false;
         match source.next_within(PATIENCE) {
@@ -427,7 +447,7 @@ fn show(
                 flow.idle(pace.idle());
                 is_idle = true;
             }
-            Ok(Next::End) => is_over = true,
+            Ok(Next::End) => (is_over, is_at_end) = (true, true),
             // The other files go on.
             Err(error) => errors.push(error),
         }
@@ -439,9 +459,10 @@ fn show(
         {
             let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
             if let Some(written) = &mut written {
-                written.transaction(key, &transaction, is_shown);
+                written.transaction(key, &transaction, output.about(), is_shown);
             }
         }
+        output.closed(&mut flow).map_err(unwritten)?;
         if flush_each {
             output.flush().map_err(unwritten)?;
         }
@@ -465,7 +486,10 @@ fn show(
     }
     // Of what is no capture there is nothing to sum up.
     if has_frames || errors.is_empty() || args.is_live() {
-        output.finish(&flow, source.dropped(), source.counters()).map_err(unwritten)?;
+        let counters = source.counters();
+        // What came behind the last packet or line that was wanted was never asked for.
+        let counters = if is_at_end { counters } else { counters.map(|counters| counters.settled()) };
+        output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
     if let Some(written) = written {
         written.finish(&mut flow)?;

@@ -61,6 +61,7 @@ pub const EXAMPLES: &str =
   nfsrdma-inspect -V -c 1 capture.pcap            the first Transaction in full
   nfsrdma-inspect --view frames -t ad capture.pcap
                                                   one line a frame, with date and time
+  nfsrdma-inspect --view operations capture.pcap  one line an operation: rates, percentiles, errors, bytes
   nfsrdma-inspect -w noted.pcapng capture.pcap    its frames for Wireshark, each with a comment that names its Transaction
   nfsrdma-inspect -Y 'nfs.opcode == READ && nfsrdma.latency > 0.01' capture.pcap
                                                   what a display filter selects, in Wireshark's language

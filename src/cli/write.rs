@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 
 use super::complain;
+use crate::analysis::names::About;
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
 use crate::source::{Source, reason};
@@ -62,14 +63,20 @@ impl Written {
     /// Takes the last frame of the source, which the flow took before; in the view of frames it may be shown.
     pub(super) fn frame(&mut self, source: &Source, flow: &Flow, is_shown: bool) -> Result<()> {
         let is_chosen = is_shown && self.view == View::Frames;
-        self.file.frame(source, flow.steps(), is_chosen).map_err(|error| unwritten(&self.name, error))
+        self.file.frame(source, flow, is_chosen).map_err(|error| unwritten(&self.name, error))
     }
 
-    /// Takes a Transaction that is done. In the view of frames it tells what those are that are shown.
-    pub(super) fn transaction(&mut self, key: Key, transaction: &Transaction, is_shown: bool) {
+    /// Takes a Transaction that is done, and what it is about. In the view of frames it tells what those are that are shown.
+    pub(super) fn transaction(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        about: About<'_>,
+        is_shown: bool,
+    ) {
         let is_chosen = is_shown || self.view == View::Frames;
         transaction.read(|reading| {
-            self.file.transaction(key, transaction, reading, &reading.facts(), is_chosen);
+            self.file.transaction(key, transaction, reading, &reading.facts(), is_chosen.then_some(about));
         });
     }
 
@@ -79,7 +86,7 @@ impl Written {
         if self.view == View::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_named() {
-                self.transaction(key, &transaction, false);
+                self.transaction(key, &transaction, About::default(), false);
             }
         }
         let Self { name, view, file } = self;

@@ -20,6 +20,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::flow::Transaction;
 
+use crate::analysis::names::{Filehandles, Names};
 use crate::output::json::JsonLines;
 
 use operations::OperationRow;
@@ -36,6 +37,7 @@ pub struct Export {
     connections: Parts<ConnectionRow<'static>>,
     tallies: Tallies,
     lines: JsonLines,
+    names: Names,
 }
 
 impl Export {
@@ -52,6 +54,7 @@ impl Export {
             connections: Parts::create(directory, &partition)?,
             tallies: Tallies::default(),
             lines: JsonLines::default(),
+            names: Names::new(Filehandles::Names).of_operations(),
         })
     }
 
@@ -60,12 +63,13 @@ impl Export {
     /// # Errors
     /// What writing gives.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        let Self { transactions, operations, segments, connections, tallies, lines } = self;
+        let Self { transactions, operations, segments, connections, tallies, lines, names } = self;
         transaction.read(|reading| {
             let facts = reading.facts();
-            transactions.add(&TransactionRow::of(transaction, &facts))?;
+            names.learn(transaction, reading, &facts);
+            transactions.add(&TransactionRow::of(transaction, &facts, names.about()))?;
             lines.said(reading, &facts, |of| {
-                operations::each(transaction.index, &facts, of, |row| operations.add(row))
+                operations::each(transaction.index, &facts, of, names, |row| operations.add(row))
             })
         })?;
         for segment in SegmentRow::of(transaction) {

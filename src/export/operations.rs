@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use nfsrdma_dissectors::flow::reading::Facts;
 use serde_json::Value;
 
+use crate::analysis::names::Names;
 use crate::output::json::{self, Said};
 
 use super::table::table;
@@ -25,20 +26,24 @@ table! {
         op: Text<'r>,
         /// How it went; null where no result was seen.
         status: Option<Text<'r>>,
-        /// The filehandle that it works on, in hexadecimal: of NFSv4 the current filehandle, where the COMPOUND says it.
+        /// The filehandle that it works on, in hexadecimal: of NFSv4 the current filehandle, where the COMPOUND says it; of a
+        /// callback and of NLM that of the file.
         filehandle: Option<Text<'r>>,
-        /// The filehandle that it gave: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv3.
+        /// The filehandle that it gave: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
         result_filehandle: Option<Text<'r>>,
         /// The name that it is about, in the directory that `filehandle` is; of GETFH that which led there.
         name: Option<Text<'r>>,
         /// Where in the file it begins.
         offset: Option<u64>,
-        /// READ: bytes that are asked for; WRITE: bytes that were written; `count` of a line of JSON.
+        /// READ and READ_PLUS: bytes that are asked for; WRITE: bytes that were written; else how long the range is that COPY,
+        /// CLONE, ALLOCATE, DEALLOCATE, LAYOUTGET or LAYOUTSTATS is about.
         count: Option<u64>,
         /// Bytes of data that a READ or WRITE carries, inline or in chunks.
         data: Option<u64>,
         /// READ and READDIR: whether the end was reached.
         eof: Option<bool>,
+        /// The path of the file that it is about, as in `transactions`.
+        path: Option<Text<'r>>,
         /// The operation as a line of JSON has it; of a procedure that is no COMPOUND its `arguments` and `results`.
         detail: Text<'r>,
     }
@@ -47,7 +52,7 @@ table! {
 /// Keys of names in NFSv4, and of offsets.
 const NAMES: [&str; 8] =
     ["objname", "file", "target", "oldname", "newname", "gxa_name", "sxa_key", "rxa_name"];
-const OFFSETS: [&str; 8] = [
+const OFFSETS: [&str; 11] = [
     "offset",
     "aa_offset",
     "da_offset",
@@ -56,10 +61,20 @@ const OFFSETS: [&str; 8] = [
     "ca_src_offset",
     "cl_src_offset",
     "loca_offset",
+    "loga_offset",
+    "lsa_offset",
+    "l_offset",
 ];
-/// Keys of the filehandle that a procedure of NFSv3 works on, and of the one that it gives.
-const HANDLES: [&str; 5] = ["object", "file", "dir", "symlink", "fsroot"];
-const GIVEN: [&str; 2] = ["object", "obj"];
+/// Keys of how many bytes an operation is about.
+const COUNTS: [&str; 8] =
+    ["count", "rpa_count", "ca_count", "cl_count", "aa_length", "da_length", "loga_length", "lsa_length"];
+/// Keys of the filehandle that a procedure works on, and of the one that it gives.
+const HANDLES: [&str; 6] = ["object", "file", "dir", "symlink", "fsroot", "fh"];
+const GIVEN: [&str; 4] = ["object", "obj", "file", "fhandle"];
+/// Keys of the filehandle that a callback is about.
+const CALLED_BACK: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", "coa_fh"];
+/// Keys of what a procedure is about, where that is one step down: the source of RENAME and LINK, the lock of NLM.
+const INSIDE: [&str; 3] = ["from", "alock", "lock"];
 
 fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Text<'r>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
@@ -112,15 +127,20 @@ pub(super) fn each<E>(
     transaction: u64,
     facts: &Facts,
     said: &Said<'_, '_>,
+    names: &Names,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, give) };
+    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, names, give) };
     let mut handles = Handles::default();
-    for (position, entry) in (0..).zip(&entries) {
+    for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
         let status = text(entry, &["status"]);
         let is_given = op == "GETFH";
-        let filehandle = if op == "PUTFH" { text(entry, &["object"]) } else { None };
+        let filehandle = match op {
+            "PUTFH" => text(entry, &["object"]),
+            op if op.starts_with("CB_") => text(entry, &CALLED_BACK),
+            _ => None,
+        };
         give(&OperationRow {
             transaction,
             position,
@@ -129,9 +149,10 @@ pub(super) fn each<E>(
             result_filehandle: if is_given { text(entry, &["object"]) } else { None },
             name: if is_given { handles.name.as_deref().map(Cow::from) } else { text(entry, &NAMES) },
             offset: number(entry, &OFFSETS),
-            count: number(entry, &["count"]),
+            count: number(entry, &COUNTS),
             data: number(entry, &["data"]),
             eof: entry.get("eof").and_then(Value::as_bool),
+            path: names.about_operation(at).path.map(String::from_utf8_lossy),
             detail: entry.to_string().into(),
             status,
             of: PhantomData,
@@ -146,12 +167,15 @@ fn procedure<E>(
     transaction: u64,
     facts: &Facts,
     said: &Said<'_, '_>,
+    names: &Names,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(op) = json::procedure(facts) else { return Ok(()) };
     let (arguments, results) = said.bodies();
-    let two = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
-    let from = two("from");
+    let inside = |keys: &[&str]| {
+        INSIDE.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
+    };
+    let text_inside = |keys: &[&str]| inside(keys).and_then(Value::as_str).map(Cow::from);
     let data = number(&arguments, &["data"]).or_else(|| number(&results, &["data"]));
     let detail = serde_json::json!({ "arguments": arguments, "results": results }).to_string();
     give(&OperationRow {
@@ -159,13 +183,14 @@ fn procedure<E>(
         position: 0,
         op: op.into(),
         status: json::status(facts).map(Cow::from),
-        filehandle: text(&arguments, &HANDLES).or_else(|| text(from, &HANDLES)),
+        filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
         result_filehandle: text(&results, &GIVEN),
-        name: text(&arguments, &["name"]).or_else(|| text(from, &["name"])),
-        offset: number(&arguments, &["offset"]),
+        name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),
+        offset: number(&arguments, &["offset"]).or_else(|| inside(&["l_offset"])?.as_u64()),
         count: number(&arguments, &["count"]),
         data,
         eof: results.get("eof").and_then(Value::as_bool),
+        path: names.about().path.map(String::from_utf8_lossy),
         detail: detail.into(),
         of: PhantomData,
     })

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::reading::Facts;
 use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Which};
 use nfsrdma_dissectors::frame::Timestamp;
 
+use crate::analysis::names::About;
 use crate::output::json;
 
 use super::table::{Micros, table};
@@ -125,6 +126,11 @@ table! {
         done: bool,
         /// The `index` of the Transaction that it repeats on another connection.
         retry_of: Option<u64>,
+        /// The path of the file that it is about, as far as its names were seen before: `…/log.1` where the directory was not,
+        /// and the hash of the filehandle where no name was; null where it is about no file.
+        path: Option<Text<'r>>,
+        /// The other path of RENAME, LINK, COPY and CLONE.
+        new_path: Option<Text<'r>>,
     }
 }
 
@@ -167,7 +173,7 @@ fn port(endpoint: &Endpoint) -> Option<u64> {
 }
 
 impl<'r> TransactionRow<'r> {
-    pub(super) fn of(transaction: &'r Transaction, facts: &Facts) -> Self {
+    pub(super) fn of(transaction: &'r Transaction, facts: &Facts, about: About<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (Message::of(transaction, Which::Call), Message::of(transaction, Which::Reply));
         let phases = transaction.phases();
@@ -230,6 +236,8 @@ impl<'r> TransactionRow<'r> {
             missing: (!missing.is_empty()).then(|| missing.join(" ").into()),
             done: transaction.done,
             retry_of: transaction.retry_of,
+            path: about.path.map(String::from_utf8_lossy),
+            new_path: about.new_path.map(String::from_utf8_lossy),
             of: PhantomData,
         }
     }

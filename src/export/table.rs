@@ -19,7 +19,7 @@ pub enum Type {
     Boolean,
     /// UTF-8.
     Text,
-    /// TIMESTAMP in microseconds, UTC.
+    /// TIMESTAMP WITH TIME ZONE in microseconds, UTC.
     Time,
 }
 
@@ -30,7 +30,7 @@ impl Type {
             Self::Integer => "BIGINT",
             Self::Boolean => "BOOLEAN",
             Self::Text => "VARCHAR",
-            Self::Time => "TIMESTAMP",
+            Self::Time => "TIMESTAMP WITH TIME ZONE",
         }
     }
 

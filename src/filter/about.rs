@@ -1,17 +1,22 @@
 //! What is known of a message and of a Transaction beyond their bytes, told to a filter that names it.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{self, Field, Observer};
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::field::{self, Field, Observer, Unobserved};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpcrdma::Header;
+use nfsrdma_dissectors::xdr::Cursor;
 
 use super::facts::Fact;
 use super::gather::Gatherer;
 use super::value::Value;
+use crate::analysis::names::About;
 
 fn number<'v>(number: impl Into<u64>) -> Option<Value<'v>> {
     Some(Value::Number(i128::from(number.into())))
@@ -30,6 +35,23 @@ fn text(to: &mut Gatherer, fact: Fact, text: impl FnOnce() -> Option<String>) {
     }
 }
 
+/// Tells an address, as what it is compared with.
+fn address(to: &mut Gatherer, fact: Fact, address: Address) {
+    match address {
+        Address::Ip(IpAddr::V4(address)) => to.fact(fact, || Some(Value::Ipv4(address.to_bits(), 32))),
+        Address::Ip(IpAddr::V6(address)) => to.fact(fact, || Some(Value::Ipv6(address.to_bits(), 128))),
+        Address::Lid(_) => text(to, fact, || Some(address.to_string())),
+        Address::Unknown => {}
+    }
+}
+
+/// Tells what a Transaction is about, where a filter names that.
+pub(super) fn files(to: &mut Gatherer, about: About<'_>) {
+    for (fact, path) in [(Fact::Path, about.path), (Fact::NewPath, about.new_path)] {
+        to.fact(fact, || path.map(Value::Text));
+    }
+}
+
 /// Tells the fields of a message, from its RPC-over-RDMA header to its arguments or results.
 pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
     let Some(record) = transaction.message(which) else { return };
@@ -42,6 +64,11 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
         // What was told before an error stands.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         listener.finish();
+    }
+    let counts = [Fact::ReadsCount, Fact::WritesCount, Fact::ReplyCount];
+    if wants.message && counts.into_iter().any(|fact| to.slot_of(fact).is_some()) && record.rpcrdma.is_some()
+    {
+        chunk_counts(to, record);
     }
     if !record.is_rdma_error() {
         rpc_message(to, transaction, reading, which);
@@ -79,6 +106,18 @@ pub(super) fn rpc_message(to: &mut Gatherer, transaction: &Transaction, reading:
     }
 }
 
+/// Tells how many chunks a header has.
+fn chunk_counts(to: &mut Gatherer, record: &MessageRecord) {
+    let header = Header::decode(&mut Cursor::new(&record.bytes), &mut Unobserved);
+    if let Ok(header) = header
+        && let Some(lists) = header.chunk_lists()
+    {
+        to.fact(Fact::ReadsCount, || number(lists.rdma_reads.iter().count() as u64));
+        to.fact(Fact::WritesCount, || number(lists.rdma_writes.iter().count() as u64));
+        to.fact(Fact::ReplyCount, || number(u64::from(lists.rdma_reply.is_some())));
+    }
+}
+
 fn message_facts(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
     if let (Which::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
         let between = reply.end_time.0.checked_sub(call.end_time.0);
@@ -88,13 +127,13 @@ fn message_facts(to: &mut Gatherer, transaction: &Transaction, reading: &Reading
     if let (Which::Call, Some(reply)) = (which, &transaction.reply) {
         to.fact(Fact::ReplyFrameOfCall, || number(completed_by(reply)?.0));
     }
-    let procedures = [(Fact::ProcedureV2, 2), (Fact::ProcedureV3, 3), (Fact::ProcedureV4, 4)];
-    if procedures.iter().any(|(fact, _)| to.slot_of(*fact).is_some()) {
+    if Fact::PROCEDURES.iter().any(|(fact, ..)| to.slot_of(*fact).is_some()) {
         let words = CallWords::of(reading);
-        if words.program == Some(Program::NFS.0.into()) {
-            for (fact, _) in procedures.iter().filter(|(_, version)| words.version == Some(*version)) {
-                to.fact(*fact, || words.procedure.and_then(number));
-            }
+        let is_of = |program: &Program, version: &u32| {
+            words.program == Some(program.0.into()) && words.version == Some((*version).into())
+        };
+        for (fact, ..) in Fact::PROCEDURES.iter().filter(|(_, program, version)| is_of(program, version)) {
+            to.fact(*fact, || words.procedure.and_then(number));
         }
     }
 }
@@ -161,8 +200,8 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &
         to.fact(Fact::Index, || number(*index));
         to.fact(Fact::Connection, || number(connection.number));
         text(to, Fact::Transport, || Some(connection.transport.to_string()));
-        text(to, Fact::Client, || Some(connection.client.address.to_string()));
-        text(to, Fact::Server, || Some(connection.server.address.to_string()));
+        address(to, Fact::Client, connection.client.address);
+        address(to, Fact::Server, connection.server.address);
         to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
         to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
         let direction = match direction {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::registry::{Layer, Place, Registry};
+use nfsrdma_dissectors::catalog;
+use nfsrdma_dissectors::field::registry::{Layer, Place};
 use nfsrdma_dissectors::field::{FlagName, Kind};
 
-use super::facts::{ALIASES, Alias, Fact};
+use super::facts::{ALIASES, Alias, BITS, Fact, Part};
 
 /// The type of a field, which says what it can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum Type {
     Ipv6,
     /// An Ethernet address.
     Ethernet,
+    /// An address of IPv4 or IPv6, or the LID of a port of InfiniBand as text.
+    Address,
     /// A point in time.
     Time,
     /// A length of time.
@@ -44,7 +47,8 @@ pub enum Type {
 }
 
 impl Type {
-    fn of(name: &str, kind: Kind) -> Self {
+    /// The type of a field of this name and kind.
+    pub(crate) fn of(name: &str, kind: Kind) -> Self {
         match kind {
             Kind::Group if !name.contains('.') => Self::Protocol,
             Kind::Group => Self::Structure,
@@ -78,6 +82,7 @@ impl Type {
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
             Self::Ethernet => "ethernet",
+            Self::Address => "address",
             Self::Time => "time",
             Self::Duration => "duration",
         }
@@ -130,7 +135,7 @@ impl Catalog {
     /// Every field that there is.
     pub fn new() -> Self {
         let mut entries = BTreeMap::new();
-        for (name, places) in Registry::all().fields() {
+        for (name, places) in catalog::all().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
         }
         for protocol in protocols(&entries) {
@@ -138,15 +143,21 @@ impl Catalog {
         }
         for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat() {
             let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, Origin::Fact(fact)));
+            let entry = plain(name, kind, text, source, Origin::Fact(fact));
+            entries.insert(name, Entry { names: fact.names(), ..entry });
         }
-        for alias in ALIASES {
+        for alias in ALIASES.iter().chain(BITS) {
             let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
-            let kind = of.first().map_or(Type::Unsigned, |of| of.kind);
+            let kind = match alias.part {
+                Part::All | Part::Bits(..) => of.first().map_or(Type::Unsigned, |of| of.kind),
+                Part::Bit(_) => Type::Boolean,
+                Part::Hash | Part::Length => Type::Unsigned,
+            };
             // A part of a value has the names of what stands in it.
-            let is_within = |(bits, _): &&FlagName| match alias.bits {
-                Some((shift, mask)) => shift == 0 && bits & !mask == 0,
-                None => true,
+            let is_within = |(bits, _): &&FlagName| match alias.part {
+                Part::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                Part::All => true,
+                Part::Bit(_) | Part::Hash | Part::Length => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
@@ -336,7 +347,7 @@ mod tests {
     #[test]
     fn every_alias_stands_for_a_field_that_there_is() {
         let catalog = Catalog::new();
-        for alias in ALIASES {
+        for alias in ALIASES.iter().chain(BITS) {
             assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
         }
     }

@@ -64,7 +64,7 @@ impl<'v> Shown<'v> {
 
     /// The value.
     pub fn plain(self) -> Plain<'v> {
-        match self.0 {
+        match self.0.own() {
             Value::Number(number) => Plain::Number(number),
             Value::Bool(value) => Plain::Bool(value),
             Value::Bytes(bytes) => Plain::Bytes(bytes),
@@ -73,7 +73,7 @@ impl<'v> Shown<'v> {
             Value::Ipv6(address, _) => Plain::Ipv6(Ipv6Addr::from_bits(address)),
             Value::Time(time) => Plain::Time(time),
             Value::Duration(duration) => Plain::Duration(duration),
-            Value::Unknown => Plain::Unknown,
+            Value::Protocol(..) | Value::Unknown => Plain::Unknown,
         }
     }
 }

@@ -7,6 +7,7 @@ use regex::bytes::RegexBuilder;
 
 use super::catalog::{Catalog, Entry, Origin, Type, nearest};
 use super::error::{FilterError, proposal};
+use super::facts::Fact;
 use super::literal;
 use super::program::{Comparison, Expression, Function, Node};
 use super::syntax::{Arithmetic, Form, Operand, Quantifier, Relation, Span, Test};
@@ -34,6 +35,7 @@ enum Sort {
     Text,
     Ipv4,
     Ipv6,
+    Address,
     Time,
     Duration,
 }
@@ -48,6 +50,7 @@ impl Sort {
             Type::Ipv4 => Self::Ipv4,
             Type::Ipv6 => Self::Ipv6,
             Type::Ethernet => Self::Ethernet,
+            Type::Address => Self::Address,
             Type::Time => Self::Time,
             Type::Duration => Self::Duration,
         }
@@ -59,7 +62,11 @@ impl Sort {
 
     fn goes_with(self, other: Self) -> bool {
         let is_number = |sort| matches!(sort, Self::Number | Self::Boolean);
-        self == other || is_number(self) && is_number(other) || self.is_bytes() && other.is_bytes()
+        let is_address = |sort| matches!(sort, Self::Address | Self::Ipv4 | Self::Ipv6);
+        self == other
+            || is_number(self) && is_number(other)
+            || self.is_bytes() && other.is_bytes()
+            || [self, other].contains(&Self::Address) && is_address(self) && is_address(other)
     }
 
     /// What a value of this sort is called, with an example.
@@ -72,6 +79,7 @@ impl Sort {
             Self::Text => "text in double quotes",
             Self::Ipv4 => "an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16",
             Self::Ipv6 => "an IPv6 address, as in fd09::2 or fd09::/16",
+            Self::Address => "an address, as in 10.9.0.2, 10.9.0.0/16 or fd09::2",
             Self::Time => "a time, as in \"2025-01-01 12:00:00\"",
             Self::Duration => "a length of time, as in 0.001 (seconds), 1ms or 2h",
         }
@@ -138,10 +146,12 @@ impl<'c> Compiler<'c> {
             Form::Quoted(_) | Form::Char(_) => {
                 Err(self.error(operand.span, "a value alone is no test; compare a field with it"))
             }
-            Form::Call(..) => Err(self.error(
-                operand.span,
-                "a function alone is no test; compare what it gives, as in len(nfs.name) > 8",
-            )),
+            Form::Call(name, _) => Err(self.function(name, operand.span).err().unwrap_or_else(|| {
+                self.error(
+                    operand.span,
+                    "a function alone is no test; compare what it gives, as in len(nfs.name) > 8",
+                )
+            })),
             _ => {
                 let sort = self.sort(operand)?.ok_or_else(|| self.no_field(operand.span))?;
                 let expression = self.expression(operand, Beside { sort, field: None })?;
@@ -521,9 +531,13 @@ impl<'c> Compiler<'c> {
             Sort::Boolean => literal::boolean(word).map(Constant::Bool),
             Sort::Bytes => literal::bytes(word).map(Constant::Bytes),
             Sort::Ethernet => literal::bytes(word).filter(|bytes| bytes.len() == 6).map(Constant::Bytes),
-            Sort::Text => Some(Constant::Text(word.as_bytes().to_vec())),
+            Sort::Text => Some(Constant::Text(in_case(word.as_bytes(), beside))),
             Sort::Ipv4 => literal::ipv4(word).map(|(address, bits)| Constant::Ipv4(address, bits)),
             Sort::Ipv6 => literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)),
+            Sort::Address => literal::ipv4(word)
+                .map(|(address, bits)| Constant::Ipv4(address, bits))
+                .or_else(|| literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)))
+                .or_else(|| word.starts_with("lid:").then(|| Constant::Text(word.as_bytes().to_vec()))),
             Sort::Time => literal::time(word).map(Constant::Time),
             Sort::Duration => literal::duration(word).map(Constant::Duration),
         };
@@ -532,7 +546,7 @@ impl<'c> Compiler<'c> {
 
     fn quoted(&self, bytes: &[u8], span: Span, beside: Beside<'_>) -> Result<Constant> {
         match beside.sort {
-            Sort::Text => Ok(Constant::Text(bytes.to_vec())),
+            Sort::Text => Ok(Constant::Text(in_case(bytes, beside))),
             Sort::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
             Sort::Number => {
                 let text = String::from_utf8_lossy(bytes);
@@ -555,8 +569,26 @@ impl<'c> Compiler<'c> {
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let what = format!("no value of {} is called {word}{}", field.name, proposal(&names));
+        let has = |entry: &&Entry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
+        let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
+        let what = format!(
+            "no value of {} is called {word}{}",
+            field.name,
+            other.unwrap_or_else(|| proposal(&names))
+        );
         self.error(span, what)
+    }
+}
+
+/// Names that values had in RFC 1057, and have in Wireshark, with those of RFC 5531 section 8.2.
+const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
+
+/// A text as the field beside it would have it: of a fact whose values are words, all are of one case.
+fn in_case(text: &[u8], beside: Beside<'_>) -> Vec<u8> {
+    match beside.field.map(|field| &field.origin) {
+        Some(Origin::Fact(fact)) if Fact::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
+        Some(Origin::Fact(fact)) if Fact::SMALL.contains(fact) => text.to_ascii_lowercase(),
+        _ => text.to_vec(),
     }
 }
 
@@ -565,5 +597,7 @@ fn named(word: &str, beside: Beside<'_>) -> Option<i128> {
     let names = &beside.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);
     let nearly = || names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
-    exactly.or_else(nearly).map(|(number, _)| i128::from(*number))
+    let former = FORMER.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
+    let now = || former.and_then(|(_, now)| names.iter().find(|(_, name)| name == now));
+    exactly.or_else(nearly).or_else(now).map(|(number, _)| i128::from(*number))
 }

@@ -3,7 +3,15 @@
 //!
 //! Where Wireshark has the field, it has Wireshark's name. All others begin with `nfsrdma.`.
 
+use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::nfs::procedure_name;
+use nfsrdma_dissectors::rpc::Program;
+
 use super::catalog::Type;
+
+mod bits;
+
+pub use bits::BITS;
 
 /// Where a fact is told.
 const CAPTURE: &str = "the capture file";
@@ -42,15 +50,20 @@ facts! {
     TimeEpoch "frame.time_epoch" Duration, "When the frame was captured, since 1970-01-01 00:00:00 UTC", CAPTURE;
     TimeRelative "frame.time_relative" Duration, "When the frame was captured, since the first frame", CAPTURE;
     TimeDelta "frame.time_delta" Duration, "Time since the frame before", CAPTURE;
+    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was shown", CAPTURE;
     Length "frame.len" Unsigned, "Length of the frame on the wire in bytes", CAPTURE;
     CapturedLength "frame.cap_len" Unsigned, "How many bytes of the frame were captured", CAPTURE;
     Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
 
     /// What a datagram carries.
     PAYLOAD:
+    TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
+    TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
+    TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
+    MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
 
     /// What a message is in its Transaction.
     MESSAGE:
@@ -60,15 +73,32 @@ facts! {
     ProcedureV2 "nfs.procedure_v2" Unsigned, "Procedure of NFSv2, on Call and Reply", "RFC 1094 section 2.2";
     ProcedureV3 "nfs.procedure_v3" Unsigned, "Procedure of NFSv3, on Call and Reply", "RFC 1813 section 3";
     ProcedureV4 "nfs.procedure_v4" Unsigned, "Procedure of NFSv4, on Call and Reply", "RFC 8881 section 16";
+    ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 3.4.5";
+    WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 3.4.6";
+    ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 3.4.7";
+    MountV1 "mount.procedure_v1" Unsigned, "Procedure of MOUNT version 1, on Call and Reply", "RFC 1094 appendix A.5";
+    MountV2 "mount.procedure_v2" Unsigned, "Procedure of MOUNT version 2, on Call and Reply", "the Solaris and Linux mount.x";
+    MountV3 "mount.procedure_v3" Unsigned, "Procedure of MOUNT version 3, on Call and Reply", "RFC 1813 section 5.2";
+    NlmV1 "nlm.procedure_v1" Unsigned, "Procedure of NLM version 1, on Call and Reply", "Protocols for Interworking: XNFS, chapter 10";
+    NlmV3 "nlm.procedure_v3" Unsigned, "Procedure of NLM version 3, on Call and Reply", "Protocols for Interworking: XNFS, chapter 10";
+    NlmV4 "nlm.procedure_v4" Unsigned, "Procedure of NLM version 4, on Call and Reply", "RFC 1813 section 6.2";
+    PortmapV2 "portmap.procedure_v2" Unsigned, "Procedure of the port mapper, on Call and Reply", "RFC 1833 section 3";
+    PortmapV3 "portmap.procedure_v3" Unsigned, "Procedure of RPCBIND version 3, on Call and Reply", "RFC 1833 section 2";
+    PortmapV4 "portmap.procedure_v4" Unsigned, "Procedure of RPCBIND version 4, on Call and Reply", "RFC 1833 section 2";
+    NfsaclV2 "nfsacl.procedure_v2" Unsigned, "Procedure of NFSACL version 2, on Call and Reply", "the Solaris and Linux nfs_acl.x";
+    NfsaclV3 "nfsacl.procedure_v3" Unsigned, "Procedure of NFSACL version 3, on Call and Reply", "the Solaris and Linux nfs_acl.x";
+    RquotaV1 "rquota.procedure_v1" Unsigned, "Procedure of RQUOTA version 1, on Call and Reply", "the Solaris and Linux rquota.x";
+    RquotaV2 "rquota.procedure_v2" Unsigned, "Procedure of RQUOTA version 2, on Call and Reply", "the Solaris and Linux rquota.x";
+    NsmV1 "stat.procedure_v1" Unsigned, "Procedure of NSM, on Call and Reply", "Protocols for Interworking: XNFS, chapter 11";
 
     /// What a Transaction is.
     TRANSACTION:
     Index "nfsrdma.index" Unsigned, "Number of the Transaction, in the order in which they close", LINES;
     Connection "nfsrdma.connection" Unsigned, "Number of the connection", LINES;
     Transport "nfsrdma.transport" Text, "What carries the connection: rocev2, rocev1, infiniband, iwarp, tcp, udp", LINES;
-    Client "nfsrdma.client" Text, "Address of the side that opened the connection", LINES;
+    Client "nfsrdma.client" Address, "Address of the side that opened the connection", LINES;
     ClientPort "nfsrdma.client_port" Unsigned, "Port or queue pair of the client", LINES;
-    Server "nfsrdma.server" Text, "Address of the other side", LINES;
+    Server "nfsrdma.server" Address, "Address of the other side", LINES;
     ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
     Direction "nfsrdma.direction" Text, "forward or reverse: whether the Call comes from the client", "RFC 8167 section 1";
     Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
@@ -79,6 +109,8 @@ facts! {
     Operation "nfsrdma.operation" Text, "The procedure; of a COMPOUND the operation that it is about", LINES;
     Status "nfsrdma.status" Text, "Status of the procedure or COMPOUND", LINES;
     RpcStatus "nfsrdma.rpc_status" Text, "How RPC went, and RPC-over-RDMA below it", "RFC 5531 section 9";
+    Path "nfsrdma.path" Text, "Path of the file, as far as its names were seen; else the hash of its filehandle", LINES;
+    NewPath "nfsrdma.new_path" Text, "The other path of RENAME, LINK, COPY and CLONE", LINES;
     Latency "nfsrdma.latency" Duration, "First frame of the Call to last frame of the Reply", LINES;
     PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the Call", LINES;
     PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
@@ -103,6 +135,62 @@ facts! {
     ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that were seen moving", LINES;
 }
 
+impl Fact {
+    /// Facts that are words in capital letters, and in small ones: a filter may write them as it likes.
+    pub(super) const CAPITALS: &'static [Self] =
+        &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
+    pub(super) const SMALL: &'static [Self] =
+        &[Self::Transport, Self::Direction, Self::ChunkKind, Self::MpaCrc];
+
+    /// Procedures of a program and version, by number.
+    pub(super) const PROCEDURES: &'static [(Self, Program, u32)] = &[
+        (Self::ProcedureV2, Program::NFS, 2),
+        (Self::ProcedureV3, Program::NFS, 3),
+        (Self::ProcedureV4, Program::NFS, 4),
+        (Self::MountV1, Program::MOUNT, 1),
+        (Self::MountV2, Program::MOUNT, 2),
+        (Self::MountV3, Program::MOUNT, 3),
+        (Self::NlmV1, Program::NLM, 1),
+        (Self::NlmV3, Program::NLM, 3),
+        (Self::NlmV4, Program::NLM, 4),
+        (Self::PortmapV2, Program::PORTMAP, 2),
+        (Self::PortmapV3, Program::PORTMAP, 3),
+        (Self::PortmapV4, Program::PORTMAP, 4),
+        (Self::NfsaclV2, Program::NFSACL, 2),
+        (Self::NfsaclV3, Program::NFSACL, 3),
+        (Self::RquotaV1, Program::RQUOTA, 1),
+        (Self::RquotaV2, Program::RQUOTA, 2),
+        (Self::NsmV1, Program::NSM, 1),
+    ];
+
+    /// What the specification calls its values.
+    pub fn names(self) -> Vec<FlagName> {
+        /// More procedures than any program has.
+        const MOST: u32 = 64;
+        let procedures = Self::PROCEDURES.iter().find(|(fact, ..)| *fact == self);
+        let named = procedures.map(|(_, program, version)| {
+            (0..MOST)
+                .filter_map(|number| Some((u64::from(number), procedure_name(*program, *version, number)?)))
+        });
+        named.into_iter().flatten().collect()
+    }
+}
+
+/// What a field has of the values of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    All,
+    /// Bits of a number: how many it is shifted to the right, and which of those are left.
+    Bits(u32, u64),
+    /// Whether a bit is set, or one of several.
+    Bit(u64),
+    /// The CRC-32 of bytes, as Ethernet has it.
+    Hash,
+    /// How many bytes it has.
+    Length,
+}
+
 /// A field whose values are those of others, as they are or a part of them: name, the others, what is done to a value,
 /// what it is, and where that is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +199,8 @@ pub struct Alias {
     pub name: &'static str,
     /// The fields that it stands for.
     pub of: &'static [&'static str],
-    /// How many bits the value is shifted to the right, and which bits are left.
-    pub bits: Option<(u32, u64)>,
+    /// What of their values it has.
+    pub part: Part,
     /// What it is.
     pub about: &'static str,
     /// Where that is defined.
@@ -124,13 +212,13 @@ macro_rules! alias {
         Alias {
             name: $name,
             of: &[$($of),+],
-            bits: alias!(@bits $([$shift, $mask])?),
+            part: alias!(@bits $([$shift, $mask])?),
             about: $about,
             source: $source,
         }
     };
-    (@bits) => { None };
-    (@bits [$shift:literal, $mask:literal]) => { Some(($shift, $mask)) };
+    (@bits) => { Part::All };
+    (@bits [$shift:literal, $mask:literal]) => { Part::Bits($shift, $mask) };
 }
 
 /// The fields that stand for others.
@@ -142,6 +230,25 @@ pub const ALIASES: &[Alias] = &[
     alias!("ipv6.addr" = "ipv6.src" | "ipv6.dst", "Source or destination", "RFC 8200 section 3"),
     alias!("ipv6.tclass.dscp" = "ipv6.tclass" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
     alias!("ipv6.tclass.ecn" = "ipv6.tclass" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
+    alias!(
+        "iwarp_ddp_rdmap" = "iwarp_ddp.control_field",
+        "DDP and RDMAP of iWARP, under the name that Wireshark has for both",
+        "RFC 5041, RFC 5040"
+    ),
+    Alias {
+        name: "nfs.fh.hash",
+        of: &["nfs.fhandle"],
+        part: Part::Hash,
+        about: "CRC-32 of a filehandle, which --filehandles hash shows",
+        source: "docs/display-filters.md",
+    },
+    Alias {
+        name: "nfs.fh.length",
+        of: &["nfs.fhandle"],
+        part: Part::Length,
+        about: "Length of a filehandle in bytes",
+        source: "RFC 8881 section 4.2",
+    },
     alias!("tcp.port" = "tcp.srcport" | "tcp.dstport", "Source or destination", "RFC 9293 section 3.1"),
     alias!("udp.port" = "udp.srcport" | "udp.dstport", "Source or destination", "RFC 768"),
     alias!(

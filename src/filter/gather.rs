@@ -7,8 +7,10 @@ use nfsrdma_dissectors::field::{self, Field, Kind, Observer};
 
 use super::catalog::{Catalog, Origin};
 use super::compile::Named;
-use super::facts::Fact;
+use super::facts::{Fact, Part};
+use super::remembered::Remembered;
 use super::value::{Slot, Value, Values};
+use crate::analysis::names::hash;
 
 /// A set of slots; a filter names at most 64 fields.
 type Slots = u64;
@@ -49,17 +51,17 @@ impl Wants {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }
 
-    fn add(&mut self, name: &str, origin: &Origin) {
+    fn add(&mut self, origin: &Origin) {
         match origin {
             Origin::Structure(layers) | Origin::Protocol(layers) => {
                 self.bare_protocols |= matches!(origin, Origin::Protocol(_));
                 for layer in layers {
                     match layer {
-                        Layer::Frame => {
-                            self.headers = true;
-                            self.iwarp |= name.starts_with("iwarp");
-                            let is_managed = ["infiniband.mad", "infiniband.cm", "rpcordma."];
-                            self.management |= is_managed.iter().any(|start| name.starts_with(start));
+                        Layer::Frame => self.headers = true,
+                        Layer::Management => (self.headers, self.management) = (true, true),
+                        Layer::Iwarp => (self.headers, self.iwarp) = (true, true),
+                        Layer::PrivateData => {
+                            (self.headers, self.management, self.iwarp) = (true, true, true);
                         }
                         Layer::RpcRdma => self.rpcrdma = true,
                         Layer::Rpc => self.rpc = true,
@@ -80,7 +82,7 @@ impl Wants {
             Origin::Alias(alias) => {
                 for of in alias.of {
                     if let Some(entry) = Catalog::shared().get(of) {
-                        self.add(of, &entry.origin);
+                        self.add(&entry.origin);
                     }
                 }
             }
@@ -88,24 +90,24 @@ impl Wants {
     }
 }
 
-/// The slots of a field, remembered by where its description stands, so that names are compared once for each.
-const REMEMBERED: usize = 1024;
-
 /// Gathers values.
 #[derive(Clone, Debug)]
 pub(super) struct Gatherer {
     fields: Vec<Named>,
     pub(super) wants: Wants,
     pub(super) values: Values,
-    remembered: Vec<(usize, Slots)>,
-    /// Whether structures hold a named field, by where the function stands that describes them.
-    structures: Vec<(usize, bool)>,
+    /// The slots of each field.
+    remembered: Remembered<Slots>,
+    /// Whether structures hold a named field, by the function that describes them.
+    structures: Remembered<bool>,
     /// Slots whose values are those of other fields, in part.
     parts: Slots,
     /// Slots of protocols without a header, which are there once however many fields they have.
     headless: Slots,
     /// Slots whose values are looked at.
     looked_at: Slots,
+    /// Slots of protocols with a header, in which a search goes on behind it.
+    whole: Slots,
     /// The slot of `frame.protocols`.
     names: Option<Slot>,
     protocols: String,
@@ -117,14 +119,15 @@ pub(super) struct Gatherer {
 impl Gatherer {
     pub(super) fn new(fields: Vec<Named>) -> Self {
         let mut wants = Wants::default();
-        let (mut parts, mut headless, mut looked_at) = (0, 0, 0);
+        let (mut parts, mut headless, mut looked_at, mut whole) = (0, 0, 0, 0);
         let mut names = None;
         for (slot, field) in fields.iter().enumerate() {
-            wants.add(field.name, &field.origin);
+            wants.add(&field.origin);
             let bit = 1 << slot;
             match &field.origin {
-                Origin::Alias(alias) if alias.bits.is_some() => parts |= bit,
+                Origin::Alias(alias) if alias.part != Part::All => parts |= bit,
                 Origin::Protocol(_) => headless |= bit,
+                Origin::Structure(_) if !field.name.contains('.') => whole |= bit,
                 Origin::Fact(Fact::Protocols) => names = Some(slot),
                 _ => {}
             }
@@ -134,11 +137,12 @@ impl Gatherer {
             wants,
             values: Values::new(fields.len()),
             fields,
-            remembered: vec![(0, 0); REMEMBERED],
-            structures: vec![(0, false); REMEMBERED],
+            remembered: Remembered::default(),
+            structures: Remembered::default(),
             parts,
             headless,
             looked_at,
+            whole,
             names,
             protocols: String::new(),
             program: None,
@@ -177,6 +181,11 @@ impl Gatherer {
         }
     }
 
+    /// Whether the names of protocols are asked for.
+    pub(super) fn names_protocols(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// The slot of a fact that the filter names.
     pub(super) fn slot_of(&self, fact: Fact) -> Option<Slot> {
         self.fields.iter().position(|field| field.origin == Origin::Fact(fact))
@@ -204,19 +213,17 @@ impl Gatherer {
     }
 
     /// The slots that a field belongs to.
-    #[inline]
+    #[inline(always)]
     fn slots(&mut self, field: &'static Field) -> Slots {
         let address = std::ptr::from_ref(field).addr();
-        // Descriptions are at least as large as the words that their addresses are multiples of.
-        let at = (address >> 4) % REMEMBERED;
-        match self.remembered.get(at) {
-            Some((known, slots)) if *known == address => *slots,
-            _ => self.look_up(field, address, at),
+        match self.remembered.get(address) {
+            Some(slots) => slots,
+            None => self.look_up(field, address),
         }
     }
 
     #[cold]
-    fn look_up(&mut self, field: &'static Field, address: usize, at: usize) -> Slots {
+    fn look_up(&mut self, field: &'static Field, address: usize) -> Slots {
         let mut slots = 0;
         for (slot, named) in self.fields.iter().enumerate() {
             let is_it = match &named.origin {
@@ -236,32 +243,27 @@ impl Gatherer {
             };
             slots |= if is_it { 1 << slot } else { 0 };
         }
-        if let Some(place) = self.remembered.get_mut(at) {
-            *place = (address, slots);
-        }
+        self.remembered.put(address, slots);
         slots
     }
 
     /// Whether a structure holds a named field.
-    #[inline]
+    #[inline(always)]
     fn is_inside(&mut self, describe: fn(&mut Registry)) -> bool {
         let address = describe as usize;
-        let at = (address >> 4) % REMEMBERED;
-        match self.structures.get(at) {
-            Some((known, is_inside)) if *known == address => *is_inside,
-            _ => self.look_inside(describe, address, at),
+        match self.structures.get(address) {
+            Some(is_inside) => is_inside,
+            None => self.look_inside(describe, address),
         }
     }
 
     #[cold]
-    fn look_inside(&mut self, describe: fn(&mut Registry), address: usize, at: usize) -> bool {
+    fn look_inside(&mut self, describe: fn(&mut Registry), address: usize) -> bool {
         let mut registry = Registry::default();
         describe(&mut registry);
         let places = registry.fields().flat_map(|(_, places)| places);
         let is_inside = places.into_iter().any(|place| self.slots(place.field) != 0);
-        if let Some(known) = self.structures.get_mut(at) {
-            *known = (address, is_inside);
-        }
+        self.structures.put(address, is_inside);
         is_inside
     }
 
@@ -325,34 +327,33 @@ impl Listener<'_, '_> {
             return;
         }
         let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
-        let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
-        self.to.values.push(slot, Value::Bytes(bytes));
+        let (start, end) = (at(range.start), at(range.end));
+        let value = match self.to.whole & 1 << slot {
+            0 => Value::Bytes(self.bytes.get(start..end).unwrap_or_default()),
+            _ => {
+                // The payload of TCP and RPC is theirs, too.
+                let is_all =
+                    self.to.fields.get(slot).is_some_and(|field| matches!(field.name, "tcp" | "rpc"));
+                let bytes = self.bytes.get(start..).unwrap_or_default();
+                Value::Protocol(bytes, if is_all { bytes.len() } else { end.saturating_sub(start) })
+            }
+        };
+        self.to.values.push(slot, value);
     }
 }
 
 impl<'a> Observer<'a> for Listener<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.to.is_inside(describe) || self.to.slots(field) & self.only != 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.depth += 1;
         let slots = self.to.slots(field) & self.only;
         if slots != 0 {
-            let mut slots = self.begin(field, slots, at);
-            if matches!(field.kind, Kind::Time | Kind::Duration) {
-                // Its value is told when its parts were.
-                slots = 0;
-            }
-            self.to.open.push((self.depth, slots, at));
-            let mut bare = slots & !self.to.looked_at;
-            while bare != 0 {
-                let slot = bare.trailing_zeros() as Slot;
-                bare &= bare - 1;
-                self.to.values.push(slot, Value::Unknown);
-            }
+            self.open(field, slots, at);
         }
     }
 
@@ -380,12 +381,12 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
         }
     }
 
-    #[inline]
+    /// Most fields are not named, and cost no more than to find that out.
+    #[inline(always)]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::Value<'a>) {
         let slots = self.to.slots(field) & self.only;
         if slots != 0 {
-            let slots = self.begin(field, slots, bytes.start);
-            self.add(field, slots, value);
+            self.found(field, slots, bytes.start, value);
         }
     }
 }
@@ -396,6 +397,30 @@ impl Listener<'_, '_> {
         while !self.to.open.is_empty() {
             self.close(usize::MAX);
         }
+    }
+
+    /// A group begins that is named.
+    #[inline(never)]
+    fn open(&mut self, field: &'static Field, slots: Slots, at: usize) {
+        let mut slots = self.begin(field, slots, at);
+        if matches!(field.kind, Kind::Time | Kind::Duration) {
+            // Its value is told when its parts were.
+            slots = 0;
+        }
+        self.to.open.push((self.depth, slots, at));
+        let mut bare = slots & !self.to.looked_at;
+        while bare != 0 {
+            let slot = bare.trailing_zeros() as Slot;
+            bare &= bare - 1;
+            self.to.values.push(slot, Value::Unknown);
+        }
+    }
+
+    /// A value was read that is named.
+    #[inline(never)]
+    fn found(&mut self, field: &'static Field, slots: Slots, at: usize, value: field::Value<'_>) {
+        let slots = self.begin(field, slots, at);
+        self.add(field, slots, value);
     }
 
     /// The group that was entered last ends.
@@ -429,7 +454,7 @@ impl Listener<'_, '_> {
             let slot = slots.trailing_zeros() as Slot;
             slots &= slots - 1;
             let value = match value {
-                Value::Number(number) if self.to.parts & 1 << slot != 0 => self.shifted(slot, number),
+                value if self.to.parts & 1 << slot != 0 => self.part(slot, value),
                 value if self.to.looked_at & 1 << slot != 0 => value,
                 _ => Value::Unknown,
             };
@@ -437,13 +462,19 @@ impl Listener<'_, '_> {
         }
     }
 
-    fn shifted(&self, slot: Slot, number: i128) -> Value<'static> {
-        match self.to.fields.get(slot).map(|field| &field.origin) {
-            Some(Origin::Alias(alias)) => {
-                let (shift, mask) = alias.bits.unwrap_or((0, u64::MAX));
+    /// What a field has that stands for a part of another.
+    fn part<'v>(&self, slot: Slot, value: Value<'v>) -> Value<'v> {
+        let Some(Origin::Alias(alias)) = self.to.fields.get(slot).map(|field| &field.origin) else {
+            return value;
+        };
+        match (alias.part, value) {
+            (Part::Bits(shift, mask), Value::Number(number)) => {
                 Value::Number(number >> shift & i128::from(mask))
             }
-            _ => Value::Number(number),
+            (Part::Bit(bit), Value::Number(number)) => Value::Bool(number & i128::from(bit) != 0),
+            (Part::Hash, Value::Bytes(bytes)) => Value::Number(hash(bytes).into()),
+            (Part::Length, Value::Bytes(bytes)) => Value::Number(bytes.len() as i128),
+            (_, value) => value,
         }
     }
 }
@@ -498,12 +529,15 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_the_bytes_of_its_header() {
-        assert_eq!(values("udp contains 00"), ["Bytes([0, 7, 0, 9, 0, 8, 0, 0])"]);
-        assert_eq!(
-            values("eth[12:] contains 00"),
-            [format!("Bytes({:?})", [0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0])]
+    fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
+        let is_selected =
+            |filter: &str| Filter::parse(filter).unwrap().program.holds(&gathered(filter).values);
+        assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
+        assert!(
+            is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
         );
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        assert_eq!(values("udp contains 00"), [format!("Protocol({udp:?}, 8)")]);
         assert_eq!(values("udp"), ["Unknown"]);
     }
 

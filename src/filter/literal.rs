@@ -214,6 +214,19 @@ fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
     Some(year * 365 + leap_days + day_of_year - 719_468)
 }
 
+/// Bytes as a filter has them in quotes; [`Filter::parse`](super::Filter::parse) reads them back.
+pub fn quoted(text: &[u8]) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            0x20..=0x7e => quoted.push(char::from(*byte)),
+            byte => quoted += &format!("\\x{byte:02x}"),
+        }
+    }
+    quoted + "\""
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +299,16 @@ mod tests {
             "é",
         ] {
             assert_eq!(time(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_read_back() {
+        assert_eq!(quoted(b"/data/w"), "\"/data/w\"");
+        assert_eq!(quoted("/a \"b\" \\ \u{e9}".as_bytes()), r#""/a \"b\" \\ \xc3\xa9""#);
+        for text in [&b"/data/w"[..], b"a \"b\" \\", "\u{e9}\n".as_bytes(), &[0, 0xff]] {
+            let filter = format!("nfsrdma.path == {}", quoted(text));
+            assert!(crate::filter::Filter::parse(&filter).is_ok(), "{filter}");
         }
     }
 }

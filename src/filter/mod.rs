@@ -17,6 +17,7 @@ mod error;
 mod gather;
 mod literal;
 mod program;
+mod remembered;
 mod selection;
 mod syntax;
 mod token;
@@ -25,6 +26,7 @@ mod value;
 pub use columns::{Column, Plain, Shown};
 pub use error::FilterError;
 pub(crate) use error::proposal;
+pub use literal::quoted;
 pub use selection::{Selection, Tally};
 
 use catalog::Catalog;

@@ -12,9 +12,8 @@ use nfsrdma_dissectors::flow::reading::Reading;
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Key, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
-use nfsrdma_dissectors::infiniband::Place;
-use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::infiniband::{Place, Wire, cm};
 use nfsrdma_dissectors::net::{Carried, Datagram};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,16 +23,20 @@ use super::gather::Gatherer;
 use super::program::Node;
 use super::value::{Value, Values};
 use super::{Column, Filter, Shown, about};
+use crate::analysis::names::{About, Names};
 
 /// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
 const KEPT: usize = 64 << 20;
 /// Frames with parts of messages that are remembered until the message is whole.
 const PARTS: usize = 4_096;
+/// Transactions that are done whose memory is used again, where it is not more bytes than this.
+const SPARE: usize = 1_024;
+const SMALL: usize = 4_096;
 /// When there are more Transactions than this, those that are gone are looked for.
 const OPEN: usize = 1 << 16;
 
 /// What the frames of a Transaction gave.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Kept {
     tally: Tally,
     values: Values,
@@ -73,6 +76,8 @@ pub struct Selection {
     program: Node,
     to: Gatherer,
     open: FxHashMap<Key, Kept>,
+    /// Memory for the values of other Transactions.
+    spare: Vec<Values>,
     parts: VecDeque<PartFrame>,
     /// Transactions of which a frame was selected.
     chosen: FxHashSet<Key>,
@@ -80,15 +85,24 @@ pub struct Selection {
     not_kept: u64,
     first: Option<Timestamp>,
     before: Option<Timestamp>,
+    /// The last frame that was selected.
+    shown: Option<Timestamp>,
+    /// Names of files, where the filter asks for paths.
+    names: Option<Names>,
 }
 
 impl Selection {
     /// A filter that has seen nothing.
     pub fn new(filter: Filter) -> Self {
+        let to = Gatherer::new(filter.fields);
+        let is_about_files = [Fact::Path, Fact::NewPath].into_iter().any(|fact| to.slot_of(fact).is_some());
         Self {
             program: filter.program,
-            to: Gatherer::new(filter.fields),
+            names: is_about_files.then(Names::default),
+            to,
+            shown: None,
             open: FxHashMap::default(),
+            spare: Vec::new(),
             parts: VecDeque::new(),
             chosen: FxHashSet::default(),
             kept: 0,
@@ -106,6 +120,9 @@ impl Selection {
     /// Gives the flow the next frame, and tells whether the filter holds for it.
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, Meaning, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
+        if let Some(names) = &mut self.names {
+            names.learn_frame(flow);
+        }
         let wants = self.to.wants;
         if wants.of_message() || wants.transaction {
             for meaning in flow.meanings() {
@@ -115,6 +132,7 @@ impl Selection {
         self.to.finish_protocols();
         let is_selected = self.program.holds(&self.to.values);
         if is_selected {
+            self.shown = Some(frame.time);
             self.chosen.extend(flow.meanings().iter().filter_map(|meaning| key_of(*meaning)));
             if self.chosen.len() > OPEN {
                 self.chosen.retain(|key| flow.transaction(*key).is_some());
@@ -136,7 +154,7 @@ impl Selection {
     /// Gives the flow the next frame, and keeps what the frame gives to its Transaction.
     pub fn note(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
-        let names_protocols = self.to.slot_of(Fact::Protocols).is_some();
+        let names_protocols = self.to.names_protocols();
         let mut is_part = matches!(datagram.carried, Carried::Tcp(_));
         for meaning in flow.meanings() {
             is_part |= matches!(meaning, Meaning::Part);
@@ -147,10 +165,9 @@ impl Selection {
         self.to.finish_protocols();
         for meaning in flow.meanings() {
             let Some(key) = key_of(*meaning) else { continue };
-            let kept = self
-                .open
-                .entry(key)
-                .or_insert_with(|| Kept { tally: Tally::default(), values: Values::like(&self.to.values) });
+            let Self { open, spare, to, .. } = self;
+            let mut empty = || spare.pop().unwrap_or_else(|| Values::like(&to.values));
+            let kept = open.entry(key).or_insert_with(|| Kept { tally: Tally::default(), values: empty() });
             kept.tally.add(frame.length, frame.time);
             let mut grown = 0;
             if self.to.wants.of_frame() && self.kept < KEPT {
@@ -193,19 +210,54 @@ impl Selection {
         transaction: &Transaction,
         reading: &Reading<'_>,
     ) -> Option<Tally> {
-        let kept = self.open.remove(&key).unwrap_or_default();
-        self.kept = self.kept.saturating_sub(kept.values.size());
+        self.done(key, transaction, reading, None)
+    }
+
+    /// The same for who knows what the Transaction is about: names are not learnt twice.
+    pub fn named_transaction(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        about: About<'_>,
+    ) -> Option<Tally> {
+        self.done(key, transaction, reading, Some(about))
+    }
+
+    fn done(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        about: Option<About<'_>>,
+    ) -> Option<Tally> {
         self.to.clear();
-        self.to.values.merge(&kept.values);
+        let mut kept = Tally::default();
+        if let Some(Kept { tally, mut values }) = self.open.remove(&key) {
+            kept = tally;
+            self.kept = self.kept.saturating_sub(values.size());
+            std::mem::swap(&mut self.to.values, &mut values);
+            if self.spare.len() < SPARE && values.room() <= SMALL {
+                self.spare.push(values);
+            }
+        }
         let wants = self.to.wants;
         if wants.of_message() {
             about::message(&mut self.to, transaction, reading, Which::Call);
             about::message(&mut self.to, transaction, reading, Which::Reply);
         }
         if wants.transaction {
-            about::transaction(&mut self.to, transaction, &reading.facts());
+            let facts = reading.facts();
+            about::transaction(&mut self.to, transaction, &facts);
+            if let Some(names) = &mut self.names {
+                let about = about.unwrap_or_else(|| {
+                    names.learn(transaction, reading, &facts);
+                    names.about()
+                });
+                about::files(&mut self.to, about);
+            }
         }
-        self.program.holds(&self.to.values).then_some(kept.tally)
+        self.program.holds(&self.to.values).then_some(kept)
     }
 
     fn remember(&mut self, frame: &Frame<'_>) {
@@ -257,15 +309,16 @@ impl Selection {
             listener.finish();
         }
         if wants.frame {
-            self.frame_facts(frame, &datagram);
+            self.frame_facts(frame, &datagram, flow);
         }
         self.before = Some(frame.time);
         self.first = self.first.or(self.before);
         (datagram, meaning)
     }
 
-    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
+    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, flow: &Flow) {
         let (first, before) = (self.first.unwrap_or(frame.time), self.before.unwrap_or(frame.time));
+        let shown = self.shown.unwrap_or(frame.time);
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.to;
         to.fact(Fact::Frame, || Some(Value::Bytes(frame.bytes)));
@@ -274,17 +327,37 @@ impl Selection {
         to.fact(Fact::TimeEpoch, || Some(Value::Duration(frame.time.0.into())));
         to.fact(Fact::TimeRelative, || Some(Value::Duration(since(first))));
         to.fact(Fact::TimeDelta, || Some(Value::Duration(since(before))));
+        to.fact(Fact::TimeDeltaDisplayed, || Some(Value::Duration(since(shown))));
         to.fact(Fact::Length, || Some(Value::Number(frame.length.into())));
         to.fact(Fact::CapturedLength, || Some(Value::Number(frame.bytes.len() as i128)));
         match &datagram.carried {
             Carried::Tcp(segment) => {
+                let places = [Fact::TcpStream, Fact::TcpSequence, Fact::TcpAcknowledgment];
+                if places.into_iter().any(|fact| to.slot_of(fact).is_some())
+                    && let Some(place) = flow.place_of(datagram, segment)
+                {
+                    to.fact(Fact::TcpStream, || Some(Value::Number(place.stream.into())));
+                    to.fact(Fact::TcpSequence, || Some(Value::Number(place.sequence.into())));
+                    to.fact(Fact::TcpAcknowledgment, || Some(Value::Number(place.acknowledgment.into())));
+                }
                 to.fact(Fact::TcpLength, || Some(Value::Number(segment.payload.length as i128)));
                 if segment.payload.length > 0 {
                     to.fact(Fact::TcpPayload, || Some(Value::Bytes(segment.payload.bytes)));
                 }
             }
             Carried::Udp(udp) => to.fact(Fact::UdpPayload, || Some(Value::Bytes(udp.payload.bytes))),
+            Carried::Infiniband(packet) if packet.wire == Wire::RoceV2 => {
+                to.fact(Fact::UdpPayload, || {
+                    let end = packet.at + packet.length;
+                    frame.bytes.get(packet.at..end.min(frame.bytes.len())).map(Value::Bytes)
+                });
+            }
             _ => {}
+        }
+        if to.slot_of(Fact::MpaCrc).is_some() {
+            for (verdict, _) in flow.mpa_of_frame().verdicts() {
+                to.fact(Fact::MpaCrc, || Some(Value::Text(verdict.as_bytes())));
+            }
         }
     }
 
@@ -306,7 +379,12 @@ impl Selection {
                 None => {}
             }
             if wants.transaction {
-                about::transaction(&mut self.to, transaction, &reading.facts());
+                let facts = reading.facts();
+                about::transaction(&mut self.to, transaction, &facts);
+                if let Some(names) = &mut self.names {
+                    names.look(transaction, reading, &facts);
+                    about::files(&mut self.to, names.about());
+                }
             }
         });
     }

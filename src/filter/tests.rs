@@ -305,6 +305,7 @@ fn errors_say_where_and_propose_what_is_nearest() {
         (20, "there is no field nfs.opcod; did you mean nfs.opcode?".into())
     );
     assert_eq!(error("nfs.opcode == REED").0, 15);
+    assert!(error("nfs.opcode == CB_RECALL").1.ends_with("; nfs.cb.operation has it"));
     assert!(
         error("nfs.opcode == REED").1.starts_with("no value of nfs.opcode is called REED; did you mean READ")
     );

@@ -10,6 +10,9 @@ pub(super) enum Value<'v> {
     Number(i128),
     Bool(bool),
     Bytes(&'v [u8]),
+    /// A protocol: the bytes from where it begins to where the packet or message ends, and how many of them are its own.
+    /// Only a search looks at all of them, as in Wireshark.
+    Protocol(&'v [u8], usize),
     Text(&'v [u8]),
     /// An IPv4 address, and how many of its bits count.
     Ipv4(u32, u8),
@@ -29,11 +32,27 @@ fn mask(bits: u8, width: u32) -> u128 {
     all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
-impl Value<'_> {
+impl<'v> Value<'v> {
+    /// The same, of a protocol its own bytes alone.
+    pub(super) fn own(self) -> Self {
+        match self {
+            Self::Protocol(bytes, own) => Self::Bytes(bytes.get(..own).unwrap_or(bytes)),
+            other => other,
+        }
+    }
+
+    /// What a search looks at; `None` where there is no text and no bytes.
+    pub(super) fn searched(self) -> Option<&'v [u8]> {
+        match self {
+            Self::Bytes(bytes) | Self::Text(bytes) | Self::Protocol(bytes, _) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// How it stands to another; `None` where the two cannot be compared.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         use Value::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
-        Some(match (*self, *other) {
+        Some(match (self.own(), other.own()) {
             (Number(a), Number(b)) | (Time(a), Time(b)) | (Duration(a), Duration(b)) => a.cmp(&b),
             (Bool(a), Bool(b)) => a.cmp(&b),
             (Bool(a), Number(b)) => i128::from(a).cmp(&b),
@@ -53,7 +72,7 @@ impl Value<'_> {
 
     /// Whether it counts as true where it stands by itself.
     pub(super) fn is_true(&self) -> bool {
-        match *self {
+        match self.own() {
             Self::Number(number) | Self::Duration(number) => number != 0,
             Self::Bool(value) => value,
             Self::Bytes(bytes) => bytes.iter().any(|byte| *byte != 0),
@@ -68,6 +87,7 @@ enum Stored {
     Number(i128),
     Bool(bool),
     Bytes(Range<usize>),
+    Protocol(Range<usize>, usize),
     Text(Range<usize>),
     Ipv4(u32),
     Ipv6(u128),
@@ -124,6 +144,12 @@ impl Values {
         self.slots.iter().map(|values| values.len() * size_of::<Stored>()).sum::<usize>() + self.bytes.len()
     }
 
+    /// How many bytes it takes, those included that are free for values.
+    pub(super) fn room(&self) -> usize {
+        let slots = self.slots.iter().map(|values| values.capacity() * size_of::<Stored>());
+        slots.sum::<usize>() + self.bytes.capacity()
+    }
+
     /// The values of a field.
     pub(super) fn of(&self, slot: Slot) -> impl Iterator<Item = Value<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
@@ -135,6 +161,7 @@ impl Values {
             Stored::Number(number) => Value::Number(*number),
             Stored::Bool(value) => Value::Bool(*value),
             Stored::Bytes(range) => Value::Bytes(bytes(range)),
+            Stored::Protocol(range, own) => Value::Protocol(bytes(range), *own),
             Stored::Text(range) => Value::Text(bytes(range)),
             Stored::Ipv4(address) => Value::Ipv4(*address, 32),
             Stored::Ipv6(address) => Value::Ipv6(*address, 128),
@@ -156,6 +183,7 @@ impl Values {
             Value::Number(number) => Stored::Number(number),
             Value::Bool(value) => Stored::Bool(value),
             Value::Bytes(bytes) => Stored::Bytes(keep(bytes)),
+            Value::Protocol(bytes, own) => Stored::Protocol(keep(bytes), own),
             Value::Text(bytes) => Stored::Text(keep(bytes)),
             Value::Ipv4(address, _) => Stored::Ipv4(address),
             Value::Ipv6(address, _) => Stored::Ipv6(address),
@@ -173,17 +201,19 @@ impl Values {
     pub(super) fn merge(&mut self, other: &Self) -> usize {
         /// How many of the last values are compared.
         const LAST: usize = 8;
-        let before = self.size();
+        let before = self.bytes.len();
+        let mut added = 0;
         for slot in 0..other.slots.len() {
             for value in other.of(slot) {
                 let known = self.slots.get(slot).map_or(&[][..], Vec::as_slice);
                 let last = known.get(known.len().saturating_sub(LAST)..).unwrap_or_default();
                 if !last.iter().any(|stored| self.value(stored) == value) {
                     self.push(slot, value);
+                    added += 1;
                 }
             }
         }
-        self.size() - before
+        added * size_of::<Stored>() + (self.bytes.len() - before)
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::flow::Flow;
+use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use serde::Serializer;
 
 use crate::filter::catalog::Type;
@@ -13,6 +14,7 @@ use crate::filter::{Column, Plain, Selection};
 
 use super::settings::View;
 use super::units::{Date, LongDate};
+use super::whole_frame::WholeFrame;
 
 /// Numbers that Wireshark shows in hexadecimal, with how many digits.
 static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
@@ -49,6 +51,8 @@ pub const fn columns_of(view: View) -> &'static [&'static str] {
             "nfsrdma.xid",
             "nfsrdma.operation",
         ],
+        // Their columns are counts, and no fields.
+        View::Operations | View::Connections => &[],
     }
 }
 
@@ -93,11 +97,57 @@ pub struct FieldLines {
     pub occurrence: Occurrence,
     /// Between the values of one field.
     pub aggregator: char,
+    whole: Option<Box<WholeFrame>>,
+}
+
+impl FieldLines {
+    /// Lines of no fields yet.
+    pub fn new(form: Form) -> Self {
+        Self {
+            columns: Vec::new(),
+            form,
+            header: form == Form::Csv,
+            occurrence: Occurrence::All,
+            aggregator: ',',
+            whole: None,
+        }
+    }
+
+    /// The same in JSON, where the line of a frame has everything that the frame has behind the columns.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.whole = Some(Box::default());
+        self
+    }
 }
 
 impl FieldLines {
     /// Writes the values of what a selection judged last; before the first line the names, if they are wanted.
     pub(super) fn line(&mut self, to: &mut impl Write, selection: &Selection) -> io::Result<()> {
+        self.line_of(to, selection, None)
+    }
+
+    /// The same of a frame, with everything that it has where that is wanted.
+    pub(super) fn frame(
+        &mut self,
+        to: &mut impl Write,
+        selection: &Selection,
+        frame: &Frame<'_>,
+        flow: &Flow,
+    ) -> io::Result<()> {
+        let Some(mut whole) = self.whole.take() else { return self.line(to, selection) };
+        whole.take(frame, flow);
+        let written = self.line_of(to, selection, Some(&whole));
+        self.whole = Some(whole);
+        written
+    }
+
+    fn line_of(
+        &mut self,
+        to: &mut impl Write,
+        selection: &Selection,
+        whole: Option<&WholeFrame>,
+    ) -> io::Result<()> {
         if std::mem::take(&mut self.header) && self.form != Form::Json {
             let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
             // As in tshark, names have no quotes.
@@ -108,13 +158,19 @@ impl FieldLines {
         for column in &self.columns {
             let mut values = selection.shown(column);
             let values: Vec<String> = match self.occurrence {
-                Occurrence::First => {
-                    values.next().into_iter().map(|value| text(column, value.plain())).collect()
+                Occurrence::First => values
+                    .next()
+                    .into_iter()
+                    .map(|value| text((column.name, column.kind), value.plain()))
+                    .collect(),
+                Occurrence::Last => values
+                    .last()
+                    .into_iter()
+                    .map(|value| text((column.name, column.kind), value.plain()))
+                    .collect(),
+                Occurrence::All => {
+                    values.map(|value| text((column.name, column.kind), value.plain())).collect()
                 }
-                Occurrence::Last => {
-                    values.last().into_iter().map(|value| text(column, value.plain())).collect()
-                }
-                Occurrence::All => values.map(|value| text(column, value.plain())).collect(),
             };
             if self.form == Form::Json {
                 members.push((column.name, values));
@@ -126,8 +182,12 @@ impl FieldLines {
         if self.form != Form::Json {
             return self.cells(to, &cells, false);
         }
-        let members = members.into_iter().filter(|(_, values)| !values.is_empty());
+        let is_named = |name: &str| self.columns.iter().any(|column| column.name == name);
+        let whole = whole.into_iter().flat_map(WholeFrame::members);
+        let others = whole.filter(|(name, _)| !is_named(name));
         // In the order in which they were named.
+        let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(others);
+        let members = members.filter(|(_, values)| !values.is_empty());
         serde_json::Serializer::new(&mut *to).collect_map(members)?;
         to.write_all(b"\n")
     }
@@ -146,13 +206,7 @@ impl FieldLines {
                 }
                 Form::Csv | Form::Json => {
                     line.extend((at > 0).then_some(','));
-                    if text.contains(['"', ',', '\r', '\n']) {
-                        line.push('"');
-                        line.push_str(&text.replace('"', "\"\""));
-                        line.push('"');
-                    } else {
-                        line.push_str(text);
-                    }
+                    quoted(text, &mut line);
                 }
             }
         }
@@ -161,21 +215,32 @@ impl FieldLines {
     }
 }
 
+/// Writes a value of a line of CSV, in double quotes where it needs them (RFC 4180 section 2).
+pub(super) fn quoted(text: &str, line: &mut String) {
+    if text.contains(['"', ',', '\r', '\n']) {
+        line.push('"');
+        line.push_str(&text.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(text);
+    }
+}
+
 /// A value as tshark 4.0 writes it; times are in UTC.
-fn text(column: &Column, value: Plain<'_>) -> String {
+pub(super) fn text((name, kind): (&str, Type), value: Plain<'_>) -> String {
     let mut text = String::new();
     // A text takes all that is written.
     let _ = match value {
-        Plain::Number(number) => match HEXADECIMAL.get(column.name) {
+        Plain::Number(number) => match HEXADECIMAL.get(name) {
             Some(digits) if number >= 0 => write!(text, "0x{number:0digits$x}"),
             _ => write!(text, "{number}"),
         },
         Plain::Bool(value) => write!(text, "{}", u8::from(value)),
         Plain::Bytes(bytes) => {
-            if HEXADECIMAL.contains_key(column.name) {
+            if HEXADECIMAL.contains_key(name) {
                 text.push_str("0x");
             }
-            let colon = if column.kind == Type::Ethernet { ":" } else { "" };
+            let colon = if kind == Type::Ethernet { ":" } else { "" };
             bytes
                 .iter()
                 .enumerate()
@@ -200,8 +265,8 @@ fn text(column: &Column, value: Plain<'_>) -> String {
             write!(text, "{sign}{}.{:09}", duration / 1_000_000_000, duration % 1_000_000_000)
         }
         // A protocol or a structure is shown by its name, and of data that was not kept nothing is known.
-        Plain::Unknown if matches!(column.kind, Type::Protocol | Type::Structure) => {
-            write!(text, "{}", column.name)
+        Plain::Unknown if matches!(kind, Type::Protocol | Type::Structure) => {
+            write!(text, "{name}")
         }
         Plain::Unknown => Ok(()),
     };

@@ -12,12 +12,12 @@ use std::rc::Rc;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
-use nfsrdma_dissectors::flow::{Deed, Key, Step};
+use nfsrdma_dissectors::flow::{Deed, Flow, Key, Meaning, Step};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::names::About;
-use crate::source::Source;
+use crate::source::{Interface, Source};
 
 use super::label::Labels;
 use super::pcapng::{InterfaceId, Writer};
@@ -76,6 +76,8 @@ impl Mark {
 struct Known {
     /// Whether it was chosen for itself.
     is_chosen: bool,
+    /// Whether it sets a connection up or takes it down.
+    is_set_up: bool,
     marks: Vec<Mark>,
 }
 
@@ -156,25 +158,45 @@ impl<W: Write> FrameFile<W> {
         })
     }
 
-    /// Takes the last frame of `source` after the flow took it, which tells what it did.
+    /// Takes the last frame of `source` after the flow took it, which tells what it did. In every view but that of frames
+    /// those that set connections up or take them down are chosen, too: without them Wireshark does not know what the
+    /// others carry.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn frame(&mut self, source: &Source, steps: &[Step], is_chosen: bool) -> io::Result<()> {
-        let Some(frame) = source.frame() else { return Ok(()) };
-        let known = is_chosen.then(|| Box::new(Known { is_chosen, marks: Vec::new() }));
+    pub fn frame(&mut self, source: &Source, flow: &Flow, is_chosen: bool) -> io::Result<()> {
+        let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
+        self.kept_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
+    }
+
+    /// The same of a frame that somebody kept, and the interface that it was captured on.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn kept_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        (file, interface): (usize, &Interface),
+        comments: impl FnOnce() -> Vec<String>,
+        flow: &Flow,
+        is_chosen: bool,
+    ) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            self.first = frame.number.0;
+        }
+        let is_set_up = self.view != View::Frames && flow.meanings().contains(&Meaning::Management);
+        let is_chosen = is_chosen || is_set_up;
+        let known = is_chosen.then(|| Box::new(Known { is_chosen, is_set_up, marks: Vec::new() }));
         self.held += cost(known.as_deref());
         self.waiting.push_back(known);
         if let Bytes::Kept(kept) = &mut self.bytes {
-            let Some((file, interface)) = source.interface() else { return Ok(()) };
             let on = self.to.interface(file, interface)?;
-            let comments = source.comments().map(Cow::into_owned).collect();
-            let Frame { time, link, length, bytes, .. } = frame;
-            let frame = Kept { time, link, length, bytes: bytes.into(), on, comments };
+            let Frame { time, link, length, bytes, .. } = *frame;
+            let frame = Kept { time, link, length, bytes: bytes.into(), on, comments: comments() };
             self.held += frame.cost();
             kept.push_back(frame);
         }
-        for Step { frame, key, deed } in steps {
+        for Step { frame, key, deed } in flow.steps() {
             let of = self.steps.entry(*key).or_default();
             // A frame may hold several pieces of one chunk.
             if of.last() != Some(&(*frame, *deed)) {
@@ -185,21 +207,20 @@ impl<W: Write> FrameFile<W> {
         self.make_room()
     }
 
-    /// Takes a Transaction that is done. Its frames are chosen with it, unless they are chosen for themselves.
+    /// Takes a Transaction that is done, and what it is about if it is chosen. Its frames are chosen with it, unless they
+    /// are chosen for themselves.
     pub fn transaction(
         &mut self,
         key: Key,
         transaction: &Transaction,
         reading: &Reading<'_>,
         facts: &Facts,
-        is_chosen: bool,
+        about: Option<About<'_>>,
     ) {
         let steps = self.steps.remove(&key).unwrap_or_default();
         self.held -= STEP * steps.len();
-        if !is_chosen {
-            return;
-        }
-        let label = Rc::new(self.label(transaction, reading, facts));
+        let Some(about) = about else { return };
+        let label = Rc::new(self.label(transaction, reading, facts, about));
         for which in [Which::Call, Which::Reply] {
             for frame in transaction.message(which).iter().flat_map(|message| &message.frames) {
                 self.mark(*frame, &label, Role::Message(which));
@@ -210,10 +231,16 @@ impl<W: Write> FrameFile<W> {
         }
     }
 
-    fn label(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) -> Label {
+    fn label(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        files: About<'_>,
+    ) -> Label {
         let mut about = String::new();
         match facts.operation {
-            Some(_) => self.labels.write(reading, facts, About::default(), &Glyphs::UNICODE, &mut about),
+            Some(_) => self.labels.write(reading, facts, files, &Glyphs::UNICODE, &mut about),
             None => about.push_str("a Call that is not known"),
         }
         about.truncate(about.trim_end().len());
@@ -273,7 +300,8 @@ impl<W: Write> FrameFile<W> {
         self.first += 1;
         self.held = self.held.saturating_sub(cost(known.as_deref()));
         let known = known.filter(|known| known.is_chosen || self.view != View::Frames);
-        let marks = || known.iter().flat_map(|known| &known.marks).map(Mark::comment);
+        let set_up = known.iter().filter(|known| known.is_set_up).map(|_| SET_UP.to_owned());
+        let marks = || known.iter().flat_map(|known| &known.marks).map(Mark::comment).chain(set_up.clone());
         match &mut self.bytes {
             Bytes::Kept(kept) => {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
@@ -311,6 +339,9 @@ impl<W: Write> FrameFile<W> {
     }
 }
 
+/// What is said of a frame that is there for the connection.
+const SET_UP: &str = "sets a connection up or takes it down";
+
 const STEP: usize = size_of::<(FrameNumber, Deed)>();
 
 /// Bytes of memory for what is known of a frame; a label is shared by several.
@@ -321,7 +352,7 @@ fn cost(known: Option<&Known>) -> usize {
 }
 
 /// Reads on to a frame. What is wrong with a file was told when it was read first.
-fn advance(source: &mut Source, to: FrameNumber) -> io::Result<(usize, &crate::source::Interface)> {
+fn advance(source: &mut Source, to: FrameNumber) -> io::Result<(usize, &Interface)> {
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,

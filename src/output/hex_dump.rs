@@ -34,13 +34,14 @@ pub(super) fn frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// The bytes of both messages as they went inline, from the RPC-over-RDMA header on, and of the chunks that were kept.
 pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
+    writeln!(to)?;
     for (which, name) in [(Which::Call, "Call"), (Which::Reply, "Reply")] {
         let Some(message) = transaction.message(which) else { continue };
         let (captured, length) = (message.bytes.len(), message.length);
         if captured < length {
-            writeln!(to, "\n{name}, {captured} of {length} bytes:")?;
+            writeln!(to, "{name}, {captured} of {length} bytes:")?;
         } else {
-            writeln!(to, "\n{name}, {length} bytes:")?;
+            writeln!(to, "{name}, {length} bytes:")?;
         }
         dump(to, &message.bytes)?;
     }
@@ -64,7 +65,7 @@ fn segments(to: &mut impl Write, kind: &str, number: usize, chunk: &Chunk) -> io
             continue;
         };
         let (captured, moved) = (kept.len(), segment.moved.seen());
-        writeln!(to, "\n{kind} chunk {number}, segment {at}, {captured} of {moved} bytes:")?;
+        writeln!(to, "{kind} chunk {number}, segment {at}, {captured} of {moved} bytes:")?;
         dump(to, kept)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use super::tree::Frames;
@@ -14,6 +15,8 @@ struct Kept {
     link: LinkType,
     length: u32,
     bytes: Vec<u8>,
+    /// Of few frames is there anything to note.
+    crc: Option<Box<MpaCounts>>,
 }
 
 /// Keeps the latest frames, up to a number of bytes: when a new one has no room, the oldest goes.
@@ -52,7 +55,16 @@ impl KeptFrames {
         bytes.shrink_to(frame.bytes.len() * 2);
         self.bytes += cost;
         let Frame { number, time, link, length, .. } = *frame;
-        self.frames.push_back(Kept { number, time, link, length, bytes });
+        self.frames.push_back(Kept { number, time, link, length, bytes, crc: None });
+    }
+
+    /// Notes what the CRCs of the FPDUs are that the frame completes which was kept last.
+    pub fn note_crc(&mut self, crc: MpaCounts) {
+        if let Some(last) = self.frames.back_mut()
+            && crc != MpaCounts::default()
+        {
+            last.crc = Some(Box::new(crc));
+        }
     }
 }
 
@@ -65,8 +77,14 @@ impl Default for KeptFrames {
 impl Frames for KeptFrames {
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let at = self.frames.binary_search_by_key(&number, |frame| frame.number).ok()?;
-        let Kept { number, time, link, length, bytes } = self.frames.get(at)?;
+        let Kept { number, time, link, length, bytes, .. } = self.frames.get(at)?;
         Some(Frame { number: *number, time: *time, link: *link, length: *length, bytes })
+    }
+
+    fn crc(&self, number: FrameNumber) -> MpaCounts {
+        let at = self.frames.binary_search_by_key(&number, |frame| frame.number);
+        let crc = at.ok().and_then(|at| self.frames.get(at)?.crc.as_deref());
+        crc.copied().unwrap_or_default()
     }
 }
 
@@ -91,7 +109,7 @@ mod tests {
         assert_eq!(bytes(5), Some(vec![5; 100]));
         let found = kept.frame(FrameNumber(3)).unwrap();
         assert_eq!((found.time, found.link, found.length), (Timestamp(7), LinkType::ETHERNET, 99));
-        kept.keep(&frame(6, &[6; 250]));
+        kept.keep(&frame(6, &[6; 300]));
         assert_eq!(kept.frames.len(), 1);
     }
 

@@ -89,6 +89,7 @@ impl Labels {
     }
 
     /// Where the path is in what was written last.
+    #[cfg(feature = "tui")]
     pub(crate) fn path(&self) -> Range<usize> {
         self.path.clone()
     }
@@ -360,19 +361,20 @@ impl Writer<'_> {
         }
     }
 
-    /// What LOOKUP looks for: in NFSv4 one operation a name.
     /// Another path of the file; only the name where both are in one directory. `false` if there is none.
     fn moved(&mut self) -> bool {
         let Some(new) = self.about.new_path else { return false };
         let _ = write!(self.text, " {} ", self.glyphs.to);
-        let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        // The hash of a filehandle is in no directory.
+        let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
         let old = self.about.path.unwrap_or_default();
-        let at = directory(new);
-        let is_beside = at == directory(old) && old.get(..at) == new.get(..at);
-        path(if is_beside { new.get(at + 1..).unwrap_or(new) } else { new }, self.glyphs, self.text);
+        let beside =
+            directory(new).filter(|at| directory(old) == Some(*at) && old.get(..*at) == new.get(..*at));
+        path(beside.and_then(|at| new.get(at + 1..)).unwrap_or(new), self.glyphs, self.text);
         true
     }
 
+    /// What LOOKUP looks for: in NFSv4 one operation a name.
     fn path(&mut self) {
         if self.about.path.is_some() {
             return;

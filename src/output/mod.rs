@@ -5,6 +5,7 @@
 
 pub mod checks;
 pub mod comparison;
+pub mod connections;
 pub mod fields;
 pub mod frame_file;
 pub mod frames;
@@ -14,6 +15,7 @@ pub mod junit;
 pub mod kept_frames;
 pub(crate) mod label;
 pub mod list;
+pub mod operations;
 pub mod pcapng;
 pub mod plan;
 pub mod probe;
@@ -23,8 +25,10 @@ pub mod recording;
 mod settings;
 pub mod style;
 pub mod summary;
+pub mod table;
 pub mod tree;
 pub mod units;
+mod whole_frame;
 
 #[cfg(test)]
 mod tests;
@@ -35,11 +39,13 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
-use crate::analysis::names::Names;
+use crate::analysis::lives::OpenConnections;
+use crate::analysis::names::{About, Names};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 use crate::source::Counters;
 
+use connections::ConnectionLines;
 use fields::FieldLines;
 use frames::FrameList;
 use json::JsonLines;
@@ -62,6 +68,9 @@ enum Lines {
     Frames(FrameList),
     FrameTrees(FrameList, Box<TreeView>),
     Fields(FieldLines),
+    /// They come at the end.
+    Operations,
+    Connections(ConnectionLines, Box<OpenConnections>),
 }
 
 impl Lines {
@@ -69,6 +78,10 @@ impl Lines {
         let Settings { screen, time, .. } = *settings;
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
+            (_, View::Operations, ..) => Self::Operations,
+            (_, View::Connections, format, _) => {
+                Self::Connections(ConnectionLines::new(format, screen), Box::default())
+            }
             (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::default()),
             (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
             (_, View::Transactions, _, true) => {
@@ -99,7 +112,9 @@ impl<W: Write> Output<W> {
         let lines_view = Lines::of(&settings);
         let names = match lines_view {
             // Where nothing is shown, nobody asks for names.
-            Lines::None => Names::new(Filehandles::Off),
+            Lines::None | Lines::Operations | Lines::Connections(..) if !settings.tells_files => {
+                Names::new(Filehandles::Off)
+            }
             Lines::Json(_) => Names::new(settings.filehandles).of_operations(),
             _ => Names::new(settings.filehandles),
         };
@@ -137,13 +152,16 @@ impl<W: Write> Output<W> {
             Lines::List(list) => list.start(frame.time),
             Lines::Trees(_, kept) => kept.keep(frame),
             Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
-            Lines::None | Lines::Json(_) | Lines::Fields(_) => {}
+            _ => {}
         }
         let is_frames = self.settings.view == View::Frames;
         let (datagram, meaning, is_selected) = match &mut self.selection {
             // Its frames are counted with a Transaction that passes.
             Some(selection) if !is_frames => {
                 selection.note(frame, flow);
+                if let Lines::Trees(_, kept) = &mut self.lines_view {
+                    kept.note_crc(flow.mpa_of_frame());
+                }
                 return Ok(false);
             }
             Some(selection) => selection.frame(frame, flow),
@@ -154,6 +172,9 @@ impl<W: Write> Output<W> {
         };
         if is_frames {
             self.names.learn_frame(flow);
+        }
+        if let Lines::Trees(_, kept) = &mut self.lines_view {
+            kept.note_crc(flow.mpa_of_frame());
         }
         if !is_selected {
             return Ok(false);
@@ -170,7 +191,7 @@ impl<W: Write> Output<W> {
             }
             Lines::Fields(fields) if is_frames => {
                 if let Some(selection) = &self.selection {
-                    fields.line(&mut self.to, selection)?;
+                    fields.frame(&mut self.to, selection, frame, flow)?;
                 }
             }
             _ => {}
@@ -191,8 +212,12 @@ impl<W: Write> Output<W> {
         transaction.read(|reading| {
             // What a filter leaves out tells names, too.
             let mut facts = None;
-            if names.is_on() && !is_frames {
-                names.learn(transaction, reading, facts.get_or_insert_with(|| reading.facts()));
+            if names.is_on() {
+                let facts = facts.get_or_insert_with(|| reading.facts());
+                // With its frames it was learnt from before its connection had a name.
+                if !is_frames || settings.tells_files {
+                    names.learn(transaction, reading, facts);
+                }
             }
             if let Some(selection) = selection {
                 let tally = match is_frames {
@@ -203,7 +228,7 @@ impl<W: Write> Output<W> {
                 let Some(Tally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.chosen_frames(frames, bytes, times);
             }
-            *lines += u64::from(!is_frames);
+            *lines += u64::from(settings.view == View::Transactions);
             let facts = facts.unwrap_or_else(|| reading.facts());
             statistics.transaction(transaction, &facts);
             match lines_view {
@@ -211,7 +236,15 @@ impl<W: Write> Output<W> {
                     Some(selection) => fields.line(to, selection),
                     None => Ok(()),
                 },
-                Lines::None | Lines::Frames(_) | Lines::FrameTrees(..) | Lines::Fields(_) => Ok(()),
+                Lines::None
+                | Lines::Frames(_)
+                | Lines::FrameTrees(..)
+                | Lines::Fields(_)
+                | Lines::Operations => Ok(()),
+                Lines::Connections(_, open) => {
+                    open.transaction(transaction);
+                    Ok(())
+                }
                 Lines::List(list) => list.transaction(to, transaction, reading, &facts, names),
                 Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, names, kept),
                 Lines::Json(json) => json.transaction(to, transaction, reading, &facts, names),
@@ -221,6 +254,47 @@ impl<W: Write> Output<W> {
             }
             Ok(true)
         })
+    }
+
+    /// Shows the connections that are over, all of whose Transactions came before.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn closed(&mut self, flow: &mut Flow) -> io::Result<()> {
+        let Lines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
+        while self.lines < self.settings.most
+            && let Some(state) = flow.next_closed()
+        {
+            if let Some(row) = open.close(state) {
+                view.line(&mut self.to, &row, self.settings.tree)?;
+                self.lines += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The input has ended: shows what could not be shown before.
+    fn last_lines(&mut self, flow: &Flow) -> io::Result<()> {
+        let Settings { format, screen, most, tree, .. } = self.settings;
+        match &mut self.lines_view {
+            Lines::Operations => {
+                self.lines += operations::write(&mut self.to, &self.statistics, (format, screen), most)?;
+            }
+            Lines::Connections(view, open) => {
+                let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
+                for row in open.rest(flow).iter().take(left) {
+                    view.line(&mut self.to, row, tree)?;
+                    self.lines += 1;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the last Transaction is about.
+    pub fn about(&self) -> About<'_> {
+        self.names.about()
     }
 
     /// Lines of the view up to now, those that were left out included.
@@ -252,9 +326,11 @@ impl<W: Write> Output<W> {
         dropped: Option<u64>,
         counters: Option<Counters>,
     ) -> io::Result<()> {
+        self.last_lines(flow)?;
         let icrc = self.settings.icrc.then(|| flow.icrc());
         let names = self.names.given_up();
-        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, counters, names };
+        let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
+        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, counters, names, shown };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

@@ -27,6 +27,9 @@ pub struct View<'a> {
 /// Columns of the names.
 const NAMES: usize = 14;
 
+/// Operations that are shown of each reason.
+const OPERATIONS: usize = 6;
+
 /// A number with its thousands apart.
 fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -165,8 +168,14 @@ impl View<'_> {
 
     fn because(&self, to: &mut impl Write, reason: Reason, because: &Because) -> io::Result<()> {
         writeln!(to, "  {:>7}  {}", count(because.steps), reason.text())?;
-        let operations: Vec<_> =
-            because.operations.iter().map(|(name, steps)| format!("{} {name}", count(*steps))).collect();
+        let mut most: Vec<_> = because.operations.iter().collect();
+        most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
+        let left = most.len().saturating_sub(OPERATIONS);
+        let mut operations: Vec<_> =
+            most.iter().take(OPERATIONS).map(|(name, steps)| format!("{} {name}", count(**steps))).collect();
+        if left > 0 {
+            operations.push(format!("{left} other operations"));
+        }
         let frames: Vec<_> = because.first.iter().map(|first| count(first.frame)).collect();
         let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));

@@ -37,6 +37,17 @@ pub enum View {
     Transactions,
     /// One frame of the capture
     Frames,
+    /// One operation, with how many there were, how fast, how long they took and how many failed
+    Operations,
+    /// One connection as it closes, with what went over it, its credits and its state; -V tells its set-up
+    Connections,
+}
+
+impl View {
+    /// Whether a line counts Transactions.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Operations | Self::Connections)
+    }
 }
 
 /// How a time is written, under the letters of tshark.
@@ -88,6 +99,10 @@ pub struct Settings {
     pub time: TimeFormat,
     /// What follows the lines.
     pub summary: SummaryFormat,
+    /// How many lines there are at most.
+    pub most: u64,
+    /// Whether somebody asks what Transactions are about, though no line says so.
+    pub tells_files: bool,
     /// Whether ICRCs are checked.
     pub icrc: bool,
     /// How files are told.

@@ -7,17 +7,18 @@ mod tests;
 
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::reading::Operation;
-use nfsrdma_dissectors::flow::transaction::Transport;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 
-use super::json::{Name, SCHEMA, Text, address};
-use crate::analysis::connections::{ConnectionTally, Connections};
-use crate::analysis::statistics::{ChunkTallies, ChunkTally, Latencies, MissingTally, Statistics};
+use super::connections::ConnectionObject;
+use super::json::{SCHEMA, Text};
+use super::operations::OperationObject;
+use super::settings::View;
+use crate::analysis::connections::Connections;
+use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, Statistics};
 use crate::source::Counters;
 
 /// Everything that a summary says.
@@ -34,6 +35,8 @@ pub struct Summary<'a> {
     pub counters: Option<Counters>,
     /// Names of files that were given up.
     pub names: u64,
+    /// The view whose lines stand above, if any do: what they have said is not said again.
+    pub shown: Option<View>,
 }
 
 impl Summary<'_> {
@@ -142,86 +145,11 @@ impl Serialize for Listed<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct ConnectionObject {
-    connection: u64,
-    transport: Text<Transport>,
-    client: Option<Text<Address>>,
-    client_port: Option<u32>,
-    server: Option<Text<Address>>,
-    server_port: Option<u32>,
-    transactions: u64,
-    incomplete: u64,
-    bytes: u64,
-}
-
-impl From<&ConnectionTally> for ConnectionObject {
-    fn from(tally: &ConnectionTally) -> Self {
-        let name = tally.name;
-        Self {
-            connection: name.number,
-            transport: Text(name.transport),
-            client: address(name.client.address),
-            client_port: name.client.port,
-            server: address(name.server.address),
-            server_port: name.server.port,
-            transactions: tally.transactions,
-            incomplete: tally.incomplete,
-            bytes: tally.bytes,
-        }
-    }
-}
-
 struct Operations<'a>(&'a Statistics);
 
 impl Serialize for Operations<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationObject {
-            program_name: key.program,
-            version: key.version,
-            operation: key.operation.map(Name::from),
-            calls: tally.calls,
-            replies: tally.replies,
-            errors: tally.errors,
-            latency_ns: (tally.latencies.count() > 0).then_some(LatencyObject(&tally.latencies)),
-            read_chunk_bytes: tally.read_chunk_bytes,
-            write_chunk_bytes: tally.write_chunk_bytes,
-            reply_chunk_bytes: tally.reply_chunk_bytes,
-            call_bytes: tally.call_bytes,
-            reply_bytes: tally.reply_bytes,
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct OperationObject<'a> {
-    program_name: Option<&'static str>,
-    version: Option<u32>,
-    operation: Option<Name>,
-    calls: u64,
-    replies: u64,
-    errors: u64,
-    latency_ns: Option<LatencyObject<'a>>,
-    read_chunk_bytes: u64,
-    write_chunk_bytes: u64,
-    reply_chunk_bytes: u64,
-    call_bytes: u64,
-    reply_bytes: u64,
-}
-
-struct LatencyObject<'a>(&'a Latencies);
-
-impl Serialize for LatencyObject<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let latencies = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("min", &latencies.min())?;
-        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            map.serialize_entry(key, &latencies.quantile(part))?;
-        }
-        map.serialize_entry("max", &latencies.max())?;
-        map.serialize_entry("mean", &latencies.mean())?;
-        map.end()
+        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationObject::of(key, tally)))
     }
 }
 

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
 use super::style::{Glyphs, Style, Styles};
@@ -26,6 +27,11 @@ pub use transaction::TreeView;
 pub trait Frames {
     /// The frame of this number; `None` where it was not kept.
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>>;
+
+    /// What the CRCs of the FPDUs are that it completes, where that was noted.
+    fn crc(&self, _number: FrameNumber) -> MpaCounts {
+        MpaCounts::default()
+    }
 }
 
 /// Nobody kept any frame.

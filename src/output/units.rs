@@ -31,6 +31,24 @@ impl fmt::Display for Duration {
     }
 }
 
+/// A number with commas: `1,234,567`.
+#[derive(Clone, Copy, Debug)]
+pub struct Count(pub u64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
 /// A number of bytes with two or three significant digits and a unit of 1024: `104`, `2.1K`, `65K`, `1.0M`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes(pub u64);

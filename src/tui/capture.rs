@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::output::kept_frames::KeptFrames;
-use crate::output::tree::Frames as _;
-use crate::source::{Place, Source, SourceError};
+use crate::analysis::names::About;
+use crate::source::{Interface, Place, Source, SourceError};
+
+use super::once::{Earlier, Once, Told};
 
 /// Frames that are copied at a time out of those that are kept.
 const COPIED: usize = 256;
@@ -31,7 +33,7 @@ pub struct Capture(Arc<Kind>);
 
 enum Kind {
     Files(Vec<PathBuf>),
-    Once { name: String, first: Mutex<Option<First>>, kept: Mutex<KeptFrames> },
+    Once { name: String, first: Mutex<Option<First>>, once: Box<Mutex<Once>> },
 }
 
 impl Capture {
@@ -51,8 +53,8 @@ impl Capture {
     }
 
     fn coming(name: &str, first: First, room: usize) -> Self {
-        let (first, kept) = (Mutex::new(Some(first)), Mutex::new(KeptFrames::new(room)));
-        Self(Arc::new(Kind::Once { name: name.to_owned(), first, kept }))
+        let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(Once::new(room))));
+        Self(Arc::new(Kind::Once { name: name.to_owned(), first, once }))
     }
 
     /// What it is called.
@@ -88,11 +90,51 @@ impl Capture {
         }
     }
 
-    /// Keeps a frame that comes once.
-    pub(super) fn keep(&self, frame: &Frame<'_>) {
-        if let Kind::Once { kept, .. } = &*self.0 {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).keep(frame);
+    fn once_kept(&self) -> Option<MutexGuard<'_, Once>> {
+        match &*self.0 {
+            Kind::Files(_) => None,
+            Kind::Once { once, .. } => Some(once.lock().unwrap_or_else(PoisonError::into_inner)),
         }
+    }
+
+    /// Keeps the last frame of a source that comes once.
+    pub(super) fn keep(&self, source: &Source) {
+        if let Some(mut once) = self.once_kept() {
+            once.keep(source);
+        }
+    }
+
+    /// Notes what the first reading of what comes once tells of a Transaction.
+    pub(super) fn note(&self, transaction: &Transaction, about: About<'_>) {
+        if let Some(mut once) = self.once_kept() {
+            once.note(transaction, about);
+        }
+    }
+
+    /// Notes how far the first reading has come.
+    pub(super) fn tell(&self, tell: impl FnOnce(&mut Told)) {
+        if let Some(mut once) = self.once_kept() {
+            tell(&mut once.told);
+        }
+    }
+
+    /// How far the first reading has come.
+    pub(super) fn told(&self) -> Told {
+        self.once_kept().map(|once| once.told).unwrap_or_default()
+    }
+
+    /// What the first reading told of a Transaction that another one has read, which gets the numbers that it had. `None` if it
+    /// did not tell of it: then some of its frames are gone, or it is not done yet.
+    pub(super) fn earlier(&self, transaction: &mut Transaction) -> Option<Earlier> {
+        let told = self.once_kept()?.earlier(transaction)?.clone();
+        transaction.index = told.index;
+        transaction.connection.number = told.connection;
+        Some(told)
+    }
+
+    /// The interface of a frame that came once.
+    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
+        self.once_kept()?.interface(frame)
     }
 
     /// The frames again: from a place, or from the first that there is.
@@ -102,10 +144,21 @@ impl Capture {
                 ([only], Some(place)) => Source::open_at(only, place)?,
                 _ => Source::open(files)?,
             })),
-            Kind::Once { .. } => {
-                Again::Kept { capture: self.clone(), next: FrameNumber(0), copies: Vec::new(), at: 0 }
-            }
+            Kind::Once { .. } => Again::Kept(Kept {
+                capture: self.clone(),
+                next: FrameNumber(1),
+                until: FrameNumber(u64::MAX),
+                copies: Vec::new(),
+                at: 0,
+                gone: 0,
+            }),
         })
+    }
+
+    /// What comes once, as far as the first reading has told of it.
+    pub(super) fn followed(&self) -> Kept {
+        let until = FrameNumber(0);
+        Kept { capture: self.clone(), next: FrameNumber(1), until, copies: Vec::new(), at: 0, gone: 0 }
     }
 }
 
@@ -148,7 +201,7 @@ pub(super) enum Again {
     /// From its files.
     File(Box<Source>),
     /// From what was kept of it.
-    Kept { capture: Capture, next: FrameNumber, copies: Vec<Copied>, at: usize },
+    Kept(Kept),
 }
 
 impl Again {
@@ -162,25 +215,35 @@ impl Again {
                     Err(_) => {}
                 }
             },
-            Self::Kept { capture, next, copies, at } => {
-                if *at >= copies.len() {
-                    *at = 0;
-                    copies.clear();
-                    let Kind::Once { kept, .. } = &*capture.0 else { return None };
-                    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    let first = kept.first().filter(|first| first > next).unwrap_or(*next);
-                    let numbers = (first.0..).take(COPIED);
-                    copies.extend(
-                        numbers
-                            .map_while(|number| kept.frame(FrameNumber(number)))
-                            .map(|frame| Copied::of(&frame)),
-                    );
-                }
-                let copy = copies.get(*at)?;
-                *at += 1;
-                *next = FrameNumber(copy.number.0 + 1);
-                Some(copy.frame())
-            }
+            Self::Kept(kept) => kept.next(),
         }
+    }
+}
+
+/// Frames of what comes once, as far as they are kept.
+pub(super) struct Kept {
+    capture: Capture,
+    next: FrameNumber,
+    /// No frame beyond this one is given.
+    pub(super) until: FrameNumber,
+    copies: Vec<Copied>,
+    at: usize,
+    /// Frames that were gone when they would have come.
+    pub(super) gone: u64,
+}
+
+impl Kept {
+    /// The next frame; `None` if there is none yet.
+    pub(super) fn next(&mut self) -> Option<Frame<'_>> {
+        if self.at >= self.copies.len() {
+            self.at = 0;
+            self.copies.clear();
+            self.capture.once_kept()?.copy(self.next, self.until, COPIED, &mut self.copies);
+        }
+        let copy = self.copies.get(self.at)?;
+        self.at += 1;
+        self.gone += copy.number.0.saturating_sub(self.next.0);
+        self.next = FrameNumber(copy.number.0 + 1);
+        Some(copy.frame())
     }
 }

@@ -3,13 +3,15 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_dissectors::frame::Timestamp;
+
 use crate::source::{self, Counters, Place};
 
 use super::model::Page;
 use super::model::tables::Tables;
 
-/// Pages that lie in a mailbox at most.
-const PAGES: usize = 16;
+/// Pages that lie in a mailbox at most, where who reads can wait.
+pub(super) const PAGES: usize = 16;
 
 /// What a pass has found since somebody looked.
 #[derive(Debug, Default)]
@@ -41,6 +43,10 @@ pub(super) struct Progress {
     pub(super) counters: Option<Counters>,
     /// Whether there is no more.
     pub(super) is_over: bool,
+    /// Of what comes once: frames that were gone before they could be looked at.
+    pub(super) gone: u64,
+    /// When the first frame came after those.
+    pub(super) since: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -76,10 +82,10 @@ impl Mailbox {
         self.lock().mail.progress.is_over
     }
 
-    /// Puts something in, after waiting for room if `waits`; `false` if nobody wants more.
-    pub(super) fn put(&self, waits: bool, put: impl FnOnce(&mut Mail)) -> bool {
+    /// Puts something in, after waiting until no more than `most` pages lie there; `false` if nobody wants more.
+    pub(super) fn put(&self, most: usize, put: impl FnOnce(&mut Mail)) -> bool {
         let mut state = self.lock();
-        while waits && state.mail.pages.len() >= PAGES && !state.is_stopped {
+        while state.mail.pages.len() > most && !state.is_stopped {
             state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         put(&mut state.mail);

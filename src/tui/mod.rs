@@ -34,6 +34,7 @@ mod clipboard;
 pub mod keys;
 mod mailbox;
 pub mod model;
+mod once;
 mod pass;
 mod prompt;
 mod run;

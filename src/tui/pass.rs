@@ -1,19 +1,20 @@
 //! One reading of all frames, on a thread of its own.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, Key, Limits, Transaction};
 
-use crate::analysis::names::{Filehandles, Names};
+use crate::analysis::names::{About, Filehandles, Names};
 use crate::filter::{Filter, Selection};
 use crate::output::style::Glyphs;
-use crate::source::{Next, Source};
+use crate::source::{Next, SourceError};
 
 use super::capture::{Capture, First};
-use super::mailbox::{Mail, Mailbox, Progress};
+use super::mailbox::{self, Mail, Mailbox, Progress};
 use super::model::row::{PAGE, Page, RowWriter};
 use super::model::tables::Tally;
 
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const TABLES: Duration = Duration::from_millis(250);
 /// Frames between two places that are remembered.
 const APART: u64 = 4096;
+/// Transactions that wait for their numbers at most.
+const EARLY: usize = 1024;
 
 /// The names of files, which a pass learns and others ask for. Who asks is let in before the pass goes on.
 #[derive(Clone, Debug)]
@@ -65,22 +68,50 @@ pub(super) struct Manner {
     pub(super) filehandles: Filehandles,
     /// The characters of the terminal.
     pub(super) glyphs: Glyphs,
+    /// Pages of rows that may wait until they are taken, where the input does not wait.
+    pub(super) pages: usize,
 }
 
 /// A pass that is under way, or done.
 #[derive(Debug)]
 pub(super) struct Pass {
     mailbox: Mailbox,
-    /// The names that it learns.
+    /// The names that it learns, or that it looks up.
     pub(super) names: SharedNames,
 }
 
 impl Pass {
-    /// Starts to read.
-    pub(super) fn start(capture: Capture, filter: Option<Filter>, manner: Manner) -> Self {
-        let (mailbox, names) = (Mailbox::default(), SharedNames::new(manner.filehandles));
+    /// Starts to read. A pass over what came once looks names up in those that the first one learnt.
+    pub(super) fn start(
+        capture: Capture,
+        filter: Option<Filter>,
+        manner: Manner,
+        names: Option<SharedNames>,
+    ) -> Self {
+        let mailbox = Mailbox::default();
+        let learns = names.is_none();
+        // What comes once is read first by who learns.
+        let first = if learns { capture.source() } else { None };
+        let names = names.unwrap_or_else(|| SharedNames::new(manner.filehandles));
         let pass = Self { mailbox: mailbox.clone(), names: names.clone() };
-        thread::spawn(move || Reading::new(capture, filter, &manner, mailbox, names).run());
+        let work = Work {
+            is_urgent: capture.is_once(),
+            most_pages: if capture.is_once() { manner.pages.max(mailbox::PAGES) } else { mailbox::PAGES },
+            capture: capture.clone(),
+            flow: Flow::new(manner.limits.clone()),
+            selection: filter.map(Selection::new),
+            names,
+            learns,
+            writer: RowWriter::new(manner.glyphs),
+            mailbox,
+            page: Page::default(),
+            tally: Tally::default(),
+            progress: Progress::default(),
+            early: VecDeque::new(),
+            has_news: false,
+            last_tables: Instant::now(),
+        };
+        thread::spawn(move || Reading { capture, work: Arc::new(Mutex::new(work)) }.run(first));
         pass
     }
 
@@ -107,144 +138,191 @@ impl Drop for Pass {
     }
 }
 
-/// What the thread works with.
+/// The thread that reads. What it makes of frames lies apart, so that it is given also while nothing comes.
 struct Reading {
     capture: Capture,
-    flow: Flow,
-    selection: Option<Selection>,
-    names: SharedNames,
-    writer: RowWriter,
-    mailbox: Mailbox,
-    /// Whether what is known must be given at once, because the input may pause.
-    is_urgent: bool,
-    page: Page,
-    tally: Tally,
-    transactions: u64,
-    last_tables: Instant,
+    work: Arc<Mutex<Work>>,
+}
+
+fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reading {
-    fn new(
-        capture: Capture,
-        filter: Option<Filter>,
-        manner: &Manner,
-        mailbox: Mailbox,
-        names: SharedNames,
-    ) -> Self {
-        Self {
-            is_urgent: capture.is_once(),
-            capture,
-            flow: Flow::new(manner.limits.clone()),
-            selection: filter.map(Selection::new),
-            names,
-            writer: RowWriter::new(manner.glyphs),
-            mailbox,
-            page: Page::default(),
-            tally: Tally::default(),
-            transactions: 0,
-            last_tables: Instant::now(),
-        }
-    }
-
-    fn run(mut self) {
-        match self.capture.source() {
+    fn run(self, first: Option<Result<First, SourceError>>) {
+        match first {
             Some(Ok(first)) => self.first_time(first),
-            Some(Err(error)) => _ = self.mailbox.put(false, |mail| mail.errors.push(error.to_string())),
+            Some(Err(error)) => {
+                lock(&self.work).mailbox.put(usize::MAX, |mail| mail.errors.push(error.to_string()));
+            }
             // Somebody else has the source: what was kept is read, and what comes after it.
             None => self.kept(),
         }
-        self.flow.finish();
-        self.transactions();
-        self.give(true);
-        self.mailbox.put(false, |mail| mail.progress.is_over = true);
+        lock(&self.work).finish();
     }
 
-    fn first_time(&mut self, (mut source, mut pace): First) {
+    fn first_time(&self, (mut source, mut pace): First) {
+        if self.capture.is_once() {
+            self.give_meanwhile();
+        }
         let mut last = Instant::now();
         let mut frames = 0;
         let mut is_over = false;
         while !is_over {
             let mut is_idle = false;
-            match source.next_within(PATIENCE) {
+            let next = source.next_within(PATIENCE);
+            let mut work = lock(&self.work);
+            let mut number = None;
+            match next {
                 Ok(Next::Frame(frame)) => {
                     frames += 1;
                     is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
-                    self.capture.keep(&frame);
-                    self.frame(&frame);
+                    number = Some(frame.number);
+                    work.frame(&frame);
+                    work.progress.frames = frames;
                 }
                 Ok(Next::Nothing) => {
                     is_idle = true;
                     if let Some(pace) = &mut pace {
-                        self.flow.idle(pace.idle());
+                        let now = pace.idle();
+                        work.flow.idle(now);
+                        self.capture.tell(|told| told.idle = Some(now));
                     }
                 }
                 Ok(Next::End) => is_over = true,
-                Err(error) => _ = self.mailbox.put(false, |mail| mail.errors.push(error.to_string())),
+                Err(error) => _ = work.mailbox.put(usize::MAX, |mail| mail.errors.push(error.to_string())),
             }
-            let is_new = self.transactions();
+            if number.is_some() {
+                self.capture.keep(&source);
+            }
+            let is_new = work.transactions();
+            if let Some(number) = number {
+                self.capture.tell(|told| (told.frame, told.idle) = (number, None));
+            }
             if frames % APART == 1
                 && let Some(place) = source.place()
             {
-                self.mailbox.put(false, |mail| mail.places.push(place));
+                work.mailbox.put(usize::MAX, |mail| mail.places.push(place));
             }
-            let is_due = frames % FRAMES == 0 || is_over || is_idle || self.is_urgent && is_new;
+            if work.is_urgent {
+                work.progress.bytes = source.progress();
+            }
+            let is_due = frames % FRAMES == 0 || is_over || is_idle || work.is_urgent && is_new;
             if !is_due {
                 continue;
             }
-            self.names.yield_to_others();
-            if self.is_urgent || is_over || last.elapsed() > PATIENCE || frames == FRAMES {
+            work.names.yield_to_others();
+            if work.is_urgent || is_over || last.elapsed() > PATIENCE || frames == FRAMES {
                 last = Instant::now();
-                self.tell_progress(&source, frames);
-                if !self.give(false) {
+                let counters = source.counters();
+                work.progress.bytes = source.progress();
+                work.progress.dropped =
+                    counters.map(|counters| counters.dropped()).or_else(|| source.dropped());
+                work.progress.counters = counters;
+                if !work.give(false) {
                     return;
                 }
             }
         }
     }
 
-    fn tell_progress(&self, source: &Source, frames: u64) {
-        let counters = source.counters();
-        let progress = Progress {
-            bytes: source.progress(),
-            frames,
-            transactions: self.transactions,
-            dropped: counters.map(|counters| counters.dropped()).or_else(|| source.dropped()),
-            counters,
-            is_over: false,
-        };
-        self.mailbox.put(false, |mail| mail.progress = progress);
-    }
-
-    /// Reads what was kept, and then what comes.
-    fn kept(&mut self) {
-        let Ok(mut again) = self.capture.again(None) else { return };
-        let mut frames = 0;
-        while !self.mailbox.is_stopped() {
-            let taken = match again.next() {
-                Some(frame) => {
-                    frames += 1;
-                    self.frame(&frame);
-                    true
-                }
-                None => false,
-            };
-            self.transactions();
-            if !taken || frames % FRAMES == 0 {
-                let (transactions, frames) = (self.transactions, frames);
-                self.mailbox.put(false, |mail| {
-                    (mail.progress.frames, mail.progress.transactions) = (frames, transactions);
-                });
-                if !self.give(false) {
+    /// Gives what is new also while the reader waits for a pipe.
+    fn give_meanwhile(&self) {
+        let work = Arc::downgrade(&self.work);
+        thread::spawn(move || {
+            loop {
+                thread::sleep(TABLES);
+                let Some(work) = work.upgrade() else { return };
+                let mut work = lock(&work);
+                if work.has_news && !work.give(false) {
                     return;
                 }
             }
-            if !taken {
+        });
+    }
+
+    /// Reads what was kept, and then what comes, as far as the first reading has told of it.
+    fn kept(&self) {
+        let mut again = self.capture.followed();
+        let mut frames = 0;
+        loop {
+            let told = self.capture.told();
+            again.until = told.frame;
+            let mut work = lock(&self.work);
+            if work.mailbox.is_stopped() {
+                return;
+            }
+            let gone = again.gone;
+            let taken = match again.next() {
+                Some(frame) => {
+                    frames += 1;
+                    work.progress.frames = frame.number.0;
+                    work.frame(&frame);
+                    Some(frame.time)
+                }
+                None => {
+                    if let Some(now) = told.idle {
+                        work.flow.idle(now);
+                    }
+                    work.late();
+                    None
+                }
+            };
+            if again.gone > gone {
+                (work.progress.gone, work.progress.since) = (again.gone, taken);
+            }
+            work.transactions();
+            if frames % FRAMES == 0 {
+                work.late();
+            }
+            if (taken.is_none() || frames % FRAMES == 0) && !work.give(false) {
+                return;
+            }
+            drop(work);
+            if taken.is_none() {
+                if told.is_over {
+                    return;
+                }
                 thread::sleep(PATIENCE);
             }
         }
     }
+}
 
+/// Where the name of a file comes from.
+enum Naming<'n> {
+    /// The Transaction is learnt from.
+    Learnt(&'n mut Names),
+    /// The first reading told it.
+    Told(About<'n>),
+}
+
+/// What a pass makes of frames.
+struct Work {
+    capture: Capture,
+    flow: Flow,
+    selection: Option<Selection>,
+    names: SharedNames,
+    /// Whether names are learnt, and not only looked up.
+    learns: bool,
+    writer: RowWriter,
+    mailbox: Mailbox,
+    most_pages: usize,
+    /// Whether what is known must be given at once, because the input may pause.
+    is_urgent: bool,
+    page: Page,
+    tally: Tally,
+    progress: Progress,
+    /// Transactions that were done before the first reading had told their numbers, or whose frames are gone in part.
+    early: VecDeque<(Key, Transaction)>,
+    /// Whether there is something that the tables do not have.
+    has_news: bool,
+    last_tables: Instant,
+}
+
+impl Work {
     fn frame(&mut self, frame: &nfsrdma_dissectors::frame::Frame<'_>) {
+        self.has_news = true;
         match &mut self.selection {
             Some(selection) => selection.note(frame, &mut self.flow),
             None => {
@@ -256,46 +334,93 @@ impl Reading {
 
     /// Takes the Transactions that are done; whether there were any.
     fn transactions(&mut self) -> bool {
-        let Self { flow, selection, names, writer, page, tally, transactions, mailbox, is_urgent, .. } = self;
-        let mut next = flow.next_named();
+        let mut next = self.flow.next_named();
         if next.is_none() {
             return false;
         }
+        let names = self.names.clone();
+        let mut names = names.lock();
         // Put in when the names are free again: who waits for room must not keep others from them.
         let mut full = Vec::new();
-        let mut names = names.lock();
-        while let Some((key, transaction)) = next {
-            *transactions += 1;
-            transaction.read(|reading| {
-                let facts = reading.facts();
-                names.learn(&transaction, reading, &facts);
-                if let Some(selection) = selection {
-                    let Some(chosen) = selection.transaction(key, &transaction, reading) else { return };
-                    tally.chosen_frames(chosen);
+        while let Some((key, mut transaction)) = next {
+            if self.learns {
+                self.transaction(key, &transaction, Naming::Learnt(&mut names), &mut full);
+            } else if let Some(earlier) = self.capture.earlier(&mut transaction) {
+                self.transaction(key, &transaction, Naming::Told(earlier.about()), &mut full);
+            } else {
+                self.early.push_back((key, transaction));
+                if self.early.len() > EARLY {
+                    self.early.pop_front();
                 }
-                tally.transaction(&transaction, &facts, names.about());
-                writer.add(page, &transaction, reading, &facts, names.about());
-            });
-            if page.len() == PAGE {
-                full.push(std::mem::take(page));
             }
-            next = flow.next_named();
+            next = self.flow.next_named();
         }
         drop(names);
-        if !full.is_empty() {
-            mailbox.put(!*is_urgent, |mail| mail.pages.append(&mut full));
-        }
+        self.put(full);
         true
+    }
+
+    /// Takes the Transactions of which the first reading has told by now.
+    fn late(&mut self) {
+        if self.early.is_empty() {
+            return;
+        }
+        let mut full = Vec::new();
+        for (key, mut transaction) in std::mem::take(&mut self.early) {
+            match self.capture.earlier(&mut transaction) {
+                Some(earlier) => {
+                    self.transaction(key, &transaction, Naming::Told(earlier.about()), &mut full);
+                }
+                None => self.early.push_back((key, transaction)),
+            }
+        }
+        self.put(full);
+    }
+
+    fn put(&mut self, mut full: Vec<Page>) {
+        self.has_news = true;
+        if !full.is_empty() {
+            self.mailbox.put(self.most_pages, |mail| mail.pages.append(&mut full));
+        }
+    }
+
+    fn transaction(&mut self, key: Key, transaction: &Transaction, naming: Naming<'_>, full: &mut Vec<Page>) {
+        let Self { capture, selection, writer, page, tally, progress, .. } = self;
+        progress.transactions += 1;
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            let about = match naming {
+                Naming::Learnt(names) => {
+                    names.learn(transaction, reading, &facts);
+                    capture.note(transaction, names.about());
+                    names.about()
+                }
+                Naming::Told(about) => about,
+            };
+            if let Some(selection) = selection {
+                let chosen = selection.named_transaction(key, transaction, reading, about);
+                let Some(chosen) = chosen else { return };
+                tally.chosen_frames(chosen);
+            }
+            tally.transaction(transaction, &facts, about);
+            writer.add(page, transaction, reading, &facts, about);
+        });
+        if page.len() == PAGE {
+            full.push(std::mem::take(page));
+        }
     }
 
     /// Gives what there is; `false` if nobody wants more.
     fn give(&mut self, is_last: bool) -> bool {
-        let tables = (is_last || self.last_tables.elapsed() > TABLES || self.tally.is_new()).then(|| {
+        let is_due = self.has_news && self.last_tables.elapsed() >= TABLES;
+        let tables = (is_last || is_due || self.tally.is_new()).then(|| {
             self.last_tables = Instant::now();
+            self.has_news = false;
             Box::new(self.tally.tables(&self.flow))
         });
         let page = std::mem::take(&mut self.page);
-        self.mailbox.put(!self.is_urgent, |mail| {
+        let progress = self.progress;
+        self.mailbox.put(self.most_pages, |mail| {
             // What comes one by one becomes a page again.
             let left = match mail.pages.last_mut() {
                 Some(last) if last.len() < PAGE => last.append(page),
@@ -305,6 +430,19 @@ impl Reading {
             if tables.is_some() {
                 mail.tables = tables;
             }
+            mail.progress = progress;
         })
+    }
+
+    /// There is no more.
+    fn finish(&mut self) {
+        self.flow.finish();
+        self.transactions();
+        self.late();
+        self.progress.is_over = true;
+        self.give(true);
+        if self.learns {
+            self.capture.tell(|told| told.is_over = true);
+        }
     }
 }

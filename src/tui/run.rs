@@ -48,7 +48,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
         }
         is_new |= app.tick();
         if is_new {
-            screen.terminal.draw(|frame| app.draw(frame))?;
+            screen.draw(&mut app)?;
             // What was drawn may be what was not known before: how many lines there are. What this tick takes up is on no
             // screen yet.
             is_new = app.tick();
@@ -69,7 +69,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
                 match wish {
                     Wish::Quit => return Ok(None),
                     Wish::Suspend => screen.suspend()?,
-                    Wish::Redraw => screen.terminal.clear()?,
+                    Wish::Redraw => screen.redraw()?,
                 }
             }
             next = events.try_recv().ok().transpose()?;

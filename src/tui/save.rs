@@ -2,17 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, ErrorKind};
 use std::path::Path;
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Xid;
+use rustc_hash::FxHashMap;
 
+use crate::analysis::names::Names;
 use crate::filter::{Filter, Selection};
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
 use crate::source::{Source, reason};
 
-use super::capture::Capture;
+use super::again::Wanted;
+use super::capture::{Capture, Kept};
+use super::model::{Entry, row};
 
 /// Bytes that what waits to be written may take.
 const ROOM: usize = 256 << 20;
@@ -21,62 +27,131 @@ const ROOM: usize = 256 << 20;
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// Those with these numbers.
-    These(BTreeSet<u64>),
+    Numbers(BTreeSet<u64>),
+    /// These, by XID and first frame.
+    These(FxHashMap<(Xid, FrameNumber), Wanted>),
     /// Those that a filter selects; without one, all.
     Selected(Option<Filter>),
 }
 
+impl What {
+    /// The Transactions of rows.
+    pub(super) fn these<'p>(entries: impl Iterator<Item = Entry<'p>>) -> Self {
+        let wanted = entries.map(|entry| Wanted::from(entry.row));
+        Self::These(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
+    }
+
+    fn has(&self, transaction: &Transaction) -> bool {
+        match self {
+            Self::Numbers(numbers) => numbers.contains(&transaction.index),
+            Self::These(these) => {
+                let name = (transaction.xid, row::frames(transaction).0);
+                these.get(&name).is_some_and(|wanted| wanted.is(transaction))
+            }
+            Self::Selected(_) => true,
+        }
+    }
+}
+
+/// Where the frames come from.
+enum Frames {
+    Files(Box<Source>),
+    Once(Kept),
+}
+
 /// Saves Transactions with all their frames; tells what was done, or why not.
 pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -> Result<String, String> {
-    let Some(files) = capture.paths() else {
-        return Err("what came once cannot be saved afterwards: write it with capture -w".to_owned());
-    };
     let name = to.display();
-    let unwritten = |error: io::Error| format!("{name}: cannot write: {}", reason(&error));
+    let unwritten = |error: io::Error| {
+        let why = reason(&error);
+        match error.kind() {
+            // Rights of root are given up when an interface is open.
+            ErrorKind::PermissionDenied if capture.is_once() => {
+                format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
+            }
+            _ => format!("{name}: cannot write: {why}"),
+        }
+    };
     // Never over a file that is there: it may be the capture itself.
     let file = File::create_new(to).map_err(unwritten)?;
-    let open = || Source::open(files).map_err(|error| error.to_string());
-    let mut source = open()?;
     let sink = BufWriter::with_capacity(256 << 10, file);
-    let mut file = FrameFile::reading_again(sink, View::Transactions, ROOM, open()?).map_err(unwritten)?;
+    let open = |files| Source::open(files).map_err(|error| error.to_string());
+    let (mut frames, mut file) = match capture.paths() {
+        Some(files) => (
+            Frames::Files(Box::new(open(files)?)),
+            FrameFile::reading_again(sink, View::Transactions, ROOM, open(files)?).map_err(unwritten)?,
+        ),
+        None => {
+            let mut kept = capture.followed();
+            kept.until = capture.told().frame;
+            (Frames::Once(kept), FrameFile::keeping(sink, View::Transactions, ROOM).map_err(unwritten)?)
+        }
+    };
     let mut flow = Flow::new(Limits { note_steps: true, ..limits.clone() });
     let mut selection = match what {
         What::Selected(Some(filter)) => Some(Selection::new(filter.clone())),
         _ => None,
     };
+    let mut names = Names::default();
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {
-        match source.next() {
-            Ok(Some(frame)) => {
+        let frame = match &mut frames {
+            // What is wrong with a file was told when it was read first.
+            Frames::Files(source) => match source.next() {
+                Ok(frame) => frame,
+                Err(_) => continue,
+            },
+            Frames::Once(kept) => kept.next(),
+        };
+        match frame {
+            Some(frame) => {
                 match &mut selection {
                     Some(selection) => selection.note(&frame, &mut flow),
                     None => _ = flow.frame(&frame),
                 }
-                file.frame(&source, flow.steps(), false).map_err(unwritten)?;
+                if capture.is_once()
+                    && let Some((number, interface)) = capture.interface(frame.number)
+                {
+                    let on = (number, &interface);
+                    file.kept_frame(&frame, on, Vec::new, &flow, false).map_err(unwritten)?;
+                }
             }
-            Ok(None) => {
+            None => {
                 flow.finish();
                 is_over = true;
             }
-            // It was told when the file was read first.
-            Err(_) => {}
         }
-        while let Some((key, transaction)) = flow.next_named() {
+        if let Frames::Files(source) = &frames
+            && !is_over
+        {
+            file.frame(source, &flow, false).map_err(unwritten)?;
+        }
+        while let Some((key, mut transaction)) = flow.next_named() {
+            let is_whole = !capture.is_once() || capture.earlier(&mut transaction).is_some();
             transaction.read(|reading| {
-                let is_chosen = match (what, &mut selection) {
-                    (What::These(numbers), _) => numbers.contains(&transaction.index),
-                    (_, Some(selection)) => selection.transaction(key, &transaction, reading).is_some(),
-                    (_, None) => true,
+                let is_selected = match &mut selection {
+                    Some(selection) => selection.transaction(key, &transaction, reading).is_some(),
+                    None => what.has(&transaction),
                 };
+                let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
-                file.transaction(key, &transaction, reading, &reading.facts(), is_chosen);
+                let facts = reading.facts();
+                names.learn(&transaction, reading, &facts);
+                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.about()));
             });
         }
     }
     let too_late = file.finish().map_err(unwritten)?;
-    let missing =
-        if too_late > 0 { format!("; {too_late} frames were past and are not in it") } else { String::new() };
-    let s = if saved == 1 { "" } else { "s" };
-    Ok(format!("saved {saved} Transaction{s} to {name}{missing}"))
+    let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
+    if let What::These(these) = what
+        && let gone = (these.len() as u64).saturating_sub(saved)
+        && gone > 0
+    {
+        text += &format!("; {gone} are gone: later frames took their room (--frame-memory)");
+    }
+    if too_late > 0 {
+        text += &format!("; {too_late} frames were past and are not in it");
+    }
+    Ok(text)
 }

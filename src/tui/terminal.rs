@@ -10,11 +10,14 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
 };
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::app::App;
 
 /// Whether the terminal is ours at present.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -42,6 +45,14 @@ impl Screen {
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, has_mouse })
     }
 
+    /// Draws a screen, which the terminal shows when all of it is there, if it can.
+    pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        let drawn = self.terminal.draw(|frame| app.draw(frame)).map(|_| ());
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        drawn
+    }
+
     /// Sends the terminal what is no text.
     pub(super) fn send(&mut self, sequence: &[u8]) -> io::Result<()> {
         let mut out = io::stdout();
@@ -55,7 +66,14 @@ impl Screen {
         #[cfg(unix)]
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
         begin(self.has_mouse)?;
-        self.terminal.clear()
+        self.redraw()
+    }
+
+    /// Has everything drawn again. [`Terminal::clear`] would ask the terminal where its cursor is, and the answer would go to the
+    /// thread that reads keys.
+    pub(super) fn redraw(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
     }
 }
 

@@ -34,8 +34,25 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures")
 }
 
+/// The captures of a folder that `NFSRDMA_MORE_CAPTURES` names, by their paths: such as are too large for this repository, or
+/// may not be in it.
+pub(crate) fn more() -> Vec<&'static str> {
+    let Some(folder) = std::env::var_os("NFSRDMA_MORE_CAPTURES") else { return Vec::new() };
+    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", Path::new(&folder).display()));
+    let paths = entries.filter_map(|entry| entry.ok()?.path().canonicalize().ok());
+    let names = paths.map(|path| path.to_string_lossy().into_owned());
+    let is_capture = |name: &String| [".pcap", ".pcap.gz", ".pcapng"].iter().any(|end| name.ends_with(end));
+    let mut names: Vec<&'static str> = names.filter(is_capture).map(|name| &*name.leak()).collect();
+    names.sort_unstable();
+    names
+}
+
 /// The file of a capture, as the program is given it.
 pub(crate) fn path(name: &str) -> PathBuf {
+    // One that is somewhere else.
+    if Path::new(name).is_absolute() {
+        return name.into();
+    }
     ["pcap", "pcap.gz"]
         .iter()
         .map(|extension| folder().join(format!("{name}.{extension}")))

@@ -119,7 +119,7 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
     );
     assert_eq!(
         refusal(&["--view", "frame", CAPTURE]),
-        "invalid value 'frame' for '--view <VIEW>' [possible values: transactions, frames]; \
+        "invalid value 'frame' for '--view <VIEW>' [possible values: transactions, frames, operations, connections]; \
          a similar value exists: 'frames'; see --help"
     );
     assert!(refusal(&["-c", "0", CAPTURE]).starts_with("invalid value '0' for '--count <COUNT>'"));

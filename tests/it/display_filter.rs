@@ -64,6 +64,71 @@ fn a_transaction_passes_by_what_is_known_of_it() {
     });
 }
 
+/// RFC 8797: it is in messages of the connection manager, and in the frames that start MPA.
+#[test]
+fn private_data_is_found_on_either_transport() {
+    for capture in ["rxe-v42", "siw-v42"] {
+        let named = ["--view", "frames", "-T", "fields", "-e", "rpcordma.private_data.receive_size"];
+        let output = run(&[&named[..], &["-Y", "rpcordma.private_data"]].concat(), capture);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n3\n", "{capture}");
+    }
+}
+
+#[test]
+fn a_transaction_passes_by_the_path_of_its_file() {
+    let path = |line: &Value| line["path"].as_str().unwrap_or_default().to_owned();
+    selects("nfsrdma.path contains \"/s2k\"", "rxe-v42", |line| path(line).contains("/s2k"));
+    selects("nfsrdma.path == \"/export/data/w/s100\"", "rxe-v3", |line| path(line) == "/export/data/w/s100");
+    selects("nfsrdma.new_path", "rxe-v42", |line| line["new_path"].is_string());
+    // The names are learnt from what the filter leaves out, too, and the frames of a Transaction have its path.
+    let output = run(
+        &["--view", "frames", "-T", "fields", "-e", "nfsrdma.path", "-Y", "frame.number == 590"],
+        "rxe-v42",
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "/data/w/s2k\n");
+}
+
+#[test]
+fn addresses_are_compared_as_addresses() {
+    let is_forward = |line: &Value| line["client"] == "10.9.0.2";
+    for filter in [
+        "nfsrdma.client == 10.9.0.0/16",
+        "nfsrdma.client in {10.9.0.2, fd09::2}",
+        "nfsrdma.client == \"10.9.0.2\"",
+    ] {
+        selects(filter, "rxe-v3", is_forward);
+    }
+    selects("nfsrdma.server == fd09::/16", "rxe-v42-ip6", |line| line["server"] == "fd09::1");
+    assert_eq!(transactions("nfsrdma.client == 10.8.0.0/16", "rxe-v3"), [Value::Null; 0]);
+}
+
+/// A word may have capital letters or not, as names of values may.
+#[test]
+fn words_are_found_in_either_case() {
+    selects("nfsrdma.operation == read", "rxe-v42", |line| line["operation"] == "READ");
+    selects("nfsrdma.status == nfs4err_noent", "rxe-v42", |line| line["status"] == "NFS4ERR_NOENT");
+    selects("nfsrdma.transport == ROCEV2", "rxe-v3", |line| line["transport"] == "rocev2");
+}
+
+/// RFC 5044 section 4.4: where the CRC is not in use, its field says nothing.
+#[test]
+fn the_crc_of_an_fpdu_is_judged_in_the_frame_that_ends_it() {
+    let verdicts = |capture| {
+        let output = run(
+            &["--view", "frames", "-T", "fields", "-e", "nfsrdma.mpa.crc", "-Y", "nfsrdma.mpa.crc"],
+            capture,
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(verdicts("siw-v42-crc"), ["good".to_owned()].into());
+    assert_eq!(verdicts("siw-v42"), ["absent".to_owned()].into());
+    let tree =
+        |capture| String::from_utf8(run(&["-V", "-c", "3", "--summary", "none"], capture).stdout).unwrap();
+    assert!(tree("siw-v42-crc").contains("MPA CRC: right\n"));
+    assert!(tree("siw-v42").contains("MPA CRC: not in use\n"));
+}
+
 #[test]
 fn a_transaction_passes_by_the_fields_of_its_messages() {
     selects("rpc.xid == 0xb38df27d", "rxe-v42", |line| line["xid"] == "0xb38df27d");

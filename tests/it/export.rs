@@ -118,6 +118,8 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
         "latency_ns",
         "complete",
         "retry_of",
+        "path",
+        "new_path",
     ] {
         row.insert(key.to_owned(), line[key].clone());
     }
@@ -206,15 +208,18 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     let rows = table(&folder.tables(), "operations", &capture);
     let lines = program::json(&capture).transactions;
     let mut expected = Vec::new();
+    let mut paths = Vec::new();
     for line in &lines {
         let operations = line.0["operations"].as_array().unwrap();
         for (position, operation) in operations.iter().enumerate() {
-            // Paths are what the views learn from other Transactions; a table tells what each one says.
+            // Paths are what the views learn from other Transactions, and have a column of their own.
+            paths.push(operation.get("path").cloned().unwrap_or_default());
             let mut operation = operation.clone();
             operation.as_object_mut().unwrap().retain(|key, _| !matches!(key.as_str(), "path" | "new_path"));
             expected.push((line.0["index"].clone(), json!(position), operation));
         }
         if operations.is_empty() {
+            paths.push(line.0.get("path").cloned().unwrap_or_default());
             let both = json!({ "arguments": line.0["arguments"], "results": line.0["results"] });
             expected.push((line.0["index"].clone(), json!(0), both));
         }
@@ -236,6 +241,7 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     let given: Vec<_> =
         rows.iter().map(|row| (row["transaction"].clone(), row["position"].clone(), detail(row))).collect();
     assert_eq!(given, expected);
+    assert_eq!(rows.iter().map(|row| row["path"].clone()).collect::<Vec<_>>(), paths);
 
     let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
     assert_eq!(
@@ -256,6 +262,12 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
     let create = rows.iter().find(|row| row["op"] == "CREATE" && row["name"] == "s8k").unwrap();
     let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
     assert_eq!(create["result_filehandle"], write["filehandle"]);
+    for op in ["GETACL", "SETACL", "LOCK", "UNLOCK"] {
+        let mut of_op = rows.iter().filter(|row| row["op"] == op).peekable();
+        assert!(of_op.peek().is_some() && of_op.all(|row| row["filehandle"].is_string()), "{op}");
+    }
+    let mount = rows.iter().find(|row| row["op"] == "MNT").unwrap();
+    assert_eq!(mount["result_filehandle"], "0100010000000000");
     assert_eq!(
         (&write["offset"], &write["status"], &write["position"]),
         (&json!(0), &json!("NFS3_OK"), &json!(0))
@@ -510,7 +522,7 @@ fn hold(answers: &[Vec<Vec<Value>>], lines: &[(String, Transaction)]) {
         let [capture, handle] = [0, 1].map(|at| row[at].as_str().unwrap().to_owned());
         assert_eq!((number(&row[3]), number(&row[4]), number(&row[5])), files[&(capture, handle)], "{row:?}");
     }
-    assert!(by_file.iter().any(|row| row[2] == "s256k"), "{by_file:?}");
+    assert!(by_file.iter().any(|row| row[2] == "/data/w/s256k"), "{by_file:?}");
 
     let add = |at: usize| by_hour.iter().map(|row| number(&row[at])).sum::<u64>();
     let largest = by_hour.iter().map(|row| number(&row[4])).max().unwrap();

@@ -182,6 +182,39 @@ fn json_with_fields_is_an_object_of_lists_in_their_order() {
     assert_eq!((&frame["frame.number"][0], &frame["frame.len"][0]), (&"1".into(), &"42".into()));
 }
 
+/// Without `-e` a frame is there as a whole, and says of each field what `-e` would.
+#[test]
+fn json_of_frames_without_fields_is_everything_that_a_frame_has() {
+    // Reply and Call over RDMA, a CM message, a Call over TCP, and FPDUs.
+    for (name, number, has) in [
+        ("rxe-v42", 595, "nfs.nfsstat4"),
+        ("rxe-v42", 590, "rpcordma.xid"),
+        ("rxe-v42", 3, "infiniband.cm.req.serviceid"),
+        ("tcp-v42", 10, "nfs.opcode"),
+        ("siw-v42", 15, "iwarp_mpa.ulpdulength"),
+    ] {
+        let chosen = format!("frame.number == {number}");
+        let json = |fields: &[&str]| -> serde_json::Map<String, Value> {
+            let text = shown(&[&["--view", "frames", "-T", "json", "-Y", &chosen], fields].concat(), name);
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name} {number}: {e}: {text}"))
+        };
+        let whole = json(&[]);
+        assert!(whole.contains_key("eth.src") && whole.contains_key(has), "{name} {number}: {whole:?}");
+        let names: Vec<&String> = whole.keys().collect();
+        for names in names.chunks(60) {
+            let named = json(&names.iter().flat_map(|name| ["-e", name]).collect::<Vec<_>>());
+            for (field, values) in named {
+                // The columns have one value each.
+                let of_whole = &whole[&field];
+                assert!(
+                    *of_whole == values || of_whole[0] == values[0] && field.contains("frame."),
+                    "{field}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let refused = |arguments: &[&str]| {

@@ -16,9 +16,52 @@ type Row = (&'static str, &'static [&'static str]);
 const NFS4: &[&str] = &["rxe-v42"];
 const NFS3: &[&str] = &["rxe-v3"];
 const CALLBACKS: &[&str] = &["rxe-v42-deleg"];
+const SIW: &[&str] = &["siw-v42"];
+const TCP4: &[&str] = &["tcp-v42"];
+const V40: &[&str] = &["rxe-v40"];
+const KRB5: &[&str] = &["rxe-v42-krb5"];
+const TCP3: &[&str] = &["tcp-v3"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
 
-const FILTERS: [Row; 95] = [
+const FILTERS: [Row; 129] = [
+    // Streams of TCP, and numbers that count from their beginning.
+    ("tcp.stream == 1 or tcp.stream in {3..5}", NFS3),
+    ("tcp.seq == 1 and tcp.len > 0", NFS3),
+    ("tcp.seq > 10000 and tcp.ack < 100000", TCP3),
+    ("tcp.stream == 0 and tcp.ack == 1", SIW),
+    ("tcp.seq == 0 or tcp.ack == 0", TCP4),
+    // Other transports and versions.
+    ("nfs.opcode == 25", SIW),
+    ("rpcordma.msg_type == 0 and rpc.msgtyp == 1", SIW),
+    ("tcp.port == 20049 and tcp.len > 1000", SIW),
+    ("iwarp_mpa.req or iwarp_mpa.rep", SIW),
+    ("nfs.opcode in {4, 18}", TCP4),
+    ("rpc.xid and tcp.flags.push == 1", TCP4),
+    ("nfs.nfsstat4 !== 0", V40),
+    ("nfs.opcode == 35 or nfs.opcode == 36", V40),
+    ("rpc.auth.flavor == 6 and nfs.opcode == 9", KRB5),
+    ("rpc.authgss.seqnum > 100 and rpc.authgss.seqnum < 120", KRB5),
+    // A search in a protocol goes on to the end of the packet; its length and its parts are its own.
+    ("eth contains \"s2k\"", NFS4),
+    ("udp contains \"s2k\"", NFS4),
+    ("infiniband contains \"s2k\"", NFS4),
+    ("tcp contains 00:01:86:a3", TCP3),
+    ("tcp contains \"s100\"", TCP3),
+    ("tcp matches \"s[0-9]00\"", TCP3),
+    ("tcp[20:2]", TCP3),
+    ("not ip[20:1] and not udp[8:1] and not eth[14:1]", NFS4),
+    ("len(udp) == 8", NFS4),
+    // Names of procedures, single bits, and what is worked out.
+    ("nfs.procedure_v3 == \"READ\"", NFS3),
+    ("mount.procedure_v3 == \"MNT\" or portmap.procedure_v2 == \"GETPORT\"", NFS3),
+    ("nlm.procedure_v4 == 2", NFS3),
+    ("nfsacl.procedure_v3 == 1", NFS3),
+    ("nfs.access_read == 1 and nfs.access_execute == 1", NFS4),
+    ("nfs.sequence.flags.lease_moved == 0", NFS4),
+    ("nfs.mode3.suid == 1 or nfs.mode3.wgrp == 1", NFS3),
+    ("nfs.fh.hash == 0x62d40c52", NFS3),
+    ("nfs.fh.length > 8", NFS4),
+    ("rpcordma.reads_count > 1 or rpcordma.writes_count == 1 and rpcordma.reply_count == 0", NFS4),
     // Protocols and fields that are there or not.
     ("tcp", NFS3),
     ("infiniband", NFS3),
@@ -112,7 +155,7 @@ const FILTERS: [Row; 95] = [
     ("nfs.status == 2", NFS4),
     ("nfs.procedure_v3 == 6 or nfs.procedure_v3 == 7", NFS3),
     ("nfs.fattr4.size > 1000", NFS4),
-    ("nfs.mtime < \"2020-01-01 00:00:00Z\"", NFS3),
+    ("nfs.atime < \"2020-01-01 00:00:00Z\"", NFS3),
     ("nfs.dtime == 1", NFS3),
     ("nfs.open4.share_access == 2", NFS4),
     ("nfs.want == 0x400", NFS4),
@@ -160,12 +203,14 @@ const DIFFERENCES: [Difference; 5] = [
 
 /// Whether a filter names fields of RPC messages.
 fn is_of_message(filter: &str) -> bool {
-    filter.contains("rpc") || filter.contains("nfs")
+    ["rpc", "nfs", "mount", "nlm", "portmap"].iter().any(|protocol| filter.contains(protocol))
 }
 
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-2").arg("-r").arg(captures::path(capture)).args(["-Y", filter, "-T", "fields"]);
+    // The client of `tcp-v42` has the port of DNS over TLS, and its records would be taken for that.
+    command.args(["--disable-protocol", "tls"]);
     fields.iter().for_each(|field| {
         command.args(["-e", field]);
     });

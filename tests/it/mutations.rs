@@ -246,6 +246,7 @@ fn narrow() -> Limits {
         keep_data: true,
         check_icrc: true,
         note_steps: true,
+        note_closed: true,
         prompt: false,
     }
 }

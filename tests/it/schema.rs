@@ -44,6 +44,8 @@ fn every_key_of_the_schemas_is_described() {
     for file in [
         "transaction.schema.json",
         "summary.schema.json",
+        "operation.schema.json",
+        "connection.schema.json",
         "comparison.schema.json",
         "probe.schema.json",
         "plan.schema.json",
@@ -57,6 +59,8 @@ fn the_schemas_are_schemas() {
     for file in [
         "transaction.schema.json",
         "summary.schema.json",
+        "operation.schema.json",
+        "connection.schema.json",
         "comparison.schema.json",
         "probe.schema.json",
         "plan.schema.json",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
 use nfsrdma_dissectors::flow::reading::Reading;
 use nfsrdma_dissectors::flow::transaction::Which;
@@ -217,7 +217,7 @@ fn no_byte_of_a_complete_message_is_left_out() {
 
 #[test]
 fn every_field_that_is_told_is_in_the_registry_with_its_type() {
-    let registry = Registry::all();
+    let registry = catalog::all();
     let known: BTreeMap<&str, Vec<Kind>> = registry
         .fields()
         .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))

@@ -92,7 +92,7 @@ fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
         let found = about.iter().find(|(of, _)| *of == number);
         found.map(|(_, text)| text.strip_prefix(&start).unwrap().to_owned()).unwrap_or_default()
     };
-    let (xid, operation) = (write.text("xid").unwrap(), "WRITE 0+8192 FILE_SYNC");
+    let (xid, operation) = (write.text("xid").unwrap(), "WRITE /data/w/s8k 0+8192 FILE_SYNC");
     assert_eq!(text(&write.0["call"]["frames"][0]), format!("connection 1: Call of {operation}, XID {xid}"));
     assert_eq!(
         text(&write.0["reply"]["frames"][0]),
@@ -113,14 +113,45 @@ fn what_belongs_to_no_transaction_is_written_in_the_view_of_frames_alone() {
     let some = frames(written("transactions.pcapng", &capture, &[]).path());
     assert_eq!(all.len(), 1978);
     let chosen: Vec<_> = all.into_iter().filter(|(_, comments)| !comments.is_empty()).collect();
-    assert_eq!(chosen, some);
+    let (of_transactions, others): (Vec<_>, Vec<_>) =
+        some.into_iter().partition(|(_, comments)| comments[0].starts_with("Transaction "));
+    assert_eq!(chosen, of_transactions);
+    // REQ, REP and RTU, DREQ and DREP.
+    let set_up = "sets a connection up or takes it down";
+    assert!(others.iter().all(|(_, comments)| comments == &[set_up]) && others.len() == 5, "{others:?}");
+}
+
+/// Without what sets a connection up Wireshark knows neither what its queue pairs carry nor where FPDUs begin.
+#[test]
+fn wireshark_decodes_what_was_selected() {
+    for (name, protocol) in [("rxe-v42", "infiniband"), ("siw-v42", "iwarp_ddp_rdmap")] {
+        let file = written(
+            &format!("selected-{name}.pcapng"),
+            &captures::path(name),
+            &["-Y", "nfsrdma.operation == \"GETATTR\""],
+        );
+        let Ok(output) = Command::new("tshark")
+            .args(["-T", "fields", "-e", "frame.protocols", "-r"])
+            .arg(file.path())
+            .output()
+        else {
+            eprintln!("skipped: tshark is not installed");
+            return;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let count = text.lines().filter(|line| line.contains(protocol) && line.ends_with(":nfs")).count();
+        let getattrs = program::json(&captures::path(name)).transactions;
+        let getattrs = getattrs.iter().filter(|one| one.text("operation") == Some("GETATTR")).count();
+        assert!(count >= 2 * getattrs, "{name}: {count} of {getattrs} GETATTRs with Call and Reply: {text}");
+    }
 }
 
 #[test]
 fn the_frames_of_as_many_lines_are_written_as_are_shown() {
     let capture = captures::path("rxe-v42");
     let one = frames(written("count.pcapng", &capture, &["-c", "2"]).path());
-    let of: BTreeSet<&str> = one.iter().map(|(_, comments)| &comments[0][..14]).collect();
+    let comments = one.iter().map(|(_, comments)| &comments[0][..14]);
+    let of: BTreeSet<&str> = comments.filter(|comment| comment.starts_with("Transaction")).collect();
     assert_eq!(of, ["Transaction 1,", "Transaction 2,"].into());
     let ten = frames(written("count-frames.pcapng", &capture, &["--view", "frames", "-c", "9"]).path());
     assert_eq!(ten.len(), 9);

@@ -1,7 +1,8 @@
 //! The fields that there are: what the descriptions of all structures say, put together under their names.
 //!
 //! Nobody lists fields. A structure of XDR tells its own and those of the types in it ([`Xdr::describe`]), a header of
-//! fixed layout its own; each room names its headers and where its XDR begins, in a function `describe`.
+//! fixed layout its own; each protocol names its headers and where its XDR begins, in a function `describe`, and
+//! [`catalog`](crate::catalog) names the protocols.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -10,16 +11,21 @@ use rustc_hash::FxHashSet;
 
 use crate::header::Fixed;
 use crate::xdr::Xdr;
-use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 use super::{Field, FlagName, Kind};
 
 /// What must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// The headers of a frame, and management datagrams.
+    /// The headers of a frame.
     #[default]
     Frame,
+    /// A management datagram.
+    Management,
+    /// The headers of iWARP, which stand in a stream of TCP.
+    Iwarp,
+    /// What consumers tell each other as they connect, in management datagrams and in the start-up frames of iWARP.
+    PrivateData,
     /// The RPC-over-RDMA header of a message.
     RpcRdma,
     /// The RPC header of a message.
@@ -52,20 +58,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Every field of every structure.
-    pub fn all() -> Self {
-        let mut registry = Self::default();
-        net::describe(&mut registry);
-        infiniband::describe(&mut registry);
-        iwarp::describe(&mut registry);
-        rpcrdma::PrivateData::describe(&mut registry);
-        registry.layer = Layer::RpcRdma;
-        rpcrdma::describe(&mut registry);
-        registry.layer = Layer::Rpc;
-        rpc::describe(&mut registry);
-        registry.layer = Layer::Procedure;
-        nfs::describe(&mut registry);
-        registry
+    /// From here on what is described is told at this layer.
+    pub fn at(&mut self, layer: Layer) -> &mut Self {
+        self.layer = layer;
+        self
     }
 
     /// The fields in the order of their names, each with the structures that have it.
@@ -140,6 +136,19 @@ const SOURCES: [&str; 10] = [
     "<http",
 ];
 
+/// What begins the names of fields that no specification has but a file of XDR.
+const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
+    ("nfsacl.", "nfs_acl.x"),
+    ("nfs.access_check", "nfs_acl.x"),
+    ("nfs.access_rights", "nfs_acl.x"),
+    ("nfs.fhandle", "nfs_acl.x"),
+    ("rquota.", "rquota.x"),
+    ("mount.pathconf.", "mount.x"),
+    ("mount.PATHCONF", "mount.x"),
+    ("mount.pc_xxx", "mount.x"),
+    ("mount.EXPORTALL", "mount.x"),
+];
+
 impl Said {
     /// Takes what a documentation comment says apart.
     pub fn of(doc: &str) -> Self {
@@ -147,7 +156,7 @@ impl Said {
         for sentence in sentences(doc) {
             let begins = SOURCES.iter().filter_map(|source| sentence.find(source)).min();
             let (text, source) = sentence.split_at(begins.unwrap_or(sentence.len()));
-            let text = text.trim_end_matches([' ', ':', '(']).trim();
+            let text = text.trim_end_matches([' ', ':', '(', '.']).trim();
             let is_about_another = !said.source.is_empty() && !text.is_empty();
             if !text.is_empty() && said.source.is_empty() {
                 append(&mut said.text, text, ". ");
@@ -198,8 +207,10 @@ impl Place {
         let text = match (own.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
-                let name = structure.split([':', ',', '.']).next().unwrap_or_default();
-                // A name of the specification, or what the structure is in words.
+                // A name of the specification, or a sentence up to what explains it.
+                let sentence = structure.split([':', '.']).next().unwrap_or_default();
+                let word = sentence.split(',').next().unwrap_or_default();
+                let name = if word.contains(' ') { sentence } else { word };
                 let between = if name.contains(' ') { ": " } else { " of " };
                 format!("{}{between}{name}", self.field.label)
             }
@@ -212,6 +223,10 @@ impl Place {
             let (word, section) = source.split_at(rest.len());
             source =
                 format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
+        }
+        if source.is_empty() {
+            let file = WITHOUT_SPECIFICATION.iter().find(|(start, _)| self.field.name.starts_with(start));
+            source = file.map_or(String::new(), |(_, file)| format!("the Solaris and Linux {file}"));
         }
         Said { text, source }
     }
@@ -253,44 +268,5 @@ mod tests {
             said(" What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>"),
             pair("What an IP datagram carries", "<https://www.iana.org/assignments/protocol-numbers>")
         );
-    }
-
-    #[test]
-    fn every_field_says_where_it_is_defined_and_means_one_thing() {
-        let registry = Registry::all();
-        let unsaid =
-            registry.fields().filter(|(_, places)| places.iter().any(|place| place.said().source.is_empty()));
-        // NFSACL, RQUOTA and version 2 of MOUNT have no specification but their XDR files.
-        let has_none = |name: &str| {
-            ["nfsacl.", "rquota.", "mount.pathconf.", "mount.PATHCONF", "mount.pc_xxx", "mount.EXPORTALL"]
-                .iter()
-                .any(|begin| name.starts_with(begin))
-                || ["nfs.access_check", "nfs.access_rights", "nfs.fhandle"].contains(&name)
-        };
-        assert_eq!(unsaid.map(|(name, _)| name).filter(|name| !has_none(name)).collect::<Vec<_>>(), [""; 0]);
-        for (name, places) in registry.fields() {
-            // A structure may be called as one of its values; everything else of a name is of one kind.
-            let values = || places.iter().filter(|place| !place.is_group()).map(|place| place.field.kind);
-            let class = |kind| match kind {
-                Kind::Unsigned | Kind::Hex(_) | Kind::Signed | Kind::Enum | Kind::Flags => Kind::Unsigned,
-                other => other,
-            };
-            assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_field_of_a_structure_of_structures_is_found_under_its_name() {
-        let registry = Registry::all();
-        let find =
-            |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
-        let opcode = find("nfs.opcode").unwrap();
-        assert!(opcode[0].names.contains(&(25, "READ")));
-        assert_eq!(find("rpc.msgtyp").unwrap()[0].names, [(0, "CALL"), (1, "REPLY")]);
-        let eof = find("nfs.eof").unwrap();
-        let read = eof.iter().map(Place::said).find(|said| said.text == "eof of READ4resok").unwrap();
-        assert_eq!(read.source, "RFC 8881 section 18.22.2");
-        assert!(find("infiniband.bth.destqp").is_some() && find("ip.src").is_some());
-        assert!(find("nfs.fattr4.size").is_some());
     }
 }

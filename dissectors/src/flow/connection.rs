@@ -107,7 +107,7 @@ pub struct ConnectionState {
     pub number: u64,
     /// What its two sides told each other; `None` where their set-up was not seen, and without RDMA.
     pub terms: Option<Terms>,
-    /// Whether a FIN or a RST was seen in its stream; connections of queue pairs have none.
+    /// Whether its end was seen: a FIN or a RST in its stream, or a DREQ of the connection manager.
     pub is_ending: bool,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Connection {
     /// Packets that wait for what tells their place.
     pub(super) early: Early,
     pub(super) last_frame: FrameNumber,
-    /// Whether a FIN or a RST was seen in its stream.
+    /// Whether a FIN or a RST was seen in its stream, or a DREQ.
     pub(super) is_ending: bool,
     /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
@@ -153,6 +153,12 @@ impl Connection {
             client: client.endpoint(),
             server: server.endpoint(),
         }
+    }
+
+    /// What is known of it, once it has a number.
+    pub(super) fn state(&self) -> Option<ConnectionState> {
+        let Self { number, terms, is_ending, .. } = *self;
+        Some(ConnectionState { number: number?, terms, is_ending })
     }
 
     /// Between which addresses the Calls of a side go.
@@ -246,10 +252,7 @@ impl Connections {
 
     /// What is known of those that have a number.
     pub(super) fn states(&self) -> impl Iterator<Item = ConnectionState> + '_ {
-        self.slots.iter().filter_map(|(_, connection)| {
-            let Connection { number, terms, is_ending, .. } = *connection;
-            Some(ConnectionState { number: number?, terms, is_ending })
-        })
+        self.slots.iter().filter_map(|(_, connection)| connection.state())
     }
 
     /// Every connection.
@@ -375,9 +378,25 @@ impl Connections {
         ConnectionKey { at, serial: self.serial }
     }
 
+    /// The connection, if it is still there.
+    pub(super) fn of(&self, key: ConnectionKey) -> Option<&Connection> {
+        self.slots.get(key.at).filter(|connection| connection.serial == key.serial)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn of_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        self.slots.get_mut(key.at).filter(|connection| connection.serial == key.serial)
+    }
+
+    /// The connection on which packets take this path.
+    pub(super) fn on(&self, path: Path) -> Option<ConnectionKey> {
+        let (at, _) = *self.paths.get(&path)?;
+        self.slots.get(at).map(|connection| ConnectionKey { at, serial: connection.serial })
+    }
+
     /// Whether the connection is still there.
     pub(super) fn has(&self, key: ConnectionKey) -> bool {
-        self.slots.get(key.at).is_some_and(|connection| connection.serial == key.serial)
+        self.of(key).is_some()
     }
 
     /// The connection of UDP between these ports, and the side of the end that stands first.

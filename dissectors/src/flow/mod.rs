@@ -11,12 +11,14 @@
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
+//! - [`closing`]: which connections are over;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
 mod account;
 pub mod chunk;
+mod closing;
 mod connection;
 mod coverage;
 mod datagrams;
@@ -58,9 +60,10 @@ pub use transaction::Transaction;
 use crate::field::{Observer, Unobserved};
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Carried, Datagram, IpFragment, Reason};
+use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
 use crate::rdma::Side;
 
+use closing::Closing;
 use connection::{Connection, Connections, Path};
 use exchange::Desk;
 use fragments::Fragments;
@@ -68,6 +71,7 @@ use ledger::{Entry, Ledger};
 use retries::{Before, Retries};
 use setup::SetUps;
 use stream::protocol::Protocol;
+pub use stream::table::StreamPlace;
 use stream::table::Streams;
 use transaction::{Direction, Which};
 
@@ -105,6 +109,8 @@ pub struct Limits {
     pub check_icrc: bool,
     /// Whether [`Flow::steps`] tells what each frame did.
     pub note_steps: bool,
+    /// Whether [`Flow::next_closed`] tells which connections are over.
+    pub note_closed: bool,
     /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
@@ -128,6 +134,7 @@ impl Default for Limits {
             keep_data: false,
             check_icrc: false,
             note_steps: false,
+            note_closed: false,
             prompt: false,
         }
     }
@@ -176,9 +183,12 @@ pub struct Flow {
     stream_bytes: usize,
     /// What the last frame meant.
     meanings: Vec<Meaning>,
+    /// What the CRCs of MPA were before the last frame.
+    mpa_before: MpaCounts,
     /// When the last frame was seen.
     now: Timestamp,
     ready: VecDeque<(Key, Transaction)>,
+    closing: Closing,
     transactions: u64,
     numbered: u64,
 }
@@ -198,8 +208,10 @@ impl Flow {
             streams: Streams::new(limits.streams),
             stream_bytes: 0,
             meanings: Vec::new(),
+            mpa_before: MpaCounts::default(),
             now: Timestamp::default(),
             ready: VecDeque::new(),
+            closing: Closing::default(),
             transactions: 0,
             numbered: 0,
             limits,
@@ -223,6 +235,7 @@ impl Flow {
         self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
+        self.mpa_before = self.account.mpa;
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -273,6 +286,15 @@ impl Flow {
     /// Whether the last frame was a segment of iWARP.
     pub fn is_iwarp(&self) -> bool {
         self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
+    }
+
+    /// Where a segment of TCP stands in its stream, if it is the one that was taken last.
+    pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<StreamPlace> {
+        let stream = self.streams.last()?;
+        let source = (datagram.source, segment.source_port);
+        let is_a = source == stream.ports.a;
+        (is_a || source == stream.ports.b)
+            .then(|| stream.place(if is_a { Side::A } else { Side::B }, segment))
     }
 
     /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
@@ -339,6 +361,19 @@ impl Flow {
     /// What checking the CRCs of MPA found, and bytes that were left out.
     pub fn mpa(&self) -> MpaCounts {
         self.account.mpa
+    }
+
+    /// The same of the FPDUs that the last frame completed, its own and those that waited for it.
+    pub fn mpa_of_frame(&self) -> MpaCounts {
+        let (now, before) = (self.account.mpa, self.mpa_before);
+        MpaCounts {
+            good: now.good - before.good,
+            bad: now.bad - before.bad,
+            absent: now.absent - before.absent,
+            unknown: now.unknown - before.unknown,
+            refused_bytes: now.refused_bytes - before.refused_bytes,
+            skipped_bytes: now.skipped_bytes - before.skipped_bytes,
+        }
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.
@@ -506,6 +541,7 @@ impl Flow {
             let Some(key) = self.ledger.first_closed() else { break };
             self.release(key);
         }
+        self.note_closed(at);
         self.connections.take(at);
     }
 

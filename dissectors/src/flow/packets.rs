@@ -35,6 +35,11 @@ impl Flow {
                 self.forget_connections(None, sight);
             }
         }
+        if let cm::Message::DisconnectRequest(request, _) = message
+            && let Some(key) = self.connections.on(Path { source, destination, qpn: request.remote_qpn })
+        {
+            self.note_ending(key);
+        }
         Meaning::Management
     }
 

@@ -228,6 +228,9 @@ impl Flow {
             };
         }
         let sender = self.flags(at, sender, ports, sight, segment);
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.count_from(sender, segment);
+        }
         let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
             self.bytes(at, sender, sight, segment, data);
@@ -384,12 +387,11 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         if flags.fin() || flags.rst() {
             stream.is_ending = true;
-            if let Some(key) = stream.connection.filter(|key| self.connections.has(*key))
-                && let Some(connection) = self.connections.get_mut(key.at)
-            {
-                connection.is_ending = true;
+            if let Some(key) = stream.connection {
+                self.note_ending(key);
             }
         }
+        let Some(stream) = self.streams.get_mut(at) else { return };
         if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
             return;
         }

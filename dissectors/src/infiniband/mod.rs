@@ -18,11 +18,16 @@ pub use headers::{
 pub use opcode::{ExtensionHeader, ExtensionHeaders, Form, Opcode, Operation, Place, Service};
 pub use packet::{Error, ErrorKind, Packet, Wire};
 
-/// Adds the fields of this room to a registry.
+/// Adds the fields of packets to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
-    use mad::MadHeader;
     describe_headers!(registry; Lrh, Grh, Bth, Rdeth, Deth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth);
-    describe_headers!(registry; XrcEth, Feth, MadHeader);
+    describe_headers!(registry; XrcEth, Feth);
     packet::describe(registry);
+}
+
+/// Adds the fields of management datagrams to a registry.
+pub(crate) fn describe_management(registry: &mut Registry) {
+    use mad::MadHeader;
+    describe_headers!(registry; MadHeader);
     cm::describe(registry);
 }

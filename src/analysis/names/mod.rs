@@ -202,7 +202,12 @@ impl Names {
                 let id = self.store.find(server(transaction, facts), handle);
                 let is_named =
                     |id: &Id| self.store.way_up(*id).next().is_some_and(|(_, step)| step != Step::Unknown);
-                id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text))
+                let is_told = id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text));
+                if !is_told {
+                    // As a line of the list calls the file.
+                    number(Filehandles::Hash, handle, text);
+                }
+                true
             }
         }
     }

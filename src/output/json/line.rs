@@ -32,6 +32,12 @@ impl Serialize for Path<'_> {
 /// Anything that is written as text.
 pub(crate) struct Text<T>(pub(crate) T);
 
+impl<T: fmt::Display> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl<T: fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
@@ -67,6 +73,15 @@ impl From<Operation> for Name {
         match operation {
             Operation::Named(name) => Self::Known(name),
             Operation::Number(number) => Self::Number(number),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(name) => f.write_str(name),
+            Self::Number(number) => number.fmt(f),
         }
     }
 }

@@ -21,6 +21,7 @@ fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
             dropped: None,
             counters: None,
             names: 0,
+            shown: None,
         },
         &mut text,
     );
@@ -128,8 +129,15 @@ fn an_operation_sums_up_its_transactions() {
 #[test]
 fn of_nothing_there_is_a_summary_too() {
     let (statistics, flow) = (Statistics::default(), Flow::new(Limits::default()));
-    let summary =
-        Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 };
+    let summary = Summary {
+        statistics: &statistics,
+        flow: &flow,
+        icrc: None,
+        dropped: None,
+        counters: None,
+        names: 0,
+        shown: None,
+    };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 Transactions on 0 connections.\n");
@@ -167,9 +175,17 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         flow.frame(&frame);
     }
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 }
-        .text(&mut text, 200)
-        .unwrap();
+    Summary {
+        statistics: &statistics,
+        flow: &flow,
+        icrc: None,
+        dropped: None,
+        counters: None,
+        names: 0,
+        shown: None,
+    }
+    .text(&mut text, 200)
+    .unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected = "4 frames, 216 B. No RPC in it: 2 TCP segments, 1 other frame, 1 malformed frame.\n";
     assert!(text.starts_with(expected), "{text}");
@@ -195,9 +211,17 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     statistics.frame(&frame);
     flow.frame(&frame);
     let mut text = Vec::new();
-    Summary { statistics: &statistics, flow: &flow, icrc: None, dropped: None, counters: None, names: 0 }
-        .text(&mut text, 200)
-        .unwrap();
+    Summary {
+        statistics: &statistics,
+        flow: &flow,
+        icrc: None,
+        dropped: None,
+        counters: None,
+        names: 0,
+        shown: None,
+    }
+    .text(&mut text, 200)
+    .unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected =
         "1 frame, 154 B. It is cut too short to tell whether RPC is in it: 1 cut NFS-port segment.\n";

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::Undecoded;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
+use super::super::settings::View;
+use super::super::units::Count;
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
 use crate::source::Counters;
@@ -18,10 +20,12 @@ pub(super) fn write(summary: &Summary<'_>, to: &mut impl Write, width: usize) ->
     for line in wrapped(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
-    for table in operation_tables(statistics) {
-        table.write(to, width)?;
+    if summary.shown != Some(View::Operations) {
+        for table in operation_tables(statistics) {
+            table.write(to, width)?;
+        }
     }
-    if statistics.connections().count() > 1 {
+    if statistics.connections().count() > 1 && summary.shown != Some(View::Connections) {
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
@@ -103,9 +107,6 @@ fn captured(counters: &Counters, text: &mut String) {
         .map(|(count, where_)| format!(" {} {where_}", Count(count)))
         .collect();
         let _ = write!(text, "{}.", parts.join(","));
-    }
-    if counters.waiting() > 0 {
-        let _ = write!(text, " {} were not decoded any more.", Count(counters.waiting()));
     }
 }
 
@@ -348,23 +349,6 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.address)?;
         self.0.port.map_or(Ok(()), |port| write!(f, " {port}"))
-    }
-}
-
-/// `1,234,567`.
-struct Count(u64);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        f.pad(&text)
     }
 }
 

@@ -211,6 +211,13 @@ fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
 }
 
 #[test]
+fn both_filehandles_of_a_copy_are_told_in_full() {
+    let list = list_with("rxe-v42.pcap", Screen::pipe(), TimeFormat::Relative, Filehandles::Hash);
+    // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
+    assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
+}
+
+#[test]
 fn what_was_sent_again_and_what_is_missing_is_marked() {
     assert!(list("rxe-v42-loss.pcap", Screen::terminal(120)).contains("  ok reply×2\n"));
     assert!(list("rxe-v42-snap128.pcap", Screen::terminal(80)).contains(" 392 missing\n"));

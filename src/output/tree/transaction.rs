@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
     ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Transport, Which,
 };
-use nfsrdma_dissectors::flow::{Flow, Meaning, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, Meaning, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -124,7 +124,7 @@ impl TreeView {
     /// The lines of a frame, as [`TreeView::frame`] writes them.
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &Names) -> &[TreeLine] {
         self.lines.clear();
-        self.frame_at(frame, 0, flow.is_iwarp());
+        self.frame_at(frame, 0, flow.is_iwarp(), flow.mpa_of_frame());
         for meaning in flow.meanings() {
             if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
@@ -270,13 +270,15 @@ impl TreeView {
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                self.frame_at(&frame, 2, known.transaction.connection.transport == Transport::Iwarp);
+                let is_iwarp = known.transaction.connection.transport == Transport::Iwarp;
+                self.frame_at(&frame, 2, is_iwarp, frames.crc(*number));
             }
         }
         self.fields(reading, known, which, message, 2);
     }
 
-    fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool) {
+    /// A frame, with what the CRCs of the FPDUs are that it completes.
+    fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool, crc: MpaCounts) {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = Moment(Date::of(frame.time));
@@ -303,6 +305,17 @@ impl TreeView {
         }
         self.tree.finish();
         self.tree.lines(&mut self.lines, &self.screen.styles, depth + 1, (origin, origin), None);
+        for (verdict, count) in crc.verdicts() {
+            let (style, word) = match verdict {
+                "good" => (self.screen.styles.ok, "right"),
+                "bad" => (self.screen.styles.error, "wrong"),
+                "absent" => (self.screen.styles.dim, "not in use"),
+                _ => (self.screen.styles.mark, "not known: bytes are missing"),
+            };
+            let fpdus = if count == 1 { String::new() } else { format!(", {count} FPDUs") };
+            let line = TreeLine::new(depth + 1, origin).with(self.screen.styles.label, "MPA CRC");
+            self.lines.push(line.with(Style::new(), ": ").with(style, format_args!("{word}{fpdus}")));
+        }
         self.lines.extend(trouble.map(|trouble| heading(depth + 1, self.screen.styles.mark, trouble)));
     }
 
@@ -340,7 +353,13 @@ impl TreeView {
         let rest = bytes.get(end..).unwrap_or_default();
         if let Err(error) = &result {
             let error = shifted(*error, base);
-            let text = format_args!("not decoded further: {error}");
+            let text = match error {
+                // A Transaction that is not done has no number yet, and a later frame may bring the rest.
+                Error::Cut { at } if transaction.index == 0 => {
+                    format!("not decoded further: byte {at}: the rest was not seen up to this frame")
+                }
+                error => format!("not decoded further: {error}"),
+            };
             self.lines.push(heading(depth, styles.error, text));
         }
         if !rest.is_empty() {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
 
+use crate::filter;
 use crate::output::style::Glyphs;
 use crate::output::units::{Exact, Hex, quote};
 
@@ -82,21 +83,7 @@ pub(super) fn literal(value: &Value<'_>) -> Option<String> {
         Value::Bool(value) => value.to_string(),
         Value::Enum(number, _) => number.to_string(),
         Value::Bytes(bytes) if (1..=LITERAL).contains(&bytes.len()) => octets(bytes),
-        Value::Text(bytes) if bytes.len() <= LITERAL => {
-            let mut text = String::new();
-            text.push('"');
-            for byte in bytes {
-                match byte {
-                    b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
-                    b' '..=b'~' => text.push(char::from(*byte)),
-                    _ => {
-                        let _ = write!(text, "\\x{byte:02x}");
-                    }
-                }
-            }
-            text.push('"');
-            text
-        }
+        Value::Text(bytes) if bytes.len() <= LITERAL => filter::quoted(bytes),
         Value::Ipv4(address) => address.to_string(),
         Value::Ipv6(address) => address.to_string(),
         Value::Ethernet(address) => octets(&address),

@@ -202,9 +202,11 @@ pub fn operation(step: &Step<'_>) -> String {
             .and_then(|operation| operation.name()),
         _ => None,
     };
-    let what = named
-        .or(procedure.map(Procedure::name))
-        .map_or_else(|| format!(" procedure {}", asked.procedure), |name| format!(" {name}"));
+    let what = match named.or(procedure.map(Procedure::name)) {
+        Some(name) => format!(" {name}"),
+        None if asked.procedure == NONE => ", procedure not captured".to_owned(),
+        None => format!(" procedure {}", asked.procedure),
+    };
     format!("{name}{version}{what}")
 }
 

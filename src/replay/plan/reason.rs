@@ -67,7 +67,7 @@ reasons! {
     /// A handle that the capture uses before it was given, of an object whose name is known.
     NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
     /// A handle of an object whose name was not seen.
-    Nameless => "nameless", Bridged, "a filehandle whose name was not seen; a file without a name stands for it";
+    Nameless => "nameless", Bridged, "a filehandle whose name was not seen; an object of its own stands for it";
     /// A stateid of an OPEN from before the capture.
     OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
     /// A clientid or a session from before the capture.

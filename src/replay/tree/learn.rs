@@ -173,8 +173,8 @@ impl<'s> Walk<'_, 's> {
     /// An operation read from a file.
     pub(super) fn read(&mut self, id: ObjectId, operation: u32, offset: u64, is_end: bool) {
         self.tree.set_type(id, FileType::FILE);
-        let payloads = self.facts.reply.payloads.iter().enumerate();
-        let payload = payloads.filter(|(_, payload)| payload.operation == operation).next();
+        let mut payloads = self.facts.reply.payloads.iter().enumerate();
+        let payload = payloads.find(|(_, payload)| payload.operation == operation);
         let Some((at, payload)) = payload else { return };
         let end = offset.saturating_add(payload.length.into());
         let Self { tree, found, .. } = self;

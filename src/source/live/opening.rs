@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use nfsrdma_dissectors::frame::LinkType;
+use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
+use super::pump::Begin;
 use super::ring::Ring;
 use super::{Live, LiveReader, filter, pump, rights};
 use crate::source::error::SourceErrorKind;
@@ -38,6 +40,9 @@ pub const LONGEST: u32 = 262_144;
 /// machine has work a hundred times a second at most.
 const COLLECTS: i32 = 10;
 
+/// A filter that no packet passes.
+const NOTHING: &str = "less 0";
+
 impl Options {
     /// The usual options.
     pub fn new(interface: &str) -> Self {
@@ -58,6 +63,7 @@ pub struct Opened {
     capture: Capture<Active>,
     interface: Interface,
     filter: Option<String>,
+    begin: Begin,
     queue: usize,
 }
 
@@ -78,12 +84,25 @@ pub fn open(options: &Options) -> Result<Opened, SourceError> {
     }
     let link = link_type(capture.get_datalink());
     let filter = options.filter.clone().or_else(|| filter::default_for(link));
+    let mut begin = Begin::default();
     if let Some(filter) = &filter {
+        begin = begin_filtered(&mut capture);
         capture.filter(filter, true).map_err(|error| unopened(name.clone(), bad_filter(&text(&error))))?;
     }
     let mut interface = Interface::unnamed(link, options.snap_length).ticking(pump::UNIT as u64);
     interface.name.clone_from(name);
-    Ok(Opened { capture, interface, filter, queue: options.queue })
+    Ok(Opened { capture, interface, filter, begin, queue: options.queue })
+}
+
+/// A capture receives everything until its filter stands. First one that lets nothing through is set, so that what was received
+/// up to then can be told, by count and by time, from what passes the filter that was asked for.
+fn begin_filtered(capture: &mut Capture<Active>) -> Begin {
+    if capture.filter(NOTHING, true).is_err() {
+        return Begin::default();
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    Begin { counted: capture.stats().ok(), since }
 }
 
 fn activate(options: &Options) -> Result<Capture<Active>, pcap::Error> {
@@ -124,7 +143,7 @@ impl Opened {
         let ring = Arc::new(Ring::new(self.queue));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
-        pump::start(self.capture, Arc::clone(&ring)).map_err(|error| {
+        pump::start(self.capture, self.begin, Arc::clone(&ring)).map_err(|error| {
             let remedy = "end other programs, or raise the limit of processes";
             unopened(name, capture(format!("cannot start a thread: {error}"), remedy))
         })?;

@@ -16,8 +16,16 @@ const BATCH: usize = 4096;
 const LAST: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// Where the capture begins: what came before does not count.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Begin {
+    /// What the kernel had counted.
+    pub(super) counted: Option<Stat>,
+    /// When that was; packets that are stamped before are not of the capture.
+    pub(super) since: Timestamp,
+}
+
 /// Counters of the kernel, which have 32 bits, counted on.
-#[derive(Default)]
 struct Kernel {
     before: Option<Stat>,
 }
@@ -38,27 +46,29 @@ pub(super) const UNIT: i64 = if NANOSECONDS { 1 } else { 1000 };
 pub(super) const NANOSECONDS: bool = cfg!(target_os = "linux");
 
 #[inline]
-fn take(filler: &mut Filler<'_>, packet: &Packet<'_>) {
+fn take(filler: &mut Filler<'_>, since: Timestamp, packet: &Packet<'_>) {
     #[allow(clippy::useless_conversion, reason = "their types are others on other systems")]
     let (seconds, fraction) = (i64::from(packet.header.ts.tv_sec), i64::from(packet.header.ts.tv_usec));
     let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(UNIT));
-    filler.take(Timestamp(time), packet.header.len, packet.data);
+    if time >= since.0 {
+        filler.take(Timestamp(time), packet.header.len, packet.data);
+    }
 }
 
 /// Begins to capture into the ring.
-pub(super) fn start(capture: Capture<Active>, ring: Arc<Ring>) -> std::io::Result<()> {
+pub(super) fn start(capture: Capture<Active>, begin: Begin, ring: Arc<Ring>) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
-        let ending = run(capture, &ring);
+        let ending = run(capture, begin, &ring);
         ring.end(ending);
     })?;
     Ok(())
 }
 
-fn run(mut capture: Capture<Active>, ring: &Ring) -> Ending {
+fn run(mut capture: Capture<Active>, begin: Begin, ring: &Ring) -> Ending {
     let mut filler = Filler::new(ring);
-    let mut kernel = Kernel::default();
+    let mut kernel = Kernel { before: begin.counted };
     while !ring.is_stopped() {
-        let outcome = capture.dispatch(Some(BATCH), |packet| take(&mut filler, &packet));
+        let outcome = capture.dispatch(Some(BATCH), |packet| take(&mut filler, begin.since, &packet));
         if let Ok(stat) = capture.stats() {
             kernel.note(stat, &mut filler);
         }
@@ -71,13 +81,13 @@ fn run(mut capture: Capture<Active>, ring: &Ring) -> Ending {
         }
     }
     if !ring.is_abandoned() {
-        last(capture, &mut filler, &mut kernel);
+        last(capture, begin, &mut filler, &mut kernel);
     }
     None
 }
 
 /// Fetches what the kernel has received up to now and not what comes then, so that the counters are those of one moment.
-fn last(mut capture: Capture<Active>, filler: &mut Filler<'_>, kernel: &mut Kernel) {
+fn last(mut capture: Capture<Active>, begin: Begin, filler: &mut Filler<'_>, kernel: &mut Kernel) {
     if let Ok(stat) = capture.stats() {
         kernel.note(stat, filler);
     }
@@ -89,7 +99,7 @@ fn last(mut capture: Capture<Active>, filler: &mut Filler<'_>, kernel: &mut Kern
             if left == 0 {
                 break;
             }
-            match capture.dispatch(Some(left.min(BATCH)), |packet| take(filler, &packet)) {
+            match capture.dispatch(Some(left.min(BATCH)), |packet| take(filler, begin.since, &packet)) {
                 // A block of the kernel is not there before it is full, or its time is over.
                 Ok(0) | Err(_) => thread::sleep(PAUSE),
                 Ok(_) => filler.hand_over(),

@@ -14,18 +14,20 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 use nfsrdma_dissectors::flow::Limits;
+use nfsrdma_dissectors::flow::transaction::{Direction, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::filter::Filter;
+use crate::output::list::wire_bytes;
 use crate::output::style::Screen;
 use crate::output::tree::{Origin, TreeLine};
 use crate::output::units::TimeFormat;
 use crate::source::Place;
 
 use super::capture::Capture;
-use super::model::{Page, Row};
+use super::model::{Page, Row, row};
 use super::pass::{Manner, SharedNames};
 use super::save;
 
@@ -53,6 +55,17 @@ pub struct Wanted {
     pub bytes: u64,
     /// Whether the server called.
     pub is_reverse: bool,
+}
+
+impl Wanted {
+    /// Whether a Transaction that was read again is this one, whatever number it has now.
+    pub(super) fn is(&self, transaction: &Transaction) -> bool {
+        transaction.xid == self.xid
+            && row::frames(transaction) == (self.first, self.last)
+            && transaction.latency() == self.latency
+            && wire_bytes(transaction) == self.bytes
+            && (transaction.direction == Direction::Reverse) == self.is_reverse
+    }
 }
 
 impl From<&Row> for Wanted {

@@ -1,17 +1,15 @@
 //! A Transaction, or a frame, read again with all its bytes.
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Transaction, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Key, Meaning, Step};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::net::{Carried, Datagram};
 use rustc_hash::FxHashMap;
 
-use crate::output::list::wire_bytes;
 use crate::output::tree::{Frames, Origin, TreeView};
 use crate::source::Place;
 use crate::tui::capture::Copied;
-use crate::tui::model::row;
 
 use super::waterfall::{Packet, Waterfall};
 use super::{Desk, Detail, FRAMES, Subject, Wanted};
@@ -99,13 +97,6 @@ impl Desk {
         let mut steps: FxHashMap<Key, Vec<Step>> = FxHashMap::default();
         let mut packets = FxHashMap::default();
         let mut held = Held::default();
-        let is_it = |transaction: &Transaction| {
-            let (first, last) = row::frames(transaction);
-            transaction.xid == wanted.xid
-                && (first, last) == (wanted.first, wanted.last)
-                && transaction.latency() == wanted.latency
-                && wire_bytes(transaction) == wanted.bytes
-        };
         let mut count = 0;
         loop {
             let frame = again.next();
@@ -132,8 +123,7 @@ impl Desk {
                 flow.finish();
             }
             while let Some((key, transaction)) = flow.next_named() {
-                let is_reverse = transaction.direction == Direction::Reverse;
-                if is_it(&transaction) && is_reverse == wanted.is_reverse {
+                if wanted.is(&transaction) {
                     let steps = steps.remove(&key).unwrap_or_default();
                     return Outcome::Found(Box::new(Found { transaction, steps, packets, held }));
                 }

@@ -12,7 +12,9 @@ use super::{App, Menu, Part, View, Wish};
 impl App {
     /// Does what was asked for.
     pub(in crate::tui) fn perform(&mut self, action: Action) {
-        if let Some(top) = self.help {
+        if let Some(top) = self.help
+            && !matches!(action, Action::Redraw | Action::Suspend)
+        {
             return self.move_help(action, top);
         }
         match action {
@@ -60,20 +62,10 @@ impl App {
                 self.tell(if self.list.has_tail { "the list follows" } else { "the list stands still" });
             }
             Action::Follow => self.menu = Some(Menu::Follow),
-            Action::FollowFile => self.follow_field("nfs.fhandle", "file"),
-            Action::FollowSlot => self.follow_slot(),
-            Action::FollowConnection => {
-                if let Some(entry) = self.entry() {
-                    let filter = format!("nfsrdma.connection == {}", entry.row.connection);
-                    self.set_filter(&filter);
-                }
-            }
-            Action::FollowXid => {
-                if let Some(entry) = self.entry() {
-                    let filter = format!("nfsrdma.xid == {}", entry.row.xid);
-                    self.set_filter(&filter);
-                }
-            }
+            Action::FollowFile => self.follow(Self::filter_for_file),
+            Action::FollowSlot => self.follow(Self::filter_for_slot),
+            Action::FollowConnection => self.follow(Self::filter_for_connection),
+            Action::FollowXid => self.follow(Self::filter_for_xid),
             Action::SortRight => self.sort(1),
             Action::SortLeft => self.sort(-1),
             Action::Reverse => self.reverse(),
@@ -116,16 +108,20 @@ impl App {
             Action::PageDown => Some(top + page),
             Action::PageUp => Some(top.saturating_sub(page)),
             Action::First => Some(0),
+            Action::Last => Some(usize::MAX / 2),
             _ => None,
         };
     }
 
     /// Changes to a view. The packet list begins at the chosen Transaction.
     pub(super) fn show(&mut self, view: View) {
+        let chosen = self.entry().map(|entry| (entry.row.index, entry.row.first.0));
         if view == View::Frames
-            && self.view == View::Transactions
-            && let Some(first) = self.entry().map(|entry| entry.row.first.0)
+            && self.view != View::Frames
+            && let Some((index, first)) = chosen
+            && (self.view == View::Transactions || self.packets.of != Some(index))
         {
+            self.packets.of = Some(index);
             self.packets.at = first;
             self.packets.top = first.saturating_sub(2).max(1);
         }
@@ -156,24 +152,10 @@ impl App {
                 }
             }
             (View::Transactions | View::Frames, Part::Bytes) => {}
-            (View::Operations | View::Charts, _) => {
-                let name = crate::tui::views::operations::chosen(self);
-                if let Some(name) = name {
+            (View::Operations | View::Charts | View::Connections | View::Files, _) => {
+                if let Some(filter) = self.filter_for_line() {
                     self.show(View::Transactions);
-                    self.set_filter(&format!("nfsrdma.operation == \"{name}\""));
-                }
-            }
-            (View::Connections, _) => {
-                if let Some(number) = crate::tui::views::connections::chosen(self) {
-                    self.show(View::Transactions);
-                    self.set_filter(&format!("nfsrdma.connection == {number}"));
-                }
-            }
-            (View::Files, _) => {
-                if let Some(path) = crate::tui::views::files::chosen(self) {
-                    self.show(View::Transactions);
-                    self.unfilter();
-                    self.search_for(&path);
+                    self.set_filter(&filter);
                 }
             }
         }
@@ -207,20 +189,11 @@ impl App {
         }
     }
 
-    fn follow_field(&mut self, field: &str, what: &str) {
-        match self.tree.literal(field).map(str::to_owned) {
-            Some(value) => self.set_filter(&format!("{field} == {value}")),
-            None => self.complain(format!("the chosen Transaction names no {what}")),
-        }
-    }
-
-    fn follow_slot(&mut self) {
-        let value = |name| self.tree.literal(name).map(str::to_owned);
-        match (value("nfs.session_id4"), value("nfs.slotid")) {
-            (Some(session), Some(slot)) => {
-                self.set_filter(&format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"));
-            }
-            _ => self.complain("the chosen Transaction has no session: NFSv4.1 and later have"),
+    /// Shows only what has something in common with the chosen Transaction.
+    fn follow(&mut self, filter: impl FnOnce(&Self) -> Result<String, &'static str>) {
+        match filter(self) {
+            Ok(filter) => self.set_filter(&filter),
+            Err(what) => self.complain(what),
         }
     }
 

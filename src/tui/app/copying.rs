@@ -2,7 +2,6 @@
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::filter::Filter;
 use crate::tui::clipboard;
 
 use super::{App, Part, View};
@@ -35,41 +34,8 @@ impl App {
         }
     }
 
-    /// The filter for what is under the cursor.
-    fn value_filter(&self) -> Result<String, &'static str> {
-        if self.view.has_tree() && self.part != Part::List {
-            let line = self.tree.chosen().ok_or("nothing is chosen")?;
-            let field = line.field.ok_or("the line is no field; choose one in the tree")?;
-            let filter = match &line.literal {
-                Some(value) => format!("{} == {value}", field.name),
-                None => field.name.to_owned(),
-            };
-            return Filter::parse(&filter).map(|_| filter).map_err(|_| "no filter can be made of this field");
-        }
-        match self.view {
-            View::Transactions => {
-                let entry = self.entry().ok_or("nothing is chosen")?;
-                let xid = format!("nfsrdma.xid == {}", entry.row.xid);
-                let connection = entry.row.connection;
-                Ok(format!("{xid} && nfsrdma.connection == {connection}"))
-            }
-            View::Frames => Ok(format!("frame.number == {}", self.packets.at)),
-            View::Operations | View::Charts => {
-                let name = crate::tui::views::operations::chosen(self).ok_or("nothing is chosen")?;
-                Ok(format!("nfsrdma.operation == \"{name}\""))
-            }
-            View::Connections => {
-                let number = crate::tui::views::connections::chosen(self).ok_or("nothing is chosen")?;
-                Ok(format!("nfsrdma.connection == {number}"))
-            }
-            View::Files => {
-                Err("a path is no field: open the file, and copy the filter of a filehandle in the tree")
-            }
-        }
-    }
-
     pub(super) fn copy_filter(&mut self) {
-        match self.value_filter() {
+        match self.filter_for_value() {
             Ok(filter) => self.copy(&filter),
             Err(what) => self.complain(what),
         }
@@ -77,7 +43,7 @@ impl App {
 
     /// Shows only what has the value under the cursor, too.
     pub(super) fn filter_value(&mut self) {
-        match self.value_filter() {
+        match self.filter_for_value() {
             Ok(filter) => {
                 let filter = match &self.side().filter {
                     Some((_, before)) if *before != filter => format!("({before}) && {filter}"),
@@ -123,7 +89,7 @@ impl App {
             _ => ours,
         };
         self.sequences.push(clipboard::sequence(&text));
-        self.tell(format!("copied: {}", text.replace('\n', "   and   ")));
+        self.tell(format!("copied:\n{text}"));
     }
 }
 

@@ -2,14 +2,15 @@
 
 mod actions;
 mod copying;
+mod filters;
 mod list;
 mod mouse;
 mod moving;
+mod saving;
 mod side;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::flow::Limits;
@@ -152,6 +153,8 @@ pub(super) struct Message {
 /// The packet list.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
+    /// The Transaction that was chosen when the list was last gone to.
+    pub(super) of: Option<u64>,
     /// The frame of the cursor; 0 before one was chosen.
     pub(super) at: u64,
     /// The frame at the top.
@@ -244,11 +247,13 @@ impl App {
         let theme = Theme::new(options.theme);
         // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
         let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
-        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs };
-        let all = Side::start(&capture, None, &manner, options.memory);
+        let pages = options.memory / ROW / PAGE;
+        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs, pages };
+        let all = Side::start(&capture, None, &manner, options.memory, None);
         let screen = theme.screen(options.glyphs);
         let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
-        let chosen = filter.map(|filter| Side::start(&capture, Some(filter), &manner, options.memory));
+        let chosen =
+            filter.map(|filter| Side::start(&capture, Some(filter), &manner, options.memory, Some(&all)));
         Ok(Self {
             theme,
             signs: Signs::new(options.glyphs),
@@ -306,7 +311,7 @@ impl App {
                     match prompt.key(*key) {
                         Typed::More => self.prompt = Some(prompt),
                         Typed::Done => self.entered(&prompt),
-                        Typed::Dropped => {}
+                        Typed::Dropped => self.message = None,
                     }
                 } else if let Some(menu) = self.menu.take() {
                     self.picked(menu, key.code);
@@ -540,7 +545,8 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, self.options.memory));
+                let (memory, all) = (self.options.memory, Some(&self.all));
+                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, memory, all));
                 self.other_rows();
             }
             Err(error) => {
@@ -567,27 +573,5 @@ impl App {
         self.hunt = None;
         let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
         self.list.renew(rows);
-    }
-
-    fn save_to(&mut self, text: &str) {
-        let (path, is_all) = match text.strip_suffix(" all") {
-            Some(path) => (path.trim(), true),
-            None => (text, false),
-        };
-        if path.is_empty() {
-            return;
-        }
-        let what = if is_all {
-            super::save::What::Selected(self.side().filter.as_ref().map(|(filter, _)| filter.clone()))
-        } else if !self.marks.is_empty() {
-            super::save::What::These(self.marks.clone())
-        } else {
-            match self.entry() {
-                Some(entry) => super::save::What::These([entry.row.index].into_iter().collect()),
-                None => return self.complain("nothing is chosen"),
-            }
-        };
-        self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
-        self.reader.ask(Question::Save { to: PathBuf::from(path), what });
     }
 }

@@ -21,16 +21,18 @@ pub(in crate::tui) struct Side {
 }
 
 impl Side {
-    /// Starts a pass.
+    /// Starts a pass; `first` is the one over everything, where there is one already.
     pub(super) fn start(
         capture: &Capture,
         filter: Option<(Filter, String)>,
         manner: &Manner,
         memory: usize,
+        first: Option<&Self>,
     ) -> Self {
+        let names = first.filter(|_| capture.is_once()).map(|first| first.pass.names.clone());
         let condition = filter.as_ref().map(|(filter, _)| filter.clone());
         Self {
-            pass: Pass::start(capture.clone(), condition, manner.clone()),
+            pass: Pass::start(capture.clone(), condition, manner.clone(), names),
             rows: Rows::new(memory),
             tables: Tables::default(),
             progress: Progress::default(),

@@ -121,6 +121,11 @@ impl Rows {
         }
     }
 
+    /// The rows that are there.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.pages().flat_map(|(_, page)| (0..page.len()).filter_map(|at| page.get(at)))
+    }
+
     /// The pages that are there, each with the number of its first row.
     pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Page>)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {

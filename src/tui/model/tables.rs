@@ -2,65 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::reading::{Facts, Operation};
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Which};
-use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
+use nfsrdma_dissectors::flow::reading::Facts;
+use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use crate::analysis::files::{FileTally, Files};
 use crate::analysis::histogram::Histogram;
-use crate::analysis::load::{self, CreditSeries, Load};
+use crate::analysis::lives::{ConnectionRow, Lives};
+use crate::analysis::load::{self, Load};
 use crate::analysis::names::About;
+use crate::analysis::operations::{self, OperationRow, Whole};
 use crate::analysis::series::Series;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
 use crate::filter;
 
 /// Files that are listed, by bytes and by time.
 const FILES: usize = 500;
-/// Connections that are listed.
-const CONNECTIONS: usize = 1_000;
 /// Operations whose latencies are drawn.
 const OPERATIONS: usize = 256;
-
-/// An operation with all that is counted of it.
-#[derive(Clone, Debug)]
-pub struct OperationRow {
-    /// Its name.
-    pub name: String,
-    /// Its program and version: `NFS 4`.
-    pub program: String,
-    /// Calls.
-    pub calls: u64,
-    /// Replies.
-    pub replies: u64,
-    /// Replies that say that it was not done.
-    pub errors: u64,
-    /// Bytes of Calls, chunks spliced in.
-    pub bytes_in: u64,
-    /// Bytes of Replies, chunks spliced in.
-    pub bytes_out: u64,
-    /// The median, the 90th and the 99th percentile and the longest latency, and the sum of all; `None` without any.
-    pub latency: Option<[u64; 5]>,
-    /// How its latencies are spread.
-    pub histogram: Histogram,
-}
-
-/// A connection with all that is counted of it.
-#[derive(Clone, Debug)]
-pub struct ConnectionRow {
-    /// The two ends.
-    pub name: ConnectionName,
-    /// Transactions.
-    pub transactions: u64,
-    /// Those that are not complete.
-    pub incomplete: u64,
-    /// Bytes of messages and chunks.
-    pub bytes: u64,
-    /// What its set-up said, and whether its end was seen, where that was noticed.
-    pub state: Option<ConnectionState>,
-    /// Its credits over time.
-    pub credits: Option<CreditSeries>,
-}
 
 /// A file with all that is counted of it.
 #[derive(Clone, Debug)]
@@ -82,6 +42,8 @@ pub struct Tables {
     pub transactions: (u64, u64),
     /// Operations, most Calls first.
     pub operations: Vec<OperationRow>,
+    /// How the latencies of each are spread.
+    pub histograms: BTreeMap<OperationKey, Histogram>,
     /// How many connections there are.
     pub connections_count: u64,
     /// Those with the most bytes.
@@ -105,6 +67,7 @@ impl Default for Tables {
             times: None,
             transactions: (0, 0),
             operations: Vec::new(),
+            histograms: BTreeMap::new(),
             connections_count: 0,
             connections: Vec::new(),
             files_count: (0, 0),
@@ -119,13 +82,17 @@ impl Default for Tables {
 impl Tables {
     /// The median of the latencies of an operation, whatever its version.
     pub fn median(&self, name: &str) -> Option<u64> {
-        self.operations.iter().find(|row| row.name == name).and_then(|row| Some(row.latency?[0]))
+        self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
     }
 
     /// Seconds from the first to the last frame.
     pub fn seconds(&self) -> f64 {
-        let length = self.times.and_then(|(first, last)| last.since(first));
-        length.map_or(0.0, |ns| ns as f64 / 1e9)
+        operations::seconds(self.times)
+    }
+
+    /// What the operations are compared with.
+    pub fn whole(&self) -> Whole {
+        Whole::of(&self.operations, self.times)
     }
 }
 
@@ -137,8 +104,7 @@ pub struct Tally {
     all: Histogram,
     files: Files,
     load: Series<Load>,
-    credits: BTreeMap<u64, CreditSeries>,
-    states: BTreeMap<u64, ConnectionState>,
+    lives: Lives,
     is_new: bool,
 }
 
@@ -150,8 +116,7 @@ impl Default for Tally {
             all: Histogram::default(),
             files: Files::default(),
             load: load::load(),
-            credits: BTreeMap::new(),
-            states: BTreeMap::new(),
+            lives: Lives::default(),
             is_new: true,
         }
     }
@@ -195,71 +160,27 @@ impl Tally {
             step.bytes += bytes;
             step.errors += u64::from(failed);
         }
-        let number = transaction.connection.number;
-        let has_room = self.credits.len() < CONNECTIONS || self.credits.contains_key(&number);
-        if transaction.connection.transport.is_rdma() && has_room {
-            self.credits.entry(number).or_default().transaction(transaction);
-        }
+        self.lives.transaction(transaction);
     }
 
     /// Makes the tables.
     pub fn tables(&mut self, flow: &Flow) -> Tables {
         self.is_new = false;
-        let Self { statistics, histograms, all, files, load, credits, states, .. } = self;
-        // Those that the flow has forgotten stay as they were.
-        for state in flow.connections() {
-            if states.len() < CONNECTIONS || states.contains_key(&state.number) {
-                states.insert(state.number, state);
-            }
-        }
+        let Self { statistics, histograms, all, files, load, lives, .. } = self;
+        lives.look(flow);
         let mut listed = files.largest(FILES, |tally| tally.bytes);
         listed.extend(files.largest(FILES, |tally| tally.time));
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
-        let operations = statistics.operations().map(|(key, tally)| OperationRow {
-            name: match key.operation {
-                Some(Operation::Named(name)) => name.to_owned(),
-                Some(Operation::Number(number)) => format!("operation {number}"),
-                None => "?".to_owned(),
-            },
-            program: match (key.program, key.version) {
-                (Some(program), Some(version)) => format!("{program} {version}"),
-                (Some(program), None) => program.to_owned(),
-                _ => String::new(),
-            },
-            calls: tally.calls,
-            replies: tally.replies,
-            errors: tally.errors,
-            bytes_in: tally.call_bytes,
-            bytes_out: tally.reply_bytes,
-            latency: (tally.latencies.count() > 0).then(|| {
-                let latencies = &tally.latencies;
-                let sum = latencies.mean().saturating_mul(latencies.count());
-                let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|part| latencies.quantile(part));
-                [p50, p90, p99, latencies.max(), sum]
-            }),
-            histogram: histograms.get(key).cloned().unwrap_or_default(),
-        });
-        let mut operations: Vec<OperationRow> = operations.collect();
-        operations.sort_by_key(|row| std::cmp::Reverse(row.calls));
         let connections = statistics.connections();
         Tables {
             frames: (statistics.frames(), statistics.bytes()),
             times: statistics.times(),
             transactions: (statistics.transactions(), statistics.incomplete()),
-            operations,
+            operations: operations::rows(statistics),
+            histograms: histograms.clone(),
             connections_count: connections.count(),
-            connections: connections
-                .largest()
-                .map(|tally| ConnectionRow {
-                    name: tally.name,
-                    transactions: tally.transactions,
-                    incomplete: tally.incomplete,
-                    bytes: tally.bytes,
-                    state: states.get(&tally.name.number).copied(),
-                    credits: credits.get(&tally.name.number).cloned(),
-                })
-                .collect(),
+            connections: connections.largest().map(|tally| lives.row(tally)).collect(),
             files_count: (files.count(), files.given_up()),
             files: listed.into_iter().map(|(path, tally)| FileRow { path: path.to_vec(), tally }).collect(),
             histogram: all.clone(),

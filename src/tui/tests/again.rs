@@ -88,12 +88,104 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     let detail = screen.app.tree.detail.as_ref().unwrap();
     assert_eq!(detail.problem, None);
     assert!(detail.lines.len() > 20);
-    screen.ask('W', "/nonexistent/file");
+}
+
+/// A capture that comes once, all of it taken up, of which only so many bytes of frames are kept.
+fn once(name: &str, room: usize, width: u16) -> Screen {
+    let source = Source::open([path(name)]).unwrap();
+    Screen::of(Capture::once("a pipe", source, room), width, 40, Options::default())
+}
+
+/// Saves, and waits until that is done; gives what is said.
+fn save(screen: &mut Screen, to: &str) -> String {
+    screen.ask('W', to);
     let start = Instant::now();
-    while !screen.last_line().contains("came once") {
+    while screen.last_line().starts_with("saving") {
         assert!(start.elapsed() < PATIENCE, "{}", screen.last_line());
         screen.settle();
     }
+    screen.app.message.as_ref().map(|message| message.text.clone()).unwrap_or_default()
+}
+
+fn saved_frames(file: &std::path::Path) -> Vec<Vec<u8>> {
+    let mut source = Source::open([file]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        frames.push(frame.bytes.to_vec());
+    }
+    std::fs::remove_file(file).unwrap();
+    frames
+}
+
+#[test]
+fn what_came_once_is_saved_as_from_a_file() {
+    let place = |name: &str| {
+        let name = format!("nfsrdma-inspect-once-{name}-{}.pcapng", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&file);
+        file
+    };
+    let (kept, read) = (place("kept"), place("read"));
+    let mut from_file = Screen::open("rxe-v42.pcap", 120, 40);
+    let mut from_pipe = once("rxe-v42.pcap", 64 << 20, 120);
+    for (screen, file) in [(&mut from_file, &read), (&mut from_pipe, &kept)] {
+        screen.ask('g', "0xb38df27d").keys("m").ask('g', "0xbc8df27d").keys("m");
+        let told = save(screen, &file.display().to_string());
+        assert_eq!(told, format!("saved 2 Transactions to {}", file.display()));
+    }
+    let frames = saved_frames(&kept);
+    assert!(frames.len() > 20 && frames == saved_frames(&read));
+    // All that a filter shows.
+    from_pipe.ask('f', "nfs.opcode == READ");
+    let told = save(&mut from_pipe, &format!("{} all", kept.display()));
+    assert!(told.starts_with("saved 9 Transactions to "), "{told}");
+    assert!(saved_frames(&kept).len() > frames.len());
+}
+
+#[test]
+fn what_cannot_be_saved_of_what_came_once_is_said() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    let file = std::env::temp_dir().join(format!("nfsrdma-inspect-gone-{}.pcapng", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
+    let told = save(&mut screen, &file.display().to_string());
+    assert!(told.starts_with("saved 1 Transaction to "), "{told}");
+    assert!(told.ends_with("; 1 are gone: later frames took their room (--frame-memory)"), "{told}");
+    assert!(!saved_frames(&file).is_empty());
+    let told = save(&mut screen, "/nonexistent/file");
+    assert!(told.contains("cannot write: no such file or directory"), "{told}");
+}
+
+#[test]
+fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it_looked() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    let last = |screen: &mut Screen| {
+        screen.press(KeyCode::End);
+        let entry = screen.app.entry().unwrap();
+        (entry.row.index, entry.row.connection, entry.label().to_owned())
+    };
+    screen.ask('g', "0x318ef27d");
+    let entry = screen.app.entry().unwrap();
+    let before = (entry.row.index, entry.row.connection, entry.label().to_owned());
+    screen.keys("=");
+    assert_eq!(screen.app.rows().len(), 1, "{}", screen.text());
+    assert_eq!(last(&mut screen), before);
+    screen.keys("u").ask('f', "nfs.opcode == OPEN");
+    let text = screen.text();
+    assert!(text.contains(" of 237; only since ") && text.contains(" older frames are gone"), "{text}");
+    assert!(screen.app.rows().len() < 29);
+    screen.press(KeyCode::Home);
+    assert!(!screen.text().contains("not in the capture"), "{}", screen.text());
+    // Names that were learnt from frames which are gone.
+    screen.keys("u").ask('f', "nfsrdma.path == \"/data/w/s100\" && nfs.opcode == LOCK");
+    assert!(!screen.app.rows().is_empty(), "{}", screen.text());
+}
+
+#[test]
+fn frames_that_are_gone_are_said_to_be_in_the_packet_list() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    screen.keys("5").press(KeyCode::Home);
+    assert!(screen.text().contains("      1  gone: later frames took its room"), "{}", screen.text());
 }
 
 #[test]

@@ -6,9 +6,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
+use crate::output::units::Duration;
 use crate::tui::app::{App, Menu, Part, View};
 use crate::tui::prompt::Purpose;
 
+use super::wrapping::wrapped;
 use super::{cut_bottom, grouped, paint, put, spans};
 
 /// Candidates that are shown.
@@ -45,7 +47,14 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let (rest, place) = cut_bottom(area, 1);
     let side = app.side();
     let of = app.all.rows.len().max(side.rows.len()) as u64;
-    let counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let start = app.all.tables.times.map(|(start, _)| start);
+    if let Some(since) = side.progress.since
+        && let Some(after) = start.and_then(|start| since.since(start))
+    {
+        let after = Duration(after, app.signs.glyphs);
+        counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));
+    }
     let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
     let text = fit(text, room, &app.signs.glyphs).into_owned();
     let line = spans([
@@ -57,7 +66,18 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
-/// Draws the last line; gives the place of the cursor if something is typed.
+/// Lines at the bottom that a message needs; one where there is none.
+pub(super) fn height(app: &App, area: Rect) -> u16 {
+    match &app.message {
+        Some(message) if app.prompt.is_none() && app.menu.is_none() => {
+            let lines = wrapped(&message.text, usize::from(area.width)).len();
+            u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2)
+        }
+        _ => 1,
+    }
+}
+
+/// Draws what is typed, told or possible; gives the place of the cursor if something is typed.
 pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
     if let Some(prompt) = &app.prompt {
         let title = prompt.purpose.title();
@@ -92,19 +112,20 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
         return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
     }
     let errors = &app.side().errors;
+    let width = usize::from(area.width);
     let text = if let Some(Menu::Follow) = app.menu {
-        hints(
-            app,
-            &[("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")],
-            "follow:",
-        )
+        let keys = [("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")];
+        hints(app, &keys, "follow:", width)
     } else if let Some(message) = &app.message {
         let style = if message.is_error { app.theme.error } else { app.theme.notice };
-        Line::styled(fit(&message.text, usize::from(area.width), &app.signs.glyphs).into_owned(), style)
+        for (line, text) in wrapped(&message.text, width).into_iter().enumerate() {
+            put(buffer, area, line, &Line::styled(text, style));
+        }
+        return None;
     } else if let Some(error) = errors.last() {
-        Line::styled(fit(error, usize::from(area.width), &app.signs.glyphs).into_owned(), app.theme.error)
+        Line::styled(fit(error, width, &app.signs.glyphs).into_owned(), app.theme.error)
     } else {
-        hints(app, known(app), "")
+        hints(app, known(app), "", width)
     };
     put(buffer, area, 0, &text);
     None
@@ -134,6 +155,7 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
             ("y", "copy"),
         ],
         (View::Transactions | View::Frames, Part::Tree) => &[
+            ("?", "help"),
             ("Esc", "back"),
             ("Left Right", "close, open"),
             ("/", "search"),
@@ -143,10 +165,9 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
             ("w", "waterfall"),
             ("x", "bytes"),
             ("z", "zoom"),
-            ("?", "help"),
         ],
         (View::Transactions | View::Frames, Part::Bytes) => {
-            &[("Esc", "back"), ("Up Down", "scroll"), ("Tab", "next part"), ("x", "hide"), ("?", "help")]
+            &[("?", "help"), ("Esc", "back"), ("Up Down", "scroll"), ("Tab", "next part"), ("x", "hide")]
         }
         (View::Frames, Part::List) => &[
             ("?", "help"),
@@ -170,12 +191,20 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-fn hints(app: &App, keys: &[(&str, &str)], title: &str) -> Line<'static> {
+/// Keys with what they do, as many as have room: half a word helps nobody.
+fn hints(app: &App, keys: &[(&str, &str)], title: &str, mut room: usize) -> Line<'static> {
     let mut line = Vec::new();
     if !title.is_empty() {
         line.push(Span::styled(title.to_owned(), app.theme.notice));
+        room = room.saturating_sub(width_of(title));
     }
     for (key, what) in keys {
+        // The blank behind the last one may be beyond the edge.
+        let width = width_of(key) + width_of(what) + 2;
+        if width > room {
+            break;
+        }
+        room = room.saturating_sub(width + 1);
         line.push(Span::styled(format!(" {key} "), app.theme.key));
         line.push(Span::styled(format!("{what} "), app.theme.dim));
     }

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::analysis::histogram::Histogram;
+use crate::analysis::series::{Series, Step};
 use crate::output::style::columns as width_of;
 use crate::output::units::{Bytes, Duration};
 use crate::tui::app::App;
@@ -14,9 +15,7 @@ use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let (head, area) = cut_top(area, 1);
-    let text = operations::summary(&app.side().tables, app);
-    put(buffer, head, 0, &Line::styled(text, app.theme.dim));
+    let area = operations::head(app, buffer, area);
     let count = app.side().tables.operations.len();
     if let Some(table) = app.table_mut() {
         table.at = table.at.min(count);
@@ -40,15 +39,58 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let of = |value: fn(&crate::analysis::load::Load) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
-    let step = format!("a step is {}", Duration(load.width(), app.signs.glyphs));
+    let step = format!("peaks of {}", Duration(load.width(), app.signs.glyphs));
+    let axis = Axis::of(app, load);
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
-    columns(app, buffer, chart, &of(|load| load.transactions), app.theme.call, short);
+    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, short);
     let (head, chart) = cut_top(below, 1);
-    rule(app, buffer, head, "Bytes a second", "", false);
+    rule(app, buffer, head, "Bytes a second", &step, false);
     let bytes = |value: f64| Bytes(value as u64).to_string();
-    columns(app, buffer, chart, &of(|load| load.bytes), app.theme.data_in, bytes);
+    columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
+}
+
+/// The time that a chart goes over, in nanoseconds since the first frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    from: u64,
+    to: u64,
+}
+
+impl Axis {
+    /// That of a series.
+    pub(super) fn of<S: Step>(app: &App, series: &Series<S>) -> Self {
+        let first = app.side().tables.times.map(|(first, _)| first);
+        let from = series.start().zip(first).and_then(|(start, first)| start.since(first)).unwrap_or(0);
+        Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
+    }
+
+    /// Writes its begin, its end, and where there is room its middle.
+    fn draw(self, app: &App, buffer: &mut Buffer, area: Rect) {
+        let text = |ns: u64| match ns {
+            0 => "0 s".to_owned(),
+            ns => Duration(ns, app.signs.glyphs).to_string(),
+        };
+        let width = usize::from(area.width);
+        let (from, middle, to) = (text(self.from), text(self.from.midpoint(self.to)), text(self.to));
+        let mut line = String::new();
+        let mut used = 0;
+        let mut write = |at: usize, text: &str| {
+            if at >= used && at + width_of(text) <= width {
+                line += &" ".repeat(at - used);
+                line += text;
+                used = at + width_of(text);
+            }
+        };
+        write(0, &from);
+        let wide = width_of(&from) + width_of(&middle) + width_of(&to);
+        if width > 2 * wide {
+            write((width - width_of(&middle)) / 2, &middle);
+        }
+        write(width.saturating_sub(width_of(&to)).max(width_of(&from) + 1), &to);
+        put(buffer, area, 0, &Line::styled(line, app.theme.dim));
+    }
 }
 
 /// A number with a unit of 1000.
@@ -61,12 +103,12 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Draws values as columns side by side, as wide as the area, with the largest one at its left.
+/// Draws values as columns side by side, as wide as the area, with the largest one at its left and the time below.
 pub(super) fn columns(
     app: &App,
     buffer: &mut Buffer,
     area: Rect,
-    values: &[f64],
+    (values, axis): (&[f64], Axis),
     style: Style,
     name: impl Fn(f64) -> String,
 ) {
@@ -76,6 +118,8 @@ pub(super) fn columns(
     }
     let label = name(most);
     let margin = width_of(&label).max(4) as u16 + 1;
+    let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
+    axis.draw(app, buffer, cut_left(below, margin).1);
     let (labels, chart) = cut_left(area, margin);
     let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
     put(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
@@ -109,9 +153,11 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
     let tables = &app.side().tables;
     let chosen = app.table().at.checked_sub(1).and_then(|at| tables.operations.get(at));
     let (name, histogram) = match chosen {
-        Some(row) => (row.name.as_str(), &row.histogram),
-        None => ("all operations", &tables.histogram),
+        Some(row) => (row.name(), tables.histograms.get(&row.key)),
+        None => ("all operations".to_owned(), Some(&tables.histogram)),
     };
+    let none = Histogram::default();
+    let histogram = histogram.unwrap_or(&none);
     let (head, area) = cut_top(area, 1);
     let count = format!("{} latencies", grouped(histogram.count()));
     rule(app, buffer, head, &format!("Latency of {name}"), &count, true);

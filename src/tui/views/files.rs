@@ -38,10 +38,15 @@ fn sorted(app: &App) -> Vec<usize> {
 }
 
 /// The path of the cursor.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
+pub(in crate::tui) fn chosen_path(app: &App) -> Option<&[u8]> {
     let row = app.side().tables.files.get(*sorted(app).get(app.table().at)?)?;
+    Some(&row.path)
+}
+
+/// The same as text.
+pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
     let mut text = String::new();
-    units::path(&row.path, &app.signs.glyphs, &mut text);
+    units::path(chosen_path(app)?, &app.signs.glyphs, &mut text);
     Some(text)
 }
 
@@ -50,7 +55,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let tables = &app.side().tables;
     let (count, forgotten) = tables.files_count;
-    let mut text = format!("{} files", grouped(count as u64));
+    let mut text = format!("{} {}", grouped(count as u64), if count == 1 { "file" } else { "files" });
     if forgotten > 0 {
         text += &format!(", {} more that did little were forgotten", grouped(forgotten));
     }

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use crate::tui::app::App;
 use crate::tui::keys::{self, Section};
 
+use super::wrapping::wrapped;
 use super::{cut_left, put, rule};
 
 /// Columns of the keys.
@@ -18,12 +19,17 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     rule(app, buffer, head, "Keys", "", true);
     app.areas.list = area;
     let columns = if area.width >= 150 { 2 } else { 1 };
-    let lines = lines(app);
+    let width = area.width / columns as u16;
+    let lines = lines(app, usize::from(width));
     let per_column = lines.len().div_ceil(columns);
     let most = per_column.saturating_sub(usize::from(area.height));
     let top = app.help.unwrap_or(0).min(most);
     app.help = Some(top);
-    let width = area.width / columns as u16;
+    if most > 0 {
+        let below = (per_column - usize::from(area.height)).saturating_sub(top);
+        let told = if below > 0 { format!("{below} more below") } else { "the end".to_owned() };
+        rule(app, buffer, head, "Keys", &told, true);
+    }
     for column in 0..columns {
         let (_, place) = cut_left(area, width * column as u16);
         let (place, _) = cut_left(place, width);
@@ -34,7 +40,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-fn lines(app: &App) -> Vec<Line<'static>> {
+fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for section in Section::ALL {
         if !lines.is_empty() {
@@ -43,10 +49,14 @@ fn lines(app: &App) -> Vec<Line<'static>> {
         lines.push(Line::styled(section.title(), app.theme.heading));
         for binding in keys::TABLE.iter().filter(|binding| binding.section == section) {
             let names: Vec<String> = binding.keys.iter().map(|key| keys::name(*key)).collect();
-            lines.push(Line::from(vec![
-                Span::styled(format!("  {:<KEYS$} ", names.join(" ")), app.theme.key),
-                Span::raw(binding.help),
-            ]));
+            let mut keys = names.join(" ");
+            for help in wrapped(binding.help, width.saturating_sub(KEYS + 4)) {
+                lines.push(Line::from(vec![
+                    Span::styled(format!("  {keys:<KEYS$} "), app.theme.key),
+                    Span::raw(help),
+                ]));
+                keys.clear();
+            }
         }
     }
     lines

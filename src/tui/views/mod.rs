@@ -13,6 +13,7 @@ mod table;
 mod transactions;
 mod tree;
 mod waterfall;
+mod wrapping;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -21,7 +22,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::columns as width_of;
-use crate::output::units::Bytes;
+use crate::output::units::{Bytes, Count};
 
 use super::app::{App, View};
 
@@ -30,14 +31,17 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
     app.areas = Default::default();
     if area.width < 20 || area.height < 6 {
-        let text = Line::from("too small: 20x6 at least");
-        frame.buffer_mut().set_line(area.x, area.y, &text, area.width);
+        for (line, text) in
+            wrapping::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
+        {
+            put(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
+        }
         return;
     }
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
     tabs(app, buffer, top);
-    let (rest, last) = cut_bottom(rest, 1);
+    let (rest, last) = cut_bottom(rest, bottom::height(app, rest));
     let rest = bottom::above(app, buffer, rest);
     let cursor = bottom::line(app, buffer, last);
     if app.help.is_some() {
@@ -161,28 +165,21 @@ fn progress(app: &App) -> String {
                 let part = progress.bytes.read.min(total) as f64 / total as f64;
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
-            None => text = format!("{text} {dot} {}", Bytes(progress.bytes.read)),
+            // What comes once is read by one, whoever is looked at.
+            None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
         }
     }
     // Of an interface it is told that nothing was lost, too.
-    let is_told = |dropped: &u64| *dropped > 0 || progress.counters.is_some();
+    let is_told = |dropped: &u64| *dropped > 0 || app.all.progress.counters.is_some();
     if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
-        text = format!("{text} {dot} {dropped} dropped");
+        text = format!("{text} {dot} {} dropped", grouped(dropped));
     }
     text
 }
 
 /// A number with commas.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    Count(number).to_string()
 }
 
 /// Pieces of text with a style each.

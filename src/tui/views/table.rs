@@ -6,28 +6,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
+pub(super) use crate::output::table::{Column, number, text};
 use crate::tui::app::{App, Table, scrolled};
 
 use super::{cut_top, paint, put};
-
-/// A column: its name, its width where it has a fixed one, the screen's width from which on it is shown, and whether it is a
-/// number.
-pub(crate) struct Column {
-    pub(super) name: &'static str,
-    pub(super) width: usize,
-    pub(super) from: u16,
-    pub(super) is_number: bool,
-}
-
-/// A column of text, which is shown always.
-pub(super) const fn text(name: &'static str, width: usize) -> Column {
-    Column { name, width, from: 0, is_number: false }
-}
-
-/// A column of numbers that a narrow screen leaves out.
-pub(super) const fn number(name: &'static str, width: usize, from: u16) -> Column {
-    Column { name, width, from, is_number: true }
-}
 
 /// A cell with its style.
 pub(super) type Cell = (String, Style);

@@ -85,6 +85,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let text = match (app.side().progress.is_over, &app.side().filter) {
             (true, Some(_)) => "no Transaction is selected by the filter; u takes it away",
             (true, None) => "no Transactions: nothing in this capture is RPC",
+            (false, _) if app.capture.is_once() => "none yet",
             (false, _) => "reading",
         };
         return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
@@ -125,16 +126,22 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &Layout) {
         let sort = app.list.sort.filter(|sort| sort.by == *column);
         let (up, down) = app.signs.sorted;
         let sign = sort.map_or("", |sort| if sort.is_descending { down } else { up });
-        let room = width.saturating_sub(width_of(sign));
+        // Where there is no room beside the name, the sign stands in the gap before the column.
+        let has_room = width_of(column.name()) + width_of(sign) <= *width;
+        let room = if has_room { width.saturating_sub(width_of(sign)) } else { *width };
         let name = fit(column.name(), room, &app.signs.glyphs);
+        let beside = if has_room { sign } else { "" };
         let text = match column.is_number() {
-            true => format!("{sign}{name:>room$}"),
-            false => format!("{name}{sign}"),
+            true => format!("{beside}{name:>room$}"),
+            false => format!("{name}{beside}"),
         };
         let width = *width as u16;
         let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
         let style = if sort.is_some() { app.theme.key } else { app.theme.heading };
         put(buffer, place, 0, &Line::styled(text, style));
+        if !has_room && x > area.x {
+            put(buffer, Rect { x: x - 1, width: 1, ..area }, 0, &Line::styled(sign, style));
+        }
         places.push((place, *column));
         x += width + layout.gap.len() as u16;
     }

@@ -129,6 +129,11 @@ impl<'s> Difference<'s> {
         self.theirs().iter().all(|theirs| ours.any(|ours| ours == theirs))
     }
 
+    /// Whether tshark shows each value of this program twice.
+    fn are_those_twice(&self) -> bool {
+        self.ours().iter().flat_map(|value| [value, value]).eq(self.theirs())
+    }
+
     /// Whether this program's message is shown by tshark nowhere.
     fn is_unseen(&self, known: &Known) -> bool {
         self.pair.is_message && message(self.our_row).is_some_and(|message| !known.shown.contains(&message))
@@ -154,18 +159,29 @@ pub(super) struct Rule {
     /// Who is right.
     pub(super) right: &'static str,
     pub(super) section: &'static str,
+    /// Where it was seen, if not in a capture of this repository.
+    pub(super) elsewhere: Option<&'static str>,
     pub(super) explains: fn(&Difference<'_>, &Known) -> bool,
 }
 
 const US: &str = "this program";
 const BOTH: &str = "both";
 
-pub(super) const RULES: [Rule; 33] = [
+const NFSTRACE: &str = "the captures of the project nfstrace";
+const OTHER_ROCE: &str = "a capture of RoCEv2 that carries no RPC";
+const OTHER_IB: &str = "a capture of native InfiniBand with IP over it";
+
+fn is_of_rpcbind(d: &Difference<'_>) -> bool {
+    first(d.our_row, "rpc.program").is_some_and(|program| program == "100000")
+}
+
+pub(super) const RULES: [Rule; 43] = [
     Rule {
         title: "Frames that a snap length cut",
         why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
         right: US,
         section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: what was captured of a message stands at its front",
+        elsewhere: None,
         explains: |d, _| {
             let is_cut = |frame| d.shown.theirs.get(&frame).is_some_and(|theirs| theirs.is_cut);
             d.is_only_ours() && (is_cut(d.pair.theirs) || is_cut(d.pair.ours))
@@ -176,6 +192,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark knows a stream of MPA by its start-up frames alone.",
         right: US,
         section: "RFC 5044 section 4, RFC 5041 section 4: FPDUs that follow each other by their lengths",
+        elsewhere: None,
         explains: |d, known| !known.has_iwarp && d.is_only_ours() && d.our_row.contains_key("iwarp_mpa"),
     },
     Rule {
@@ -183,6 +200,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark does not look into it; here it shows what it is a copy of.",
         right: BOTH,
         section: "RFC 9293 section 3.8.1",
+        elsewhere: None,
         explains: |d, known| {
             known.has_iwarp
                 && d.is_only_ours()
@@ -196,6 +214,7 @@ pub(super) const RULES: [Rule; 33] = [
               it. Soft-iWARP sends CRC and pad in a segment of their own.",
         right: BOTH,
         section: "RFC 5044 section 4.4",
+        elsewhere: None,
         explains: |d, _| {
             d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"])
                 && d.is_only_theirs()
@@ -207,6 +226,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows it as `iwarp_mpa.crc_check`.",
         right: BOTH,
         section: "RFC 5044 section 4.4",
+        elsewhere: None,
         explains: |d, _| d.field == "iwarp_mpa.crc" && d.is_only_ours() && d.about.is_crc_checked,
     },
     Rule {
@@ -214,6 +234,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark counts the flag S among the reserved bits.",
         right: US,
         section: "RFC 6581 section 6",
+        elsewhere: None,
         explains: |d, _| d.field == "iwarp_mpa.res" && d.ours() == ["0"] && d.theirs() == ["16"],
     },
     Rule {
@@ -221,6 +242,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark reads flow label and packet rate two bytes from their place.",
         right: US,
         section: "InfiniBand volume 1 section 12.6.5",
+        elsewhere: None,
         explains: |d, _| {
             d.is_one_of(&["infiniband.cm.req.prim_flowlabel", "infiniband.cm.req.prim_pktrate"])
                 && d.ours.is_some()
@@ -232,6 +254,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows it as `infiniband.cm.req.prim_localgid_ipv4` and `prim_remotegid_ipv4`.",
         right: BOTH,
         section: "RFC 4291 section 2.5.5.2; InfiniBand annex A17",
+        elsewhere: None,
         explains: |d, _| {
             d.is_one_of(&["infiniband.cm.req.prim_localgid", "infiniband.cm.req.prim_remotegid"])
                 && d.is_only_ours()
@@ -243,6 +266,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark has one name for the header and its only field.",
         right: BOTH,
         section: "InfiniBand volume 1 section 9.3",
+        elsewhere: None,
         explains: |d, _| d.field == "infiniband.ieth" && [d.ours(), d.ours()].concat() == d.theirs(),
     },
     Rule {
@@ -251,6 +275,7 @@ pub(super) const RULES: [Rule; 33] = [
               an iWARP connection as inline data.",
         right: US,
         section: "RFC 8166 section 3.4.5; InfiniBand volume 1 section 9.7.5",
+        elsewhere: None,
         explains: |d, known| {
             let is_malformed = d.about.is_malformed;
             is_malformed && d.is_only_ours() && (!d.pair.is_message || d.is_unseen(known))
@@ -261,6 +286,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark takes the port of a client (873, rsync) for that of another protocol.",
         right: US,
         section: "RFC 5531 section 11",
+        elsewhere: None,
         explains: |d, known| d.is_only_ours() && d.is_unseen(known) && !d.about.protocols.contains("rpc"),
     },
     Rule {
@@ -269,6 +295,7 @@ pub(super) const RULES: [Rule; 33] = [
               response, tshark does not put chunks together and shows none of the message. Here what is there is shown.",
         right: US,
         section: "RFC 8166 sections 3.4.4 and 3.5.3",
+        elsewhere: None,
         explains: |d, known| {
             let has_header = d.our_row.contains_key("rpc.xid");
             d.is_only_ours() && (d.is_unseen(known) || !has_header) && d.about.protocols.contains("rpcordma")
@@ -279,6 +306,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "Without the exchange of the connection manager tshark does not find the Call to a Reply.",
         right: US,
         section: "RFC 5531 section 9: the XID; InfiniBand volume 1 section 9.2: no source queue pair in BTH",
+        elsewhere: None,
         explains: |d, _| {
             let is_unknown = first(&d.about.values, "rpc.program").is_some_and(|program| program == "0");
             let is_reply = first(d.our_row, "rpc.msgtyp").is_some_and(|direction| direction == "1");
@@ -292,6 +320,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark counts them from the last RDMA Read response, where it shows the Call; here the Send begins it.",
         right: US,
         section: "RFC 8166 section 4.4: the header with the chunk lists begins the RPC",
+        elsewhere: None,
         explains: |d, known| {
             d.is_one_of(&["rpc.time", "rpc.repframe"])
                 && first(d.our_row, "rpc.xid").is_some_and(|xid| known.with_read_chunks.contains(xid))
@@ -302,6 +331,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "This program shows frames in one pass, and does not know it yet when it shows the Call.",
         right: "tshark (in its second pass)",
         section: "RFC 5531 section 9",
+        elsewhere: None,
         explains: |d, _| d.field == "rpc.reqframe" && d.is_only_theirs(),
     },
     Rule {
@@ -309,6 +339,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark counts to the copy, and this program to the Reply.",
         right: BOTH,
         section: "RFC 5531 section 9",
+        elsewhere: None,
         explains: |d, known| {
             d.field == "rpc.time" && first(d.our_row, "rpc.xid").is_some_and(|xid| known.again.contains(xid))
         },
@@ -318,6 +349,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "It is counted and not kept here, so it is not shown.",
         right: "tshark",
         section: "RFC 8166 section 3.4.4",
+        elsewhere: None,
         explains: |d, _| {
             d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma")
         },
@@ -327,6 +359,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows it twice, in the header and beside it.",
         right: BOTH,
         section: "RFC 5531 section 9",
+        elsewhere: None,
         explains: |d, _| d.field == "rpc.programversion" && [d.ours(), d.ours()].concat() == d.theirs(),
     },
     Rule {
@@ -334,6 +367,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows them with the length before and the fill behind them.",
         right: US,
         section: "RFC 2203 sections 5.3.1 and 5.3.2.2: opaque data, RFC 4506 section 4.10",
+        elsewhere: None,
         explains: |d, _| {
             d.is_one_of(&["rpc.authgss.token", "rpc.authgss.checksum"])
                 && d.ours().iter().zip(d.theirs()).all(|(ours, theirs)| {
@@ -347,6 +381,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows them as a protocol of their own, without the number of operations.",
         right: US,
         section: "RFC 8881 section 20: NFS_CB is a program of NFS",
+        elsewhere: None,
         explains: |d, _| {
             let is_callback =
                 first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
@@ -359,6 +394,7 @@ pub(super) const RULES: [Rule; 33] = [
               CLAIM_DELEG_CUR_FH, whose stateid it shows as an operation, and at GET_DIR_DELEGATION.",
         right: US,
         section: "RFC 8881 sections 18.16.1, 18.16.2 and 18.39",
+        elsewhere: None,
         explains: |d, _| {
             const OPEN: u64 = 18;
             const GET_DIR_DELEGATION: u64 = 46;
@@ -372,6 +408,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows them as operations of the COMPOUND.",
         right: US,
         section: "RFC 8881 section 18.35.1: spo_must_enforce and spo_must_allow are bitmaps",
+        elsewhere: None,
         explains: |d, _| {
             const EXCHANGE_ID: &str = "42";
             d.field == "nfs.opcode"
@@ -384,6 +421,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows it as `nfs.data`, which is file data.",
         right: US,
         section: "RFC 8881 section 18.35.1",
+        elsewhere: None,
         explains: |d, _| {
             const EXCHANGE_ID: &str = "42";
             d.field == "nfs.data"
@@ -396,6 +434,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows eight bits; ACCESS4_XALIST is the ninth.",
         right: US,
         section: "RFC 8276 section 8.5",
+        elsewhere: None,
         explains: |d, _| {
             let low = |value: &String| (Difference::number(value) & 0xff).to_string();
             d.is_one_of(&["nfs.access_check", "nfs.access_rights", "nfs.access_supported"])
@@ -408,6 +447,7 @@ pub(super) const RULES: [Rule; 33] = [
               them those that are bitmaps.",
         right: US,
         section: "RFC 8881 section 3.3.7: a bitmap4 is a list of words",
+        elsewhere: None,
         explains: |d, _| {
             let mut ours: Vec<_> = d.ours().iter().filter(|value| *value != "0").collect();
             let mut theirs: Vec<_> = d.theirs().iter().collect();
@@ -421,6 +461,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows such a stateid without its parts.",
         right: BOTH,
         section: "RFC 8881 section 8.2.3",
+        elsewhere: None,
         explains: |d, _| {
             let Some(others) = d.our_row.get("nfs.stateid.other") else { return false };
             let is_special = |at: usize| {
@@ -435,6 +476,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark leaves it out where no bit of 0xff00 is set, and other bits with it.",
         right: US,
         section: "RFC 8881 section 18.16.3, RFC 9754",
+        elsewhere: None,
         explains: |d, _| {
             d.field == "nfs.want" && d.are_those(|_, value| Difference::number(value) & 0xff00 != 0)
         },
@@ -444,6 +486,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows it under no name.",
         right: US,
         section: "RFC 8881 section 18.16.2",
+        elsewhere: None,
         explains: |d, _| {
             const WRITE: [&str; 2] = ["2", "5"];
             let delegation = first(d.our_row, "nfs.open.delegation_type");
@@ -457,6 +500,7 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows the name of an entry of READDIR twice, as `nfs.entry_name` and as `nfs.name`.",
         right: BOTH,
         section: "RFC 8881 section 18.23.2",
+        elsewhere: None,
         explains: |d, _| {
             d.field == "nfs.name" && d.is_only_theirs() && d.our_row.get("nfs.entry_name") == d.theirs
         },
@@ -466,21 +510,43 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows `set_it` of mode, uid, gid and size, too; here they are there or not, and only the times have it.",
         right: BOTH,
         section: "RFC 1813 section 2.6: sattr3",
+        elsewhere: None,
         explains: |d, _| d.field == "nfs.set_it" && d.theirs().len() == 6 && d.theirs().ends_with(d.ours()),
     },
     Rule {
         title: "Times that a client sets",
-        why: "tshark calls both `nfs.atime`, the second of which is the time of modification; here they are `nfs.time` in \
-              `nfs.atime` and `nfs.mtime`.",
+        why: "tshark calls both `nfs.atime`, the second of which is the time of modification.",
         right: US,
         section: "RFC 1813 section 2.6: sattr3",
-        explains: |d, _| d.field == "nfs.atime" && d.is_only_theirs() && d.our_row.contains_key("nfs.set_it"),
+        elsewhere: None,
+        explains: |d, _| {
+            let sets = d.our_row.contains_key("nfs.set_it");
+            let both =
+                || [d.our_row.get("nfs.atime"), d.our_row.get("nfs.mtime")].into_iter().flatten().flatten();
+            let is_atime = || d.field == "nfs.atime" && both().eq(d.theirs());
+            sets && (is_atime() || d.field == "nfs.mtime" && d.is_only_ours())
+        },
+    },
+    Rule {
+        title: "Bits of rights that are not set",
+        why: "tshark shows those alone that were asked for; here each mask has all of its bits.",
+        right: BOTH,
+        section: "RFC 1813 section 3.3.4, RFC 8881 section 18.1",
+        elsewhere: None,
+        explains: |d, _| {
+            let masks = ["nfs.access_check", "nfs.access_rights", "nfs.access_supported"];
+            d.field.starts_with("nfs.access_")
+                && !masks.contains(&d.field)
+                && d.is_only_ours()
+                && d.ours().iter().all(|value| value == "0")
+        },
     },
     Rule {
         title: "The status of NFSACL",
         why: "tshark has it as `nfs.status` alone; it is an nfsstat3 as well.",
         right: BOTH,
         section: "the Solaris and Linux nfs_acl.x",
+        elsewhere: None,
         explains: |d, _| {
             const NFSACL: &str = "100227";
             d.field == "nfs.status3"
@@ -493,6 +559,99 @@ pub(super) const RULES: [Rule; 33] = [
         why: "tshark shows a heading for an empty list.",
         right: BOTH,
         section: "RFC 7862 section 15.10.2",
+        elsewhere: None,
         explains: |d, _| d.field == "nfs.contents" && d.is_only_theirs(),
+    },
+    Rule {
+        title: "Ports that are those of other protocols",
+        why: "tshark takes packets of RoCEv2 from UDP port 69 for TFTP.",
+        right: US,
+        section: "InfiniBand volume 1 annex A17: the destination port 4791 is that of RoCEv2, and the source port is chosen freely",
+        elsewhere: Some(OTHER_ROCE),
+        explains: |d, _| {
+            let protocols = &d.about.protocols;
+            d.is_only_ours() && protocols.contains(":udp:") && !protocols.contains("infiniband")
+        },
+    },
+    Rule {
+        title: "Immediate data",
+        why: "The header and its value have one name; tshark shows both, and here the value is shown.",
+        right: BOTH,
+        section: "InfiniBand volume 1 section 9.2",
+        elsewhere: Some(OTHER_ROCE),
+        explains: |d, _| d.field == "infiniband.immdt" && d.theirs().len() == 2 && d.are_those_twice(),
+    },
+    Rule {
+        title: "IPoIB",
+        why: "tshark shows the encapsulation header of IP over InfiniBand as a raw header; here it is the payload of a Send.",
+        right: "tshark",
+        section: "RFC 4391 section 6",
+        elsewhere: Some(OTHER_IB),
+        explains: |d, _| d.field == "infiniband.rwh.etype" && d.is_only_theirs(),
+    },
+    Rule {
+        title: "Replies without results",
+        why: "A Reply that says that RPC refused the Call belongs to NFS here, and to RPC alone there.",
+        right: BOTH,
+        section: "RFC 5531 section 9: MSG_DENIED",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, _| {
+            const MSG_DENIED: &str = "1";
+            (d.field == "nfs" || d.field.starts_with("nfs.procedure_v"))
+                && d.is_only_ours()
+                && first(d.our_row, "rpc.replystat").is_some_and(|stat| stat == MSG_DENIED)
+        },
+    },
+    Rule {
+        title: "A part of a message that TCP sent again",
+        why: "tshark does not look into the segment; here it shows the message that it is a copy of.",
+        right: BOTH,
+        section: "RFC 9293 section 3.8.1",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, known| {
+            d.pair.is_message
+                && d.is_only_ours()
+                && d.about.protocols.ends_with(":tcp")
+                && message(d.our_row).is_some_and(|message| known.shown.contains(&message))
+        },
+    },
+    Rule {
+        title: "The frame of a Call of which TCP sent a part again",
+        why: "It is the frame with the copy here, and the one that made the Call whole there.",
+        right: "tshark",
+        section: "RFC 5531 section 11",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, _| d.field == "rpc.repframe" && d.ours.is_some() && d.theirs.is_some(),
+    },
+    Rule {
+        title: "The stateid that CLOSE returns",
+        why: "tshark shows it in NFSv4.0 without its parts, and notes that it is of no use.",
+        right: US,
+        section: "RFC 7530 section 16.2.5: stateid4 open_stateid",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, _| {
+            const CLOSE: &str = "4";
+            d.is_one_of(&["nfs.stateid.other", "nfs.stateid.seqid"])
+                && d.are_some()
+                && d.our_row.get("nfs.opcode").is_some_and(|codes| codes.iter().any(|code| code == CLOSE))
+        },
+    },
+    Rule {
+        title: "Universal addresses of RPCBIND",
+        why: "Address and port are fields of their own here; tshark has them in NFS alone.",
+        right: BOTH,
+        section: "RFC 5665 section 5.2.3",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, _| {
+            d.field.starts_with("nfs.universal_address.") && d.is_only_ours() && is_of_rpcbind(d)
+        },
+    },
+    Rule {
+        title: "The arguments of RPCBIND",
+        why: "tshark has a heading above them.",
+        right: BOTH,
+        section: "RFC 1833 section 2.1: struct rpcb",
+        elsewhere: Some(NFSTRACE),
+        explains: |d, _| d.field == "portmap.rpcb" && d.is_only_theirs(),
     },
 ];

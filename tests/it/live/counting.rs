@@ -62,3 +62,24 @@ fn what_the_program_drops_while_nobody_looks_is_counted() {
     assert_eq!(number(&counts, "received"), carried);
     assert!(number(&counts, "dropped_by_program") > 0, "{counts}");
 }
+
+#[test]
+fn what_came_before_the_filter_stood_is_not_counted_as_what_passed_it() {
+    let Some(wire) = Wire::new() else { return };
+    let (lines, sent) = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| wire.send("rxe-v42", |player| player.play(20, Some(20_000.0))));
+        while wire.carried() < 1_000 {
+            sleep(Duration::from_millis(1));
+        }
+        // A filter that nothing of it passes.
+        let program = wire.capture(&["-i", RECEIVER, "-f", "udp port 9", "-T", "json"]);
+        sleep(Duration::from_millis(100));
+        assert!(!sending.is_finished(), "the wire was not busy as long as it should");
+        let (lines, _) = program.interrupt();
+        sending.join().unwrap();
+        (lines, wire.carried())
+    });
+    let counts = same::capture(&lines);
+    agree(&counts, &lines);
+    assert_eq!(number(&counts, "received"), 0, "of {sent} packets: {counts}");
+}

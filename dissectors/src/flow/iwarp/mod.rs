@@ -121,6 +121,15 @@ pub struct MpaCounts {
 }
 
 impl MpaCounts {
+    /// FPDUs by what their CRC is, in a word, where there are any.
+    pub fn verdicts(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { good, bad, absent, unknown, .. } = self;
+        let counts = [("good", good), ("bad", bad), ("absent", absent), ("unknown", unknown)];
+        counts.into_iter().filter(|(_, count)| *count > 0)
+    }
+}
+
+impl MpaCounts {
     /// Adds other counts.
     pub fn add(&mut self, other: Self) {
         self.good += other.good;

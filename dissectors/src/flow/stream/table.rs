@@ -38,12 +38,29 @@ pub(in crate::flow) struct Stream {
     pub(in crate::flow) held: usize,
     /// When its first hole is to be given up, as it stands among the deadlines.
     deadline: Option<Timestamp>,
+    /// Which stream of the capture it is, from 0.
+    number: u64,
+    /// The numbers that sequence numbers of A and of B count from: those of their SYNs, or what stands for them.
+    starts: [Option<TcpSequence>; 2],
+}
+
+/// Where a segment stands in its stream, as people count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPlace {
+    /// Which stream of the capture it is, from 0, in the order of their first segments.
+    pub stream: u64,
+    /// The sequence number, from that of the SYN on; where that was not captured, the first number that was is 1.
+    pub sequence: u32,
+    /// The acknowledgement number in the same way; 0 where the segment has none.
+    pub acknowledgment: u32,
 }
 
 impl Stream {
-    fn new(ports: Ports) -> Self {
+    fn new(ports: Ports, number: u64) -> Self {
         Self {
             ports,
+            number,
+            starts: [None; 2],
             a: Half::default(),
             b: Half::default(),
             protocol: Protocol::Middle { looked_at: 0 },
@@ -73,6 +90,28 @@ impl Stream {
             Side::A => former.has(0, &self.a, segment, now),
             Side::B => former.has(1, &self.b, segment, now),
         }
+    }
+
+    /// Notes from where the numbers of a segment count, if it is the first that tells.
+    pub(in crate::flow) fn count_from(&mut self, sender: Side, segment: &TcpSegment<'_>) {
+        let before = |number: TcpSequence| number.add(u32::MAX);
+        let [a, b] = &mut self.starts;
+        let (own, other) = if sender == Side::A { (a, b) } else { (b, a) };
+        own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
+        if segment.flags.ack() {
+            other.get_or_insert(before(segment.acknowledgment));
+        }
+    }
+
+    /// Where a segment stands that a side sent.
+    pub(in crate::flow) fn place(&self, sender: Side, segment: &TcpSegment<'_>) -> StreamPlace {
+        let [a, b] = self.starts;
+        let (own, other) = if sender == Side::A { (a, b) } else { (b, a) };
+        let since = |start: Option<TcpSequence>, number: TcpSequence| {
+            start.map_or(0, |start| number.0.wrapping_sub(start.0))
+        };
+        let acknowledgment = if segment.flags.ack() { since(other, segment.acknowledgment) } else { 0 };
+        StreamPlace { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
     }
 
     /// A side of whose bytes some are missing before others.
@@ -166,6 +205,8 @@ pub(in crate::flow) struct Streams {
     slots: slab::Slab<Stream>,
     by_ports: FxHashMap<Ports, usize>,
     last: Option<(Ports, usize)>,
+    /// How many there have been.
+    count: u64,
     /// When the holes of streams are to be given up, in order.
     deadlines: BTreeSet<(Timestamp, usize)>,
     bound: usize,
@@ -177,6 +218,7 @@ impl Streams {
             slots: slab::Slab::new(),
             by_ports: FxHashMap::default(),
             last: None,
+            count: 0,
             deadlines: BTreeSet::new(),
             bound: bound.max(1),
         }
@@ -187,8 +229,11 @@ impl Streams {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
             _ => {
-                let slots = &mut self.slots;
-                *self.by_ports.entry(ports.in_order().0).or_insert_with(|| slots.insert(Stream::new(ports)))
+                let Self { slots, by_ports, count, .. } = self;
+                *by_ports.entry(ports.in_order().0).or_insert_with(|| {
+                    *count += 1;
+                    slots.insert(Stream::new(ports, *count - 1))
+                })
             }
         };
         self.last = Some((ports, at));
@@ -225,7 +270,8 @@ impl Streams {
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
             let former = Formers::new(halves, now);
-            *stream = Stream { former: Some(former), ..Stream::new(ports) };
+            *stream = Stream { former: Some(former), ..Stream::new(ports, self.count) };
+            self.count += 1;
         }
     }
 

@@ -48,6 +48,7 @@ const LIMITS: Limits = Limits {
     early_bytes: 64 << 10,
     kept_bytes: 10_000,
     note_steps: false,
+    note_closed: false,
     prompt: false,
     keep_data: true,
     check_icrc: false,

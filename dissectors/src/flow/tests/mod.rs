@@ -3,6 +3,7 @@
 mod beginnings;
 mod bounds;
 mod chunks;
+mod closing;
 mod connections;
 mod control_messages;
 mod iwarp;

@@ -272,6 +272,16 @@ impl Link {
         ]
     }
 
+    /// DREQ: the client parts from the server.
+    pub(super) fn part(&self, name: u32) -> Frames {
+        let request = cm::DisconnectRequest {
+            local_comm_id: CommunicationId(name),
+            remote_comm_id: CommunicationId(name),
+            remote_qpn: Qpn(self.server.qpn),
+        };
+        vec![self.management(Client, cm::Attribute::DREQ, &request.encode())]
+    }
+
     fn management(&self, who: Who, attribute: cm::Attribute, message: &[u8]) -> Vec<u8> {
         let mad = MadHeader {
             baseversion: 1,

@@ -1,7 +1,7 @@
 //! The types that the procedures share. RFC 1094 section 2.3.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
+use crate::field::{Field, Kind, Observer};
 use crate::nfs::Status;
 use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
 
@@ -87,14 +87,8 @@ crate::xdr! { "nfs";
         uid: Setting<u32> => "nfs.fattr.uid",
         gid: Setting<u32> => "nfs.fattr.gid",
         size: Setting<u32> => "nfs.fattr.size",
-        atime: SetTime,
-        mtime: SetTime,
-    }
-
-    /// The timeval of an sattr. RFC 1094 section 2.3.6.
-    struct SetTime {
-        seconds: Setting<u32> => "nfs.timeval.seconds",
-        useconds: Setting<u32> => "nfs.timeval.useconds",
+        atime: Setting<Timeval>,
+        mtime: Setting<Timeval>,
     }
 
     /// diropargs: a name in a directory. RFC 1094 section 2.3.10.
@@ -127,32 +121,49 @@ impl<T> Setting<T> {
     pub const UNCHANGED: Self = Self(None);
 }
 
-impl<'a, T: Xdr<'a>> Xdr<'a> for Setting<T> {
+/// What sattr can leave as it is.
+pub trait Settable {
+    /// How many words of -1 say so.
+    const WORDS: usize = 1;
+}
+
+impl Settable for u32 {}
+
+impl Settable for Mode {}
+
+/// Both words are -1.
+impl Settable for Timeval {
+    const WORDS: usize = 2;
+}
+
+impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
     const KIND: Kind = T::KIND;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);
     }
 
-    #[inline]
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, Error> {
         let (at, mut ahead) = (cursor.position(), *cursor);
-        if ahead.word()? != u32::MAX {
-            return T::decode(cursor, field, observer).map(|value| Self(Some(value)));
+        for _ in 0..T::WORDS {
+            if ahead.word()? != u32::MAX {
+                return T::decode(cursor, field, observer).map(|value| Self(Some(value)));
+            }
         }
         *cursor = ahead;
-        observer.value(field, at..cursor.position(), Value::Signed(-1));
+        // It is not a value of the attribute, so that no field has it.
+        observer.notation(at..cursor.position());
         Ok(Self(None))
     }
 
     fn encode(&self, encoder: &mut Encoder) {
         match &self.0 {
             Some(value) => value.encode(encoder),
-            None => encoder.word(u32::MAX),
+            None => (0..T::WORDS).for_each(|_| encoder.word(u32::MAX)),
         }
     }
 }

@@ -47,16 +47,16 @@ const SATTR: Sattr3 = Sattr3 {
     uid: Some(1000),
     gid: Some(100),
     size: Some(30_000),
-    atime: SetTime::Server,
-    mtime: SetTime::Client(Nfstime3 { seconds: 7, nseconds: 8 }),
+    atime: SetAtime::Server,
+    mtime: SetMtime::Client(Nfstime3 { seconds: 7, nseconds: 8 }),
 };
 const UNCHANGED: Sattr3 = Sattr3 {
     mode: None,
     uid: None,
     gid: None,
     size: None,
-    atime: SetTime::DontChange,
-    mtime: SetTime::DontChange,
+    atime: SetAtime::DontChange,
+    mtime: SetMtime::DontChange,
 };
 
 const WHERE: Diropargs3<'static> = Diropargs3 { dir: FH, name: Text(b"file") };

@@ -115,11 +115,18 @@ crate::xdr! { "nfs";
     /// time_how. RFC 1813 section 2.6.
     enum TimeHow { DONT_CHANGE = 0, SET_TO_SERVER_TIME = 1, SET_TO_CLIENT_TIME = 2 }
 
-    /// set_atime and set_mtime. RFC 1813 section 2.6.
-    union SetTime switch (set_it: TimeHow) {
+    /// set_atime. RFC 1813 section 2.6.
+    union SetAtime switch (set_it: TimeHow) {
         DONT_CHANGE => DontChange,
         SET_TO_SERVER_TIME => Server,
-        SET_TO_CLIENT_TIME => Client(Nfstime3) as time,
+        SET_TO_CLIENT_TIME => Client(Nfstime3) as time => "nfs.atime",
+    }
+
+    /// set_mtime. RFC 1813 section 2.6.
+    union SetMtime switch (set_it: TimeHow) {
+        DONT_CHANGE => DontChange,
+        SET_TO_SERVER_TIME => Server,
+        SET_TO_CLIENT_TIME => Client(Nfstime3) as time => "nfs.mtime",
     }
 
     /// sattr3: the attributes to be set. RFC 1813 section 2.6.
@@ -132,8 +139,8 @@ crate::xdr! { "nfs";
         gid: Option<u32> => "nfs.gid3",
         /// set_size3.
         size: Option<u64> => "nfs.set_size",
-        atime: SetTime,
-        mtime: SetTime,
+        atime: SetAtime => "nfs.set_atime",
+        mtime: SetMtime => "nfs.set_mtime",
     }
 
     /// diropargs3: a name in a directory. RFC 1813 section 2.6.

@@ -1,17 +1,18 @@
 //! pNFS: layouts and devices. RFC 8881 section 18, RFC 7862 section 15.
 //!
 //! A layout type and an opaque body stand together in several structures. They are described as unions here, which
-//! are the same bytes: so the type says what the body is. A body of another form stays opaque, as do those of types
-//! that are only named (OSD2).
+//! are the same bytes: so the type says what the body is. A body of another form stays opaque.
 
 mod block;
 mod files;
 mod flex_files;
+mod objects;
 mod scsi;
 
 pub use block::*;
 pub use files::*;
 pub use flex_files::*;
+pub use objects::*;
 pub use scsi::*;
 
 use crate::xdr::{Enclosed, List, Opaque};
@@ -31,6 +32,7 @@ crate::xdr! { "nfs";
     /// layout_content4. RFC 8881 section 3.3.16.
     union LayoutContent4<'a> switch (loc_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayout4<'a>>) as loc_body => "nfs.loc_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayout4<'a>>) as loc_body => "nfs.loc_body.osd",
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
@@ -49,6 +51,7 @@ crate::xdr! { "nfs";
     union DeviceAddr4<'a> switch (da_layout_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayoutDsAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.osd",
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockDeviceaddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfDeviceAddr4<'a>>)
@@ -60,6 +63,7 @@ crate::xdr! { "nfs";
     /// layoutupdate4. Files have none, and flexible files only in LAYOUTSTATS: their body is empty else. RFC 8881
     /// section 3.3.18.
     union Layoutupdate4<'a> switch (lou_type: Layouttype4 => "nfs.layouttype") {
+        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
@@ -69,6 +73,7 @@ crate::xdr! { "nfs";
     /// layouthint4. RFC 8881 section 3.3.19.
     union Layouthint4<'a> switch (loh_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayouthint4>) as loh_body => "nfs.loh_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayouthint4>) as loh_body => "nfs.loh_body.osd",
         LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayouthint4>) as loh_body => "nfs.loh_body.block",
         LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayouthint4>) as loh_body => "nfs.loh_body.flex_files",
         LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayouthint4>) as loh_body => "nfs.loh_body.scsi",
@@ -178,6 +183,14 @@ crate::xdr! { "nfs";
         lrf_body: Enclosed<'a, FfLayoutreturn4<'a>> => "nfs.lrf_body.flex_files",
     }
 
+    /// layoutreturn_file4 of object storage. RFC 8881 section 18.44.1, RFC 5664 section 8.
+    struct OsdLayoutreturnFile4<'a> {
+        lrf_offset: Offset4 => "nfs.offset4",
+        lrf_length: Length4 => "nfs.length4",
+        lrf_stateid: Stateid4 => "nfs.stateid",
+        lrf_body: Enclosed<'a, PnfsOsdLayoutreturn4<'a>> => "nfs.lrf_body.osd",
+    }
+
     /// lora_iomode and layoutreturn4. RFC 8881 section 18.44.1.
     struct LayoutreturnRest<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
@@ -188,6 +201,12 @@ crate::xdr! { "nfs";
     struct FfLayoutreturnRest<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: FfReturn4<'a>,
+    }
+
+    /// The same of object storage. RFC 8881 section 18.44.1.
+    struct OsdLayoutreturnRest<'a> {
+        lora_iomode: Layoutiomode4 => "nfs.iomode",
+        lora_layoutreturn: OsdReturn4<'a>,
     }
 
     /// layoutreturn4. RFC 8881 section 18.44.1.
@@ -202,10 +221,17 @@ crate::xdr! { "nfs";
         default => Other,
     }
 
+    /// layoutreturn4 of object storage. RFC 8881 section 18.44.1.
+    union OsdReturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
+        LAYOUTRETURN4_FILE => File(OsdLayoutreturnFile4<'a>) as lr_layout => "nfs.lr_layout.osd",
+        default => Other,
+    }
+
     /// What follows lora_reclaim: the layout type says what lrf_body is, at the end of it all. RFC 8881 section 18.44.1.
     // Under the operation's own name, so that a watcher sees no groups that the RFC does not have.
     union LayoutreturnByType<'a> switch (lora_layout_type: Layouttype4 => "nfs.layouttype") {
         LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnRest<'a>) as LAYOUTRETURN,
+        LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnRest<'a>) as LAYOUTRETURN,
         default => Other(LayoutreturnRest<'a>) as LAYOUTRETURN,
     }
 

@@ -5,7 +5,7 @@
 //!
 //! What stays bytes has no form that the RFCs give it: filehandles, verifiers, owners, the handles and digests of
 //! SSV and RPCSEC_GSS, object identifiers, patterns, values of extended attributes, file data, and the bodies of
-//! layouts of OSD2 and of types that are not known.
+//! layouts of types that are not known.
 
 mod address;
 mod attribute_types;

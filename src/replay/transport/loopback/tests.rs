@@ -5,8 +5,8 @@ use std::time::Duration;
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::Outcome as Outcome3;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Createhow3, Diropargs3, MkdirArgs, ReadArgs, ReaddirArgs, Results, Sattr3, SetTime,
-    StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Createhow3, Diropargs3, MkdirArgs, ReadArgs, ReaddirArgs, Results, Sattr3, SetAtime,
+    SetMtime, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpcrdma::{ErrCode, RdmaError};
@@ -36,7 +36,7 @@ fn content(length: usize) -> Vec<u8> {
 }
 
 fn sattr() -> Sattr3 {
-    let (atime, mtime) = (SetTime::DontChange, SetTime::DontChange);
+    let (atime, mtime) = (SetAtime::DontChange, SetMtime::DontChange);
     Sattr3 { mode: None, uid: None, gid: None, size: None, atime, mtime }
 }
 

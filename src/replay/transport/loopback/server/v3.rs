@@ -84,10 +84,10 @@ fn set(tree: &mut Tree, id: Id, to: &Sattr3) -> Result<(), Fail> {
     node.uid = to.uid.unwrap_or(node.uid);
     node.gid = to.gid.unwrap_or(node.gid);
     // Times of a client are not kept: the clock here counts changes.
-    if !matches!(to.atime, SetTime::DontChange) {
+    if !matches!(to.atime, SetAtime::DontChange) {
         node.atime = time;
     }
-    if !matches!(to.mtime, SetTime::DontChange) {
+    if !matches!(to.mtime, SetMtime::DontChange) {
         node.mtime = time;
     }
     node.ctime = time;

@@ -3,7 +3,22 @@
 use super::*;
 use crate::xdr::Enclosed::{Known, Unread};
 
-const OSD2: Layouttype4 = Layouttype4::LAYOUT4_OSD2_OBJECTS;
+/// A layout type that no specification has.
+const UNKNOWN: Layouttype4 = Layouttype4(0x8000_0001);
+
+fn object() -> PnfsOsdObjid4 {
+    PnfsOsdObjid4 { oid_device_id: DEVICE, oid_partition_id: 2, oid_object_id: 3 }
+}
+
+fn credential() -> PnfsOsdObjectCred4<'static> {
+    PnfsOsdObjectCred4 {
+        oc_object_id: object(),
+        oc_osd_version: PnfsOsdVersion4::PNFS_OSD_VERSION_1,
+        oc_cap_key_sec: PnfsOsdCapKeySec4::PNFS_OSD_CAP_KEY_SEC_SSV,
+        oc_capability_key: Opaque(b"key"),
+        oc_capability: Opaque(b"cap"),
+    }
+}
 
 fn netaddr6() -> Netaddr4<'static> {
     Netaddr4 { na_r_netid: Text(b"rdma6"), na_r_addr: UniversalAddress(Text(b"fd00::1.78.81")) }
@@ -145,6 +160,33 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000005 00000014 00000001 00000000 00000000 00000000 00001000",
         ),
         (
+            committed(Layoutupdate4::Objects(Known(PnfsOsdLayoutupdate4 {
+                olu_delta_space_used: PnfsOsdDeltaspaceused4::Valid(-4096),
+                olu_ioerr_flag: true,
+            }))),
+            "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000002 00000010 00000001 ffffffff fffff000 00000001",
+        ),
+        (
+            layoutreturn(LayoutreturnByType::Objects(OsdLayoutreturnRest {
+                lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
+                lora_layoutreturn: OsdReturn4::File(OsdLayoutreturnFile4 {
+                    lrf_offset: 0,
+                    lrf_length: u64::MAX,
+                    lrf_stateid: STATEID,
+                    lrf_body: Known(PnfsOsdLayoutreturn4 {
+                        olr_ioerr_report: list([PnfsOsdIoerr4 {
+                            oer_component: object(),
+                            oer_comp_offset: 4096,
+                            oer_comp_length: 8192,
+                            oer_iswrite: true,
+                            oer_errno: PnfsOsdErrno4::PNFS_OSD_ERR_NO_SPACE,
+                        }]),
+                    }),
+                }),
+            })),
+            "00000000 00000002 00000003 00000001 00000000 00000000 ffffffff ffffffff $stateid 0000003c 00000001 $device 00000000 00000002 00000000 00000003 00000000 00001000 00000000 00002000 00000001 00000003",
+        ),
+        (
             committed(Layoutupdate4::Block(Unread(Opaque(&[1, 2, 3])))),
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000003 00000003 010203 00",
         ),
@@ -267,7 +309,19 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
                 se_state: PnfsScsiExtentState4::PNFS_SCSI_READ_WRITE_DATA,
             }]),
         }))),
-        segment(LayoutContent4::Other(OSD2, Opaque(&[9; 5]))),
+        segment(LayoutContent4::Objects(Known(PnfsOsdLayout4 {
+            olo_map: PnfsOsdDataMap4 {
+                odm_num_comps: 1,
+                odm_stripe_unit: 65536,
+                odm_group_width: 0,
+                odm_group_depth: 0,
+                odm_mirror_cnt: 0,
+                odm_raid_algorithm: PnfsOsdRaidAlgorithm4::PNFS_OSD_RAID_0,
+            },
+            olo_comps_index: 0,
+            olo_components: list([credential()]),
+        }))),
+        segment(LayoutContent4::Other(UNKNOWN, Opaque(&[9; 5]))),
         segment(LayoutContent4::Files(Unread(Opaque(&[1, 2, 3])))),
     ]);
     vec![
@@ -340,8 +394,19 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000004 00000038 00000001 $netaddr 00000001 00000004 00000002 00100000 00100000 00000000 00000000",
         ),
         (
-            device(DeviceAddr4::Other(OSD2, Opaque(&[0; 8]))),
-            "00000000 00000002 00000008 00000000 00000000 00000000",
+            device(DeviceAddr4::Objects(Known(PnfsOsdDeviceaddr4 {
+                oda_targetid: PnfsOsdTargetid4::ScsiName(Text(b"iqn")),
+                oda_targetaddr: PnfsOsdTargetaddr4::Available(netaddr()),
+                oda_lun: [0, 0, 0, 0, 0, 0, 0, 7],
+                oda_systemid: Opaque(b"id"),
+                oda_root_obj_cred: credential(),
+                oda_osdname: Opaque(b"osd"),
+            }))),
+            "00000000 00000002 0000007c 00000002 00000003 'iqn' 00 00000001 $netaddr 00000000 00000007 00000002 'id' 0000 $device 00000000 00000002 00000000 00000003 00000001 00000001 00000003 'key' 00 00000003 'cap' 00 00000003 'osd' 00 00000000",
+        ),
+        (
+            device(DeviceAddr4::Other(UNKNOWN, Opaque(&[0; 8]))),
+            "00000000 80000001 00000008 00000000 00000000 00000000",
         ),
         (
             Results::GETDEVICEINFO(GetdeviceinfoRes::Toosmall(GetdeviceinfoToosmall { gdir_mincount: 100 })),
@@ -366,7 +431,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
                 logr_stateid: STATEID,
                 logr_layout: layouts,
             })),
-            "00000000 00000001 $stateid 00000006 $segment 00000001 0000002c $device 00010002 00000000 00000000 00000000 00000001 $fh $segment 00000003 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000002 $segment 00000004 00000058 00000000 00001000 00000001 00000001 $device 00000001 $stateid 00000001 $fh 00000004 '1000' 00000003 '100' 00 00000003 0000003c $segment 00000005 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000000 $segment 00000002 00000005 0909090909 000000 $segment 00000001 00000003 010203 00",
+            "00000000 00000001 $stateid 00000007 $segment 00000001 0000002c $device 00010002 00000000 00000000 00000000 00000001 $fh $segment 00000003 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000002 $segment 00000004 00000058 00000000 00001000 00000001 00000001 $device 00000001 $stateid 00000001 $fh 00000004 '1000' 00000003 '100' 00 00000003 0000003c $segment 00000005 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000000 $segment 00000002 0000005c 00000001 00000000 00010000 00000000 00000000 00000000 00000001 00000000 00000001 $device 00000000 00000002 00000000 00000003 00000001 00000001 00000003 'key' 00 00000003 'cap' 00 $segment 80000001 00000005 0909090909 000000 $segment 00000001 00000003 010203 00",
         ),
         (
             Results::LAYOUTGET(LayoutgetRes::Trylater(LayoutgetTrylater {

@@ -1,0 +1,81 @@
+//! Which connections are told to be over, and when, one rule a test.
+
+use super::tcp::{ACK, FIN, Stream, record};
+use super::*;
+
+/// Feeds frames that are a microsecond apart, and gives the numbers of the connections that are over, each with the frame
+/// that told it.
+fn closed(limits: Limits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
+    let mut flow = Flow::new(limits);
+    let mut closed = Vec::new();
+    for (number, bytes) in (1..).zip(frames) {
+        feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
+        closed.extend(std::iter::from_fn(|| flow.next_closed()).map(|state| (state.number, number)));
+    }
+    closed
+}
+
+fn noted() -> Limits {
+    Limits { prompt: true, note_closed: true, ..Limits::default() }
+}
+
+/// InfiniBand Architecture Specification volume 1, section 12.9.
+#[test]
+fn a_connection_of_queue_pairs_is_over_with_its_dreq() {
+    let mut link = Link::new(17);
+    let mut frames = link.connect(1);
+    frames.extend(link.send(Client, &getattr_call(7)));
+    frames.extend(link.send(Server, &getattr_reply(7)));
+    frames.extend(link.ack(Client));
+    frames.extend(link.part(1));
+    let last = frames.len() as u64;
+    assert_eq!(closed(noted(), &frames), [(1, last)]);
+    assert_eq!(closed(Limits { note_closed: false, ..noted() }, &frames), []);
+}
+
+/// A connection that carried no RPC has no number, and nobody asks what became of it.
+#[test]
+fn a_connection_without_rpc_is_not_told() {
+    let link = Link::new(17);
+    assert_eq!(closed(noted(), &[link.connect(1), link.part(1)].concat()), []);
+}
+
+/// RFC 9293 section 3.6: after a FIN the other side may still send.
+#[test]
+fn a_stream_that_ends_is_over_when_nothing_of_it_is_open() {
+    let mut tcp = Stream::new(800);
+    let mut frames = tcp.open();
+    frames.push(tcp.send(Client, &record(&getattr_call(7).body)));
+    frames.push(tcp.flags(Client, FIN | ACK));
+    frames.push(tcp.send(Server, &record(&getattr_reply(7).body)));
+    let reply = frames.len() as u64;
+    frames.push(tcp.flags(Client, ACK));
+    assert_eq!(closed(noted(), &frames), [(1, reply + 1)]);
+}
+
+#[test]
+fn a_set_up_of_the_same_queue_pairs_ends_the_connection_before() {
+    let mut first = Link::new(17);
+    let mut frames = first.connect(1);
+    frames.extend(getattr(&mut first, 7));
+    let mut second = Link::new(17);
+    let set_up = second.connect(2);
+    // REQ, REP: the answer makes it a connection.
+    let reply = frames.len() as u64 + 2;
+    frames.extend(set_up);
+    frames.extend(getattr(&mut second, 8));
+    assert_eq!(closed(noted(), &frames), [(1, reply)]);
+}
+
+#[test]
+fn a_connection_that_is_forgotten_is_over() {
+    let mut links = [17, 18, 19].map(Link::new);
+    let frames: Vec<Vec<u8>> = links
+        .iter_mut()
+        .enumerate()
+        .flat_map(|(at, link)| [link.connect(at as u32), getattr(link, 7)].concat())
+        .collect();
+    let over: Vec<_> =
+        closed(Limits { connections: 2, ..noted() }, &frames).into_iter().map(|(number, _)| number).collect();
+    assert_eq!(over, [1]);
+}

@@ -1,0 +1,135 @@
+//! What became of connections: what their set-up said, how their credits were used, and whether they have ended.
+
+use std::collections::BTreeMap;
+
+use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
+
+use super::connections::ConnectionTally;
+use super::load::CreditSeries;
+
+/// Connections whose credits over time, and whose states after the flow has forgotten them, are kept at a time.
+const KEPT: usize = 1_000;
+
+/// A connection with all that is counted of it.
+#[derive(Clone, Debug)]
+pub struct ConnectionRow {
+    /// What went over it.
+    pub tally: ConnectionTally,
+    /// What its set-up said, and whether its end was seen, where that was noticed.
+    pub state: Option<ConnectionState>,
+    /// Its credits over time; only where it has any, and for the first connections.
+    pub credits: Option<CreditSeries>,
+}
+
+impl ConnectionRow {
+    /// Whether its set-up and its end were seen, in a word.
+    pub fn word(&self) -> &'static str {
+        match self.state {
+            Some(state) if state.is_ending => "ended",
+            Some(state) if state.terms.is_some() => "set up",
+            _ => "open",
+        }
+    }
+
+    /// Calls under way, of which each takes a credit: the largest mean of a step of time. `None` where that was not kept.
+    pub fn in_use(&self) -> Option<f64> {
+        let series = &self.credits.as_ref()?.0;
+        let busiest = series.steps().iter().map(|step| step.busy).max().unwrap_or(0);
+        Some(busiest as f64 / series.width() as f64)
+    }
+}
+
+/// What is known of connections beside what went over them.
+#[derive(Debug, Default)]
+pub struct Lives {
+    credits: BTreeMap<u64, CreditSeries>,
+    states: BTreeMap<u64, ConnectionState>,
+}
+
+impl Lives {
+    /// Counts a Transaction.
+    pub fn transaction(&mut self, transaction: &Transaction) {
+        let number = transaction.connection.number;
+        let has_room = self.credits.len() < KEPT || self.credits.contains_key(&number);
+        if transaction.connection.transport.is_rdma() && has_room {
+            self.credits.entry(number).or_default().transaction(transaction);
+        }
+    }
+
+    /// Looks how the connections are that the flow remembers. Those that it has forgotten stay as they were.
+    pub fn look(&mut self, flow: &Flow) {
+        for state in flow.connections() {
+            if self.states.len() < KEPT || self.states.contains_key(&state.number) {
+                self.states.insert(state.number, state);
+            }
+        }
+    }
+
+    /// A connection, with what was counted of it.
+    pub fn row(&self, tally: &ConnectionTally) -> ConnectionRow {
+        let number = tally.name.number;
+        ConnectionRow {
+            tally: *tally,
+            state: self.states.get(&number).copied(),
+            credits: self.credits.get(&number).cloned(),
+        }
+    }
+}
+
+/// Connections that are counted until they are over. There are as many as the flow remembers.
+#[derive(Debug, Default)]
+pub struct OpenConnections {
+    tallies: BTreeMap<u64, ConnectionTally>,
+    lives: Lives,
+}
+
+impl OpenConnections {
+    /// Counts a Transaction.
+    pub fn transaction(&mut self, transaction: &Transaction) {
+        let name = transaction.connection;
+        self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name)).add(transaction);
+        self.lives.transaction(transaction);
+    }
+
+    /// A connection is over: gives it, if something was counted of it.
+    pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionRow> {
+        let tally = self.tallies.remove(&state.number)?;
+        let credits = self.lives.credits.remove(&state.number);
+        Some(ConnectionRow { tally, state: Some(state), credits })
+    }
+
+    /// The input is over: gives those that are left, in the order in which they were first seen.
+    pub fn rest(&mut self, flow: &Flow) -> Vec<ConnectionRow> {
+        let states: BTreeMap<u64, ConnectionState> =
+            flow.connections().map(|state| (state.number, state)).collect();
+        let rest = std::mem::take(&mut self.tallies);
+        rest.into_iter()
+            .map(|(number, tally)| ConnectionRow {
+                tally,
+                state: states.get(&number).copied(),
+                credits: self.lives.credits.remove(&number),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_given_once_and_begins_anew_after_it() {
+        let transactions = crate::testing::transactions("rxe-v42.pcap");
+        let number = transactions[0].connection.number;
+        let state = ConnectionState { number, terms: None, is_ending: true };
+        let mut open = OpenConnections::default();
+        assert!(open.close(state).is_none());
+        let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
+        let count = on_it.inspect(|transaction| open.transaction(transaction)).count();
+        let row = open.close(state).unwrap();
+        assert_eq!((row.tally.transactions, row.word()), (count as u64, "ended"));
+        assert!(open.close(state).is_none());
+        open.transaction(&transactions[0]);
+        assert_eq!(open.close(state).map(|row| row.tally.transactions), Some(1));
+    }
+}

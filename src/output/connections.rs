@@ -1,0 +1,290 @@
+//! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
+//! set-up said.
+
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
+use nfsrdma_dissectors::flow::{Service, Terms};
+use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use serde::Serialize;
+
+use super::json::{SCHEMA, Text, address};
+use super::settings::Format;
+use super::style::{Glyphs, Screen, Style};
+use super::table::{Column, TableLines, csv, number, text, text_from};
+use super::units::{Bytes, Count};
+use crate::analysis::connections::ConnectionTally;
+use crate::analysis::lives::ConnectionRow;
+
+/// Its columns, here and in the terminal interface.
+pub const COLUMNS: &[Column] = &[
+    text("CONNECTION", 40),
+    number("CONN", 6, 60),
+    text_from("TRANSPORT", 10, 70),
+    number("TRANSACTIONS", 12, 0),
+    number("BYTES", 7, 0),
+    number("INCOMPLETE", 10, 84),
+    text_from("STATE", 8, 110),
+    number("GRANTED", 7, 100),
+    number("IN USE", 7, 100),
+];
+
+/// The cells of a connection.
+pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
+    let ConnectionTally { name, transactions, incomplete, bytes, granted, .. } = row.tally;
+    let (granted, used) = match (granted, row.in_use()) {
+        (0, _) => (String::new(), String::new()),
+        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| format!("{used:.1}"))),
+    };
+    [
+        ends(&name, glyphs),
+        name.number.to_string(),
+        name.transport.to_string(),
+        Count(transactions).to_string(),
+        Bytes(bytes).to_string(),
+        if incomplete > 0 { Count(incomplete).to_string() } else { String::new() },
+        row.word().to_owned(),
+        granted,
+        used,
+    ]
+}
+
+/// The two ends of a connection.
+pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
+    let end = |end: &Endpoint| match end.port {
+        Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
+        Some(port) => format!("{} QP {port}", end.address),
+        None => end.address.to_string(),
+    };
+    format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server))
+}
+
+/// What the set-up of a connection said: what was connected to, and the private data of RFC 8797 with the inline thresholds.
+pub fn terms(row: &ConnectionRow) -> String {
+    let Some(terms) = row.state.and_then(|state| state.terms) else {
+        return "its set-up is not in the capture".to_owned();
+    };
+    let side = |name: &str, data: Option<PrivateData>| match data {
+        Some(data) => {
+            let (send, receive) = (data.send_threshold(), data.receive_threshold());
+            let invalidates = if data.remote_invalidation { ", remote invalidation" } else { "" };
+            format!("{name} sends {send} and receives {receive} bytes inline{invalidates}")
+        }
+        None => format!("{name} says nothing (1024 bytes inline)"),
+    };
+    let service = match (port(&terms.service), terms.service) {
+        (Some(port), _) => format!("port {port}"),
+        (None, Service::Id(id, _)) => format!("service 0x{:016x}", id.0),
+        (None, Service::Port(port)) => format!("port {}", port.0),
+    };
+    format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server))
+}
+
+/// The port that a client connected to, where it is one.
+fn port(service: &Service) -> Option<u16> {
+    match service {
+        Service::Port(port) => Some(port.0),
+        Service::Id(_, Some(ip)) => Some(ip.destination_port.0),
+        Service::Id(id, None) => id.ip_port().map(|(_, port)| port.0),
+    }
+}
+
+/// Writes the view line by line.
+#[derive(Debug)]
+pub(super) struct ConnectionLines {
+    table: TableLines,
+    format: Format,
+    screen: Screen,
+    has_header: bool,
+}
+
+impl ConnectionLines {
+    pub(super) fn new(format: Format, screen: Screen) -> Self {
+        Self { table: TableLines::new(screen, COLUMNS), format, screen, has_header: false }
+    }
+
+    /// Writes the line of a connection; with `is_full`, below it what its set-up said.
+    pub(super) fn line(&mut self, to: &mut impl Write, row: &ConnectionRow, is_full: bool) -> io::Result<()> {
+        match self.format {
+            Format::Text => {
+                let styles = self.screen.styles;
+                let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
+                for (at, style) in [(0, styles.operation), (1, styles.dim), (5, styles.mark), (6, styles.dim)]
+                {
+                    cells[at].1 = style;
+                }
+                self.table.line(to, &cells)?;
+                // Without RDMA there is nothing to agree on.
+                if is_full && row.tally.name.transport.is_rdma() {
+                    writeln!(to, "    {}", terms(row))?;
+                }
+                Ok(())
+            }
+            Format::Json => {
+                let mut line = serde_json::to_vec(&Line::of(row))?;
+                line.push(b'\n');
+                to.write_all(&line)
+            }
+            Format::Csv | Format::Fields => {
+                if !std::mem::replace(&mut self.has_header, true) {
+                    csv(to, CSV.iter().map(|(name, _)| name))?;
+                }
+                let line = Line::of(row);
+                csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
+            }
+        }
+    }
+}
+
+/// A connection in JSON, as the summary has it.
+#[derive(Serialize)]
+pub(super) struct ConnectionObject {
+    connection: u64,
+    transport: Text<Transport>,
+    client: Option<Text<Address>>,
+    client_port: Option<u32>,
+    server: Option<Text<Address>>,
+    server_port: Option<u32>,
+    transactions: u64,
+    incomplete: u64,
+    bytes: u64,
+}
+
+impl From<&ConnectionTally> for ConnectionObject {
+    fn from(tally: &ConnectionTally) -> Self {
+        let name = tally.name;
+        Self {
+            connection: name.number,
+            transport: Text(name.transport),
+            client: address(name.client.address),
+            client_port: name.client.port,
+            server: address(name.server.address),
+            server_port: name.server.port,
+            transactions: tally.transactions,
+            incomplete: tally.incomplete,
+            bytes: tally.bytes,
+        }
+    }
+}
+
+/// The line of a connection in JSON.
+#[derive(Serialize)]
+struct Line {
+    schema: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    connection: ConnectionObject,
+    time: Option<Text<Timestamp>>,
+    end_time: Option<Text<Timestamp>>,
+    ended: bool,
+    credits: Option<CreditsObject>,
+    set_up: Option<SetUpObject>,
+}
+
+#[derive(Serialize)]
+struct CreditsObject {
+    asked: u32,
+    granted: u32,
+    in_use: Option<f64>,
+}
+
+/// What the set-up of a connection said.
+#[derive(Serialize)]
+struct SetUpObject {
+    port: Option<u16>,
+    client: Option<PrivateDataObject>,
+    server: Option<PrivateDataObject>,
+}
+
+#[derive(Serialize)]
+struct PrivateDataObject {
+    send_size: u32,
+    receive_size: u32,
+    remote_invalidation: bool,
+}
+
+impl From<PrivateData> for PrivateDataObject {
+    fn from(data: PrivateData) -> Self {
+        Self {
+            send_size: data.send_threshold(),
+            receive_size: data.receive_threshold(),
+            remote_invalidation: data.remote_invalidation,
+        }
+    }
+}
+
+impl From<Terms> for SetUpObject {
+    fn from(terms: Terms) -> Self {
+        Self {
+            port: port(&terms.service),
+            client: terms.client.map(PrivateDataObject::from),
+            server: terms.server.map(PrivateDataObject::from),
+        }
+    }
+}
+
+impl Line {
+    fn of(row: &ConnectionRow) -> Self {
+        let tally = &row.tally;
+        Self {
+            schema: SCHEMA,
+            kind: "connection",
+            connection: tally.into(),
+            time: tally.times.map(|(first, _)| Text(first)),
+            end_time: tally.times.map(|(_, last)| Text(last)),
+            ended: row.state.is_some_and(|state| state.is_ending),
+            credits: tally.name.transport.is_rdma().then(|| CreditsObject {
+                asked: tally.asked,
+                granted: tally.granted,
+                // More digits would only say how the steps of time lie.
+                in_use: row.in_use().map(|used| (used * 1e3).round() / 1e3),
+            }),
+            set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
+        }
+    }
+}
+
+fn said<T: ToString>(value: &Option<T>) -> Option<String> {
+    value.as_ref().map(T::to_string)
+}
+
+fn side(
+    line: &Line,
+    side: fn(&SetUpObject) -> Option<&PrivateDataObject>,
+    of: fn(&PrivateDataObject) -> String,
+) -> Option<String> {
+    line.set_up.as_ref().and_then(side).map(of)
+}
+
+/// A column of comma-separated values: its name, and its cell, where there is one.
+type CsvColumn = (&'static str, fn(&Line) -> Option<String>);
+
+/// The columns of comma-separated values: the keys of JSON.
+const CSV: &[CsvColumn] = &[
+    ("connection", |line| Some(line.connection.connection.to_string())),
+    ("transport", |line| Some(line.connection.transport.0.to_string())),
+    ("client", |line| said(&line.connection.client)),
+    ("client_port", |line| said(&line.connection.client_port)),
+    ("server", |line| said(&line.connection.server)),
+    ("server_port", |line| said(&line.connection.server_port)),
+    ("transactions", |line| Some(line.connection.transactions.to_string())),
+    ("incomplete", |line| Some(line.connection.incomplete.to_string())),
+    ("bytes", |line| Some(line.connection.bytes.to_string())),
+    ("time", |line| said(&line.time)),
+    ("end_time", |line| said(&line.end_time)),
+    ("ended", |line| Some(line.ended.to_string())),
+    ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
+    ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
+    ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),
+    ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| said(&terms.port))),
+    ("set_up.client.send_size", |line| side(line, |it| it.client.as_ref(), |it| it.send_size.to_string())),
+    ("set_up.client.receive_size", |line| {
+        side(line, |it| it.client.as_ref(), |it| it.receive_size.to_string())
+    }),
+    ("set_up.server.send_size", |line| side(line, |it| it.server.as_ref(), |it| it.send_size.to_string())),
+    ("set_up.server.receive_size", |line| {
+        side(line, |it| it.server.as_ref(), |it| it.receive_size.to_string())
+    }),
+];

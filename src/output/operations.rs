@@ -1,0 +1,201 @@
+//! The view of operations: a line an operation, with how many, how fast, how long and how many failed.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::json::{Name, SCHEMA};
+use super::settings::Format;
+use super::style::{Glyphs, Screen, Style};
+use super::table::{Column, TableLines, csv, number, text, text_from};
+use super::units::{Bytes, Count, Duration};
+use crate::analysis::operations::{self, OperationRow, Whole};
+use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
+
+/// Its columns, here and in the terminal interface.
+pub const COLUMNS: &[Column] = &[
+    text("OPERATION", 20),
+    text_from("PROGRAM", 10, 100),
+    number("CALLS", 9, 0),
+    number("/S", 7, 60),
+    number("ERRORS", 7, 0),
+    number("P50", 8, 0),
+    number("P90", 8, 90),
+    number("P99", 8, 0),
+    number("MAX", 8, 70),
+    number("TIME%", 6, 110),
+    number("IN", 6, 80),
+    number("OUT", 6, 80),
+    number("IN/S", 6, 130),
+    number("OUT/S", 6, 130),
+];
+
+/// The cells of an operation.
+pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLUMNS.len()] {
+    let time = |of: fn(&operations::Spread) -> u64| {
+        row.latency.as_ref().map_or(String::new(), |latency| Duration(of(latency), glyphs).to_string())
+    };
+    let bytes = |bytes: f64| Bytes(bytes as u64).to_string();
+    [
+        row.name(),
+        row.program(),
+        Count(row.calls).to_string(),
+        per_second(whole.rate(row.calls)),
+        if row.errors > 0 { Count(row.errors).to_string() } else { String::new() },
+        time(|latency| latency.p50),
+        time(|latency| latency.p90),
+        time(|latency| latency.p99),
+        time(|latency| latency.max),
+        format!("{:.1}", whole.share(row)),
+        Bytes(row.bytes_in).to_string(),
+        Bytes(row.bytes_out).to_string(),
+        bytes(whole.rate(row.bytes_in)),
+        bytes(whole.rate(row.bytes_out)),
+    ]
+}
+
+/// A rate with as many digits as matter.
+fn per_second(rate: f64) -> String {
+    match rate {
+        ..0.095 => format!("{rate:.3}"),
+        ..9.95 => format!("{rate:.2}"),
+        ..99.5 => format!("{rate:.1}"),
+        _ => format!("{rate:.0}"),
+    }
+}
+
+/// Writes the view, at most so many lines; gives how many.
+pub(super) fn write(
+    to: &mut impl Write,
+    statistics: &Statistics,
+    (format, screen): (Format, Screen),
+    most: u64,
+) -> io::Result<u64> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let busiest = operations::busiest(statistics);
+    let shown = busiest.len().min(most);
+    match format {
+        Format::Text => {
+            let rows = operations::rows(statistics);
+            let whole = Whole::of(&rows, statistics.times());
+            let mut table = TableLines::new(screen, COLUMNS);
+            let styles = screen.styles;
+            for row in rows.iter().take(most) {
+                let mut cells = cells(row, &whole, screen.glyphs).map(|cell| (cell, Style::new()));
+                for (at, style) in [(0, styles.operation), (1, styles.dim), (4, styles.error)] {
+                    cells[at].1 = style;
+                }
+                table.line(to, &cells)?;
+            }
+        }
+        Format::Json => {
+            for (key, tally) in busiest.into_iter().take(most) {
+                let mut line = serde_json::to_vec(&Line {
+                    schema: SCHEMA,
+                    kind: "operation",
+                    operation: OperationObject::of(key, tally),
+                })?;
+                line.push(b'\n');
+                to.write_all(&line)?;
+            }
+        }
+        Format::Csv | Format::Fields => {
+            csv(to, CSV.iter().map(|(name, _)| name))?;
+            for (key, tally) in busiest.into_iter().take(most) {
+                let object = OperationObject::of(key, tally);
+                csv(to, CSV.iter().map(|(_, value)| value(&object).unwrap_or_default()))?;
+            }
+        }
+    }
+    Ok(shown as u64)
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    operation: OperationObject<'a>,
+}
+
+/// An operation in JSON.
+#[derive(Serialize)]
+pub(super) struct OperationObject<'a> {
+    program_name: Option<&'static str>,
+    version: Option<u32>,
+    operation: Option<Name>,
+    calls: u64,
+    replies: u64,
+    errors: u64,
+    latency_ns: Option<LatencyObject<'a>>,
+    read_chunk_bytes: u64,
+    write_chunk_bytes: u64,
+    reply_chunk_bytes: u64,
+    call_bytes: u64,
+    reply_bytes: u64,
+}
+
+impl<'a> OperationObject<'a> {
+    pub(super) fn of(key: &OperationKey, tally: &'a OperationTally) -> Self {
+        Self {
+            program_name: key.program,
+            version: key.version,
+            operation: key.operation.map(Name::from),
+            calls: tally.calls,
+            replies: tally.replies,
+            errors: tally.errors,
+            latency_ns: (tally.latencies.count() > 0).then_some(LatencyObject(&tally.latencies)),
+            read_chunk_bytes: tally.read_chunk_bytes,
+            write_chunk_bytes: tally.write_chunk_bytes,
+            reply_chunk_bytes: tally.reply_chunk_bytes,
+            call_bytes: tally.call_bytes,
+            reply_bytes: tally.reply_bytes,
+        }
+    }
+
+    fn latency(&self, of: impl Fn(&Latencies) -> u64) -> Option<String> {
+        self.latency_ns.as_ref().map(|latencies| of(latencies.0).to_string())
+    }
+}
+
+struct LatencyObject<'a>(&'a Latencies);
+
+impl Serialize for LatencyObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let latencies = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("min", &latencies.min())?;
+        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+            map.serialize_entry(key, &latencies.quantile(part))?;
+        }
+        map.serialize_entry("max", &latencies.max())?;
+        map.serialize_entry("mean", &latencies.mean())?;
+        map.end()
+    }
+}
+
+/// A column of comma-separated values: its name, and its cell, where there is one.
+type CsvColumn = (&'static str, fn(&OperationObject<'_>) -> Option<String>);
+
+/// The columns of comma-separated values: the keys of JSON.
+const CSV: &[CsvColumn] = &[
+    ("program_name", |row| row.program_name.map(str::to_owned)),
+    ("version", |row| row.version.map(|version| version.to_string())),
+    ("operation", |row| row.operation.as_ref().map(|name| name.to_string())),
+    ("calls", |row| Some(row.calls.to_string())),
+    ("replies", |row| Some(row.replies.to_string())),
+    ("errors", |row| Some(row.errors.to_string())),
+    ("latency_ns.min", |row| row.latency(Latencies::min)),
+    ("latency_ns.p50", |row| row.latency(|all| all.quantile(0.5))),
+    ("latency_ns.p90", |row| row.latency(|all| all.quantile(0.9))),
+    ("latency_ns.p99", |row| row.latency(|all| all.quantile(0.99))),
+    ("latency_ns.p999", |row| row.latency(|all| all.quantile(0.999))),
+    ("latency_ns.max", |row| row.latency(Latencies::max)),
+    ("latency_ns.mean", |row| row.latency(Latencies::mean)),
+    ("read_chunk_bytes", |row| Some(row.read_chunk_bytes.to_string())),
+    ("write_chunk_bytes", |row| Some(row.write_chunk_bytes.to_string())),
+    ("reply_chunk_bytes", |row| Some(row.reply_chunk_bytes.to_string())),
+    ("call_bytes", |row| Some(row.call_bytes.to_string())),
+    ("reply_bytes", |row| Some(row.reply_bytes.to_string())),
+];

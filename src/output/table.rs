@@ -1,0 +1,156 @@
+//! Tables whose columns have fixed widths, so that a line can be shown as soon as it is known.
+
+use std::io::{self, Write};
+
+use super::style::{Screen, Style, Styled, columns as width_of, fit};
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its width; the first column of a terminal takes what the others leave.
+    pub width: usize,
+    /// The width of the screen from which on it is shown.
+    pub from: u16,
+    /// Whether its cells stand at its right edge.
+    pub is_number: bool,
+}
+
+/// A column of text, which is shown always.
+pub const fn text(name: &'static str, width: usize) -> Column {
+    text_from(name, width, 0)
+}
+
+/// A column of text that a narrow screen leaves out.
+pub const fn text_from(name: &'static str, width: usize, from: u16) -> Column {
+    Column { name, width, from, is_number: false }
+}
+
+/// A column of numbers that a narrow screen leaves out.
+pub const fn number(name: &'static str, width: usize, from: u16) -> Column {
+    Column { name, width, from, is_number: true }
+}
+
+/// Writes a table line by line.
+#[derive(Debug)]
+pub struct TableLines {
+    screen: Screen,
+    columns: &'static [Column],
+    has_header: bool,
+}
+
+impl TableLines {
+    /// A table that has shown nothing.
+    pub fn new(screen: Screen, columns: &'static [Column]) -> Self {
+        Self { screen, columns, has_header: false }
+    }
+
+    /// Writes a line; the first time, the names of the columns above it.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn line(&mut self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
+        if !std::mem::replace(&mut self.has_header, true) {
+            let style = self.screen.styles.header;
+            let names: Vec<_> = self.columns.iter().map(|column| (column.name.to_owned(), style)).collect();
+            self.write(to, &names)?;
+        }
+        self.write(to, cells)
+    }
+
+    fn write(&self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
+        let room = self.screen.width.unwrap_or(usize::MAX);
+        let is_shown = |column: &Column| usize::from(column.from) <= room;
+        let shown: Vec<_> = self.columns.iter().zip(cells).filter(|(column, _)| is_shown(column)).collect();
+        let others: usize = shown.iter().skip(1).map(|(column, _)| column.width + GAP.len()).sum();
+        let mut line = String::new();
+        let mut left = room;
+        for (at, (column, (cell, style))) in shown.iter().enumerate() {
+            let is_last = at + 1 == shown.len();
+            let gap = if at > 0 { GAP } else { "" };
+            let mut width = column.width;
+            if let (0, Some(screen)) = (at, self.screen.width) {
+                width = screen.saturating_sub(others).max(LEAST);
+            }
+            // A pipe cuts nothing, and the last column of text ends with the screen.
+            let most = left.saturating_sub(gap.len());
+            let cell = match self.screen.width {
+                Some(_) => fit(
+                    cell,
+                    if is_last && !column.is_number { most } else { width.min(most) },
+                    &self.screen.glyphs,
+                ),
+                None => cell.as_str().into(),
+            };
+            let fill = width.saturating_sub(width_of(&cell)).min(most.saturating_sub(width_of(&cell)));
+            line.push_str(gap);
+            if column.is_number {
+                line.extend(std::iter::repeat_n(' ', fill));
+            }
+            // Only what is there has a colour.
+            if !cell.is_empty() {
+                line.push_str(&Styled(*style, &cell).to_string());
+            }
+            if !column.is_number && !is_last {
+                line.extend(std::iter::repeat_n(' ', fill));
+            }
+            left = most.saturating_sub(width_of(&cell) + fill);
+        }
+        writeln!(to, "{}", line.trim_end_matches(' '))
+    }
+}
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+/// The least width of the first column.
+const LEAST: usize = 8;
+
+/// Writes a line of comma-separated values (RFC 4180).
+pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<Item = T>) -> io::Result<()> {
+    let mut line = String::new();
+    for (at, cell) in cells.into_iter().enumerate() {
+        line.extend((at > 0).then_some(','));
+        super::fields::quoted(cell.as_ref(), &mut line);
+    }
+    line.push('\n');
+    to.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[text("NAME", 10), number("COUNT", 6, 0), text_from("WORD", 4, 40)];
+
+    fn written(screen: Screen, lines: &[[&str; 3]]) -> String {
+        let mut table = TableLines::new(screen, COLUMNS);
+        let mut text = Vec::new();
+        for line in lines {
+            let cells = line.map(|cell| (cell.to_owned(), Style::new()));
+            table.line(&mut text, &cells).unwrap();
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn in_a_pipe_nothing_is_cut_and_nothing_left_out() {
+        let text =
+            written(Screen::pipe(), &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"]]);
+        assert_eq!(
+            text,
+            "NAME         COUNT  WORD\nREAD         1,000  open\na name that is long       7  set up\n"
+        );
+    }
+
+    #[test]
+    fn on_a_terminal_the_first_column_takes_what_the_others_leave() {
+        let text =
+            written(Screen::terminal(20), &[["READ", "1,000", "open"], ["a name that is long", "7", ""]]);
+        assert_eq!(text, "NAME           COUNT\nREAD           1,000\na name that…       7\n");
+        for width in 1..60 {
+            let text = written(Screen::terminal(width), &[["READ", "1,000", "set up"]]);
+            assert!(text.lines().all(|line| width_of(line) <= width), "{width}: {text}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
+
+use crate::filter::{Filter, quoted};
+use crate::tui::views::{connections, files, operations};
+
+use super::{App, Part, View};
+
+const NOTHING: &str = "nothing is chosen";
+
+impl App {
+    /// For the value under the cursor: of a field of the tree, or of the line of a table.
+    pub(super) fn filter_for_value(&self) -> Result<String, &'static str> {
+        if self.view.has_tree() && self.part != Part::List {
+            let line = self.tree.chosen().ok_or(NOTHING)?;
+            let field = line.field.ok_or("the line is no field; choose one in the tree")?;
+            let filter = match &line.literal {
+                Some(value) => format!("{} == {value}", field.name),
+                None => field.name.to_owned(),
+            };
+            return Filter::parse(&filter).map(|_| filter).map_err(|_| "no filter can be made of this field");
+        }
+        match self.view {
+            View::Transactions => {
+                let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
+                Ok(format!("{xid} && {connection}"))
+            }
+            View::Frames => Ok(format!("frame.number == {}", self.packets.at)),
+            _ => self.filter_for_line().ok_or(NOTHING),
+        }
+    }
+
+    /// For the line of the cursor in a table.
+    pub(super) fn filter_for_line(&self) -> Option<String> {
+        match self.view {
+            View::Operations | View::Charts => operations::chosen_filter(self),
+            View::Connections => {
+                connections::chosen(self).map(|number| format!("nfsrdma.connection == {number}"))
+            }
+            View::Files => files::chosen_path(self).map(|path| format!("nfsrdma.path == {}", quoted(path))),
+            View::Transactions | View::Frames => None,
+        }
+    }
+
+    /// For the connection of the chosen Transaction.
+    pub(super) fn filter_for_connection(&self) -> Result<String, &'static str> {
+        let entry = self.entry().ok_or(NOTHING)?;
+        Ok(format!("nfsrdma.connection == {}", entry.row.connection))
+    }
+
+    /// For its XID.
+    pub(super) fn filter_for_xid(&self) -> Result<String, &'static str> {
+        let entry = self.entry().ok_or(NOTHING)?;
+        Ok(format!("nfsrdma.xid == {}", entry.row.xid))
+    }
+
+    /// For its file: by its handle, which stays when names change.
+    pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
+        let value = self.tree.literal("nfs.fhandle").ok_or("the chosen Transaction names no file")?;
+        Ok(format!("nfs.fhandle == {value}"))
+    }
+
+    /// For its slot.
+    pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
+        let value = |name| self.tree.literal(name);
+        let (Some(session), Some(slot)) = (value("nfs.session_id4"), value("nfs.slotid")) else {
+            return Err("the chosen Transaction has no session: NFSv4.1 and later have");
+        };
+        Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))
+    }
+}

@@ -1,0 +1,41 @@
+//! Saving what is marked, chosen or shown.
+
+use std::path::PathBuf;
+
+use crate::tui::again::Question;
+use crate::tui::save::What;
+
+use super::App;
+
+impl App {
+    /// Saves to the file that was typed; `all` behind it means all that is shown.
+    pub(super) fn save_to(&mut self, text: &str) {
+        let (path, is_all) = match text.strip_suffix(" all") {
+            Some(path) => (path.trim(), true),
+            None => (text, false),
+        };
+        if path.is_empty() {
+            return;
+        }
+        let Some(what) = self.chosen_to_save(is_all) else { return self.complain("nothing is chosen") };
+        self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
+        self.reader.ask(Question::Save { to: PathBuf::from(path), what });
+    }
+
+    /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.
+    fn chosen_to_save(&self, is_all: bool) -> Option<What> {
+        let is_once = self.capture.is_once();
+        let filter = self.side().filter.as_ref().map(|(filter, _)| filter);
+        Some(match is_all {
+            // Frames that came once are looked for by what their rows say.
+            true if is_once && filter.is_some() => What::these(self.rows().entries()),
+            true => What::Selected(filter.cloned()),
+            false if self.marks.is_empty() && is_once => What::these(self.entry().into_iter()),
+            false if self.marks.is_empty() => What::Numbers([self.entry()?.row.index].into_iter().collect()),
+            false if is_once => {
+                What::these(self.all.rows.entries().filter(|entry| self.marks.contains(&entry.row.index)))
+            }
+            false => What::Numbers(self.marks.clone()),
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Text that is longer than its line.
+
+use crate::output::style::columns as width_of;
+
+/// Breaks text into lines of at most so many columns: at its ends of line, between words, and within a word that is longer
+/// than a line.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        let mut used = 0;
+        for word in paragraph.split_inclusive(' ') {
+            let wide = width_of(word.trim_end());
+            if used > 0 && used + wide > width {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            for letter in word.chars() {
+                let wide = width_of(letter.encode_utf8(&mut [0; 4]));
+                if used + wide > width && letter != ' ' {
+                    lines.push(std::mem::take(&mut line));
+                    used = 0;
+                }
+                line.push(letter);
+                used += wide;
+            }
+        }
+        lines.push(line);
+    }
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_between_words() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two", 7), ["one two"]);
+        assert_eq!(wrapped("one\ntwo", 20), ["one", "two"]);
+        assert!(wrapped("", 20).is_empty());
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_a_line_is_broken() {
+        assert_eq!(wrapped("a longest b", 4), ["a", "long", "est", "b"]);
+        assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrapped("ab", 0), ["a", "b"]);
+    }
+}

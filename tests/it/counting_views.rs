@@ -1,0 +1,193 @@
+//! `--view operations` and `--view connections`: what they count is what the Transactions of the same capture add up to, and
+//! their lines keep the schemas in `docs/`.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::captures;
+use crate::program::{self, Transaction, nanoseconds, number};
+use crate::schema::{assert_keeps, validator};
+
+fn run(capture: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .arg(captures::path(capture))
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+fn text(capture: &str, arguments: &[&str]) -> String {
+    let output = run(capture, arguments);
+    assert!(output.status.success(), "{capture}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap_or_else(|e| panic!("{capture}: {e}"))
+}
+
+fn lines(capture: &str, arguments: &[&str]) -> Vec<Value> {
+    let text = text(capture, &[&["-T", "json"], arguments].concat());
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+#[test]
+fn every_line_keeps_its_schema() {
+    let (operation, connection) = (validator("operation.schema.json"), validator("connection.schema.json"));
+    for name in captures::ALL {
+        for line in lines(name, &["--view", "operations"]) {
+            assert_keeps(&operation, &line, name);
+        }
+        for line in lines(name, &["--view", "connections"]) {
+            assert_keeps(&connection, &line, name);
+        }
+    }
+}
+
+/// Calls, Replies and latencies of each operation, from the lines of Transactions.
+fn added_up(transactions: &[Transaction]) -> BTreeMap<String, (u64, u64, u64)> {
+    let mut sums = BTreeMap::new();
+    for transaction in transactions {
+        let (value, seen) = (&transaction.0, |side| u64::from(transaction.message(side).is_some()));
+        let key = format!("{} {} {}", value["program_name"], value["version"], value["operation"]);
+        let (calls, replies, longest) = sums.entry(key).or_default();
+        *calls += seen("call");
+        *replies += seen("reply");
+        *longest = value["latency_ns"].as_u64().unwrap_or(0).max(*longest);
+    }
+    sums
+}
+
+#[test]
+fn operations_are_what_the_transactions_add_up_to() {
+    for name in captures::ALL {
+        let expected = added_up(&program::json(&captures::path(name)).transactions);
+        let lines = lines(name, &["--view", "operations"]);
+        let counted: BTreeMap<_, _> = lines
+            .iter()
+            .map(|line| {
+                let key = format!("{} {} {}", line["program_name"], line["version"], line["operation"]);
+                let longest = line["latency_ns"]["max"].as_u64().unwrap_or(0);
+                (key, (number(line, "calls"), number(line, "replies"), longest))
+            })
+            .collect();
+        assert_eq!(counted, expected, "{name}");
+        assert!(lines.is_sorted_by_key(|line| std::cmp::Reverse(number(line, "calls"))), "{name}");
+    }
+}
+
+#[test]
+fn connections_are_what_the_transactions_add_up_to() {
+    for name in captures::ALL {
+        let mut expected: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
+        for transaction in program::json(&captures::path(name)).transactions {
+            let (count, incomplete, granted) =
+                expected.entry(number(&transaction.0, "connection")).or_default();
+            *count += 1;
+            *incomplete += u64::from(transaction.0["complete"] == false);
+            let credits = transaction.0["reply"]["rpcrdma"]["credits"].as_u64().unwrap_or(0);
+            *granted = if transaction.is_forward() { credits.max(*granted) } else { *granted };
+        }
+        let counted: BTreeMap<u64, (u64, u64, u64)> = lines(name, &["--view", "connections"])
+            .iter()
+            .map(|line| {
+                let granted = line["credits"]["granted"].as_u64().unwrap_or(0);
+                (
+                    number(line, "connection"),
+                    (number(line, "transactions"), number(line, "incomplete"), granted),
+                )
+            })
+            .collect();
+        assert_eq!(counted, expected, "{name}");
+    }
+}
+
+/// The connection of RDMA ends with a DREQ; those of MOUNT and PORTMAP beside it end before and after.
+#[test]
+fn connections_come_as_they_close() {
+    let lines = lines("rxe-v3", &["--view", "connections"]);
+    assert!(lines.iter().all(|line| line["ended"] == true));
+    let ends: Vec<u64> =
+        lines.iter().map(|line| nanoseconds(line["end_time"].as_str().unwrap_or_default())).collect();
+    assert!(ends.is_sorted(), "{ends:?}");
+    let numbers: Vec<u64> = lines.iter().map(|line| number(line, "connection")).collect();
+    assert!(!numbers.is_sorted(), "{numbers:?}");
+}
+
+#[test]
+fn the_set_up_of_a_connection_is_told_where_it_was_seen() {
+    let set_up = |name| lines(name, &["--view", "connections"])[0]["set_up"].clone();
+    let seen = set_up("rxe-v42");
+    assert_eq!((number(&seen, "port"), number(&seen["client"], "receive_size")), (20049, 4096));
+    assert_eq!(set_up("rxe-v42-mid"), Value::Null);
+    let text = text("rxe-v42", &["--view", "connections", "-V", "--summary", "none"]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn csv_says_what_json_says() {
+    for view in ["operations", "connections"] {
+        let csv = text("rxe-v3", &["-T", "csv", "--view", view]);
+        let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let names = rows.next().unwrap();
+        let lines = lines("rxe-v3", &["--view", view]);
+        assert_eq!(rows.clone().count(), lines.len());
+        for (row, line) in rows.zip(&lines) {
+            assert_eq!(row.len(), names.len());
+            for (name, cell) in names.iter().zip(row) {
+                let value = name.split('.').fold(line, |value, key| &value[key]);
+                let expected = match value {
+                    Value::Null => String::new(),
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                assert_eq!(cell, expected, "{view}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_chooses_what_is_counted() {
+    let lines = |view, filter| lines("rxe-v3", &["--view", view, "-Y", filter]);
+    let operations = lines("operations", "nfsrdma.operation in {\"READ\", \"WRITE\"}");
+    let names: Vec<_> =
+        operations.iter().map(|line| line["operation"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["WRITE", "READ"]);
+    let connections = lines("connections", "mount");
+    assert!(connections.iter().all(|line| line["transport"] == "tcp"), "{connections:?}");
+    assert!(!connections.is_empty());
+}
+
+#[test]
+fn a_count_is_of_lines() {
+    for view in ["operations", "connections"] {
+        let all = lines("rxe-v3", &["--view", view]);
+        assert_eq!(lines("rxe-v3", &["--view", view, "-c", "2"]), all[..2], "{view}");
+    }
+}
+
+#[test]
+fn what_the_views_do_not_have_is_refused() {
+    let refused = [
+        (&["--view", "operations", "-V"][..], "has neither a tree nor bytes"),
+        (&["--view", "connections", "-x"], "has neither a tree nor bytes"),
+        (&["--view", "operations", "-T", "fields", "-e", "rpc.xid"], "has columns of its own"),
+        (&["--view", "connections", "-T", "csv", "-e", "rpc.xid"], "has columns of its own"),
+        (&["--view", "connections", "-T", "csv", "-E", "header=n"], "has columns of its own"),
+    ];
+    for (arguments, complaint) in refused {
+        let output = run("rxe-v3", arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(error.contains(complaint) && error.lines().count() == 1, "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn operations_for_people() {
+    insta::assert_snapshot!(text("rxe-v3", &["--view", "operations"]));
+}
+
+#[test]
+fn connections_for_people() {
+    insta::assert_snapshot!(text("rxe-v3", &["--view", "connections"]));
+}
