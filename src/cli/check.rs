@@ -53,8 +53,12 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     bless: bool,
 
-    #[arg(long, value_name = "URL", conflicts_with = "bless",
-        help = "Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT")]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "bless",
+        help = "Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
+    )]
     server: Option<Url>,
 
     /// Write a report as JUnit XML: a suite a capture, a case an operation

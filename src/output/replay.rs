@@ -57,8 +57,11 @@ fn told(difference: &Difference) -> String {
 }
 
 fn first(because: &Because) -> String {
-    let frames: Vec<_> =
-        because.first.iter().map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0)).collect();
+    let frames: Vec<_> = because
+        .first
+        .iter()
+        .map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0))
+        .collect();
     frames.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
@@ -115,7 +118,8 @@ impl View<'_> {
             writeln!(to, "  not bridged   {what}")?;
         }
         for at in EXPLAINED {
-            let mut reasons: Vec<_> = self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
+            let mut reasons: Vec<_> =
+                self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
             let Some(name) = State::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
             writeln!(to, "\n{}", Styled(styles.header, name))?;
@@ -141,7 +145,11 @@ impl View<'_> {
                 writeln!(to, "  and {more} more steps; -c shows more of them")?;
             }
         }
-        writeln!(to, "\n{}", Styled(styles.header, "operation              steps   match    mean recorded        live"))?;
+        writeln!(
+            to,
+            "\n{}",
+            Styled(styles.header, "operation              steps   match    mean recorded        live")
+        )?;
         for (name, of) in &self.report.operations {
             let OfOperation { states, sums, latencies } = of;
             let [matched, tolerated, _, repaired, ..] = states;
@@ -179,7 +187,11 @@ impl View<'_> {
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
         let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
-            State::NAMES.iter().zip(states).map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
+            State::NAMES
+                .iter()
+                .zip(states)
+                .map(|(name, count)| ((*name).to_owned(), (*count).into()))
+                .collect()
         };
         let reasons: Vec<_> = report
             .reasons
@@ -292,7 +304,8 @@ impl View<'_> {
                         lines.push(format!("{}: {}", frames(&mismatch.step), told(difference)));
                     }
                 }
-                let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
+                let failure =
+                    (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
                 let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
                 junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
             })

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 
+use super::compile;
 use super::run::{HowArgs, Ran, exit, ran, write_junit};
 use super::server::{Refused, ServerArgs, tag};
-use super::compile;
 use crate::cli::style::Color;
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;

@@ -16,7 +16,7 @@ use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
-use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, run as drive, rules};
+use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, rules, run as drive};
 use crate::replay::seed::{How, Made};
 
 /// What people may want to do, for the help.
@@ -133,7 +133,10 @@ impl HowArgs {
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
             let names = || rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
-            off.push(rule.ok_or_else(|| anyhow!("--without: there is no rule {name}; there are {}", names()))?.name);
+            off.push(
+                rule.ok_or_else(|| anyhow!("--without: there is no rule {name}; there are {}", names()))?
+                    .name,
+            );
         }
         Ok(Options {
             order: self.order,
@@ -207,7 +210,8 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
     let options = how.options(server.timeout, &ready.tag)?;
     let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
     let (target, seeded) = (&ready.target, &ready.seeded);
-    let outcome = drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
+    let outcome =
+        drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
     drop(looker);
     match outcome {
         Ok(report) => Ok(Ran { report, directory: ready.directory, made: ready.seeded.made }),

@@ -51,9 +51,17 @@ pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
         let mut tell = || -> std::io::Result<()> {
             let (objects, links) = (made.objects, made.links);
             let bytes = Bytes(made.bytes);
-            writeln!(to, "{}: {objects} objects, {links} further names, {bytes} bytes of content", ready.directory)?;
+            writeln!(
+                to,
+                "{}: {objects} objects, {links} further names, {bytes} bytes of content",
+                ready.directory
+            )?;
             if made.unknown > 0 {
-                writeln!(to, "  {} bytes of it were not captured: zeros stand for them", Bytes(made.unknown))?;
+                writeln!(
+                    to,
+                    "  {} bytes of it were not captured: zeros stand for them",
+                    Bytes(made.unknown)
+                )?;
             }
             if made.left_out > 0 {
                 writeln!(to, "  {} objects were left out: devices, or without a directory", made.left_out)?;

@@ -141,8 +141,11 @@ impl ServerArgs {
     fn directory(&self, trace: &Path, tag: &str) -> String {
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
-        let plain: String =
-            name.chars().filter(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter)).take(100).collect();
+        let plain: String = name
+            .chars()
+            .filter(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter))
+            .take(100)
+            .collect();
         self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"))
     }
 
@@ -155,7 +158,10 @@ impl ServerArgs {
         if !self.same_server
             && let Some(host) = captured.into_iter().find(|host| host.address == address.ip().to_string())
         {
-            let what = format!("{}: the capture is of this server; name another, or say --same-server", host.address);
+            let what = format!(
+                "{}: the capture is of this server; name another, or say --same-server",
+                host.address
+            );
             return Err(Refused::Usage(anyhow!(what)));
         }
         let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
@@ -174,7 +180,9 @@ impl ServerArgs {
         };
         let name = format!("{} {tag}", env!("CARGO_PKG_NAME"));
         let problem = |problem: &Problem| match problem {
-            Problem::Call(error) => Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame()),
+            Problem::Call(error) => {
+                Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame())
+            }
             Problem::Refused(..) => Refused::Usage(anyhow!("{}: {problem}", self.server)),
         };
         let mut files: Box<dyn Files + '_> = if is_v3 {

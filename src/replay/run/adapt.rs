@@ -6,8 +6,8 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, Fattr4, GetattrArgs, Mode4, Object, Openflag4, ReaddirArgs,
-    ShareAccess,    mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, Fattr4, GetattrArgs, Mode4, Object, Openflag4,
+    ReaddirArgs, ShareAccess, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, Opaque};
@@ -45,7 +45,8 @@ enum New {
 
 impl Live<'_> {
     fn has(&self, bit: u32) -> bool {
-        let word = |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
+        let word =
+            |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
         self.supported.is_none_or(word)
     }
 
@@ -89,7 +90,9 @@ impl Live<'_> {
             Args::SETATTR(args) => self.attributes(&args.obj_attributes),
             Args::OPEN(args) => {
                 let given = match &args.openhow {
-                    Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => self.attributes(given),
+                    Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
+                        self.attributes(given)
+                    }
                     Openflag4::Create(Createhow4::Exclusive41(both)) => self.attributes(&both.cva_attrs),
                     _ => None,
                 };
@@ -98,7 +101,8 @@ impl Live<'_> {
                     _ => None,
                 };
                 // A client may ask so of a server that says it knows (RFC 9754 section 2).
-                let wants = if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { args.share_access.0 & WANTS };
+                let wants =
+                    if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { args.share_access.0 & WANTS };
                 (wants != 0 || given.is_some()).then(|| New::Open(args.share_access.0 & !wants, given))
             }
             _ => None,
@@ -110,7 +114,9 @@ impl Live<'_> {
 fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, New::Root) => Args::PUTFH(Object { object: Opaque(root) }),
-        (Args::GETATTR(_), New::Mask(words)) => Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }),
+        (Args::GETATTR(_), New::Mask(words)) => {
+            Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) })
+        }
         (Args::READDIR(args), New::Mask(words)) => {
             Args::READDIR(ReaddirArgs { attr_request: Bitmap4::from(&words[..]), ..args })
         }
@@ -130,7 +136,9 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
             args.share_access = ShareAccess(*access);
             let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
             args.openhow = match args.openhow {
-                Openflag4::Create(Createhow4::Unchecked(_)) => Openflag4::Create(Createhow4::Unchecked(given)),
+                Openflag4::Create(Createhow4::Unchecked(_)) => {
+                    Openflag4::Create(Createhow4::Unchecked(given))
+                }
                 Openflag4::Create(Createhow4::Guarded(_)) => Openflag4::Create(Createhow4::Guarded(given)),
                 Openflag4::Create(Createhow4::Exclusive41(mut both)) => {
                     both.cva_attrs = given;
@@ -150,7 +158,11 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
     let written = {
         let items: Vec<ChunkItem<'_>> = placed
             .iter()
-            .map(|placed| ChunkItem { position: Some(placed.position), length: placed.payload.length, bytes: None })
+            .map(|placed| ChunkItem {
+                position: Some(placed.position),
+                length: placed.payload.length,
+                bytes: None,
+            })
             .collect();
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;

@@ -13,13 +13,13 @@ use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, List, Text, Xdr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::adapt::{self, adapt};
 use super::judge::{Judge, Replies, Verdict};
 use super::options::{Options, Order, Pace};
 use super::outcome::Outcome;
 use super::prologue::{PrologueError, prologue};
 use super::report::{Report, State, StepId};
 use super::rules;
-use super::adapt::{self, adapt};
 use super::shape::Parts;
 use super::values::{Session, Used, Values};
 use super::{responder, shape::ROOT};
@@ -33,8 +33,8 @@ use crate::replay::trace::{
     Content, Holds, NONE, Payload, Protection, Seen, Segments, Slot, Step, Trace, TraceError, bind, keyed,
 };
 use crate::replay::transport::{
-    Call, Captured, ConnectionId, Discard, Disconnect, Event, Expected, Payload as Sent, Reply, Shape, Source, SubmitError, Tag,
-    Target, Transport, TransportError,
+    Call, Captured, ConnectionId, Discard, Disconnect, Event, Expected, Payload as Sent, Reply, Shape,
+    Source, SubmitError, Tag, Target, Transport, TransportError,
 };
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -355,21 +355,32 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.report.settle(id, &parts.title, state, self.options.shown);
                 continue;
             }
+            let (start, end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
+            // What overlapped in the capture shows there how far the other had come.
+            let mut is_racing = false;
+            let flights = self.flights.values_mut().map(|flight| &mut flight.held);
+            for other in self.waiting.iter_mut().chain(flights) {
+                if other.end > start && other.start < end {
+                    is_racing = true;
+                    other.is_racing = true;
+                }
+            }
             let mut encoder = Encoder::new();
             step.encode(&mut encoder);
-            let has_session = step.caller.session != NONE && parts.operations.first() == Some(&Operation::SEQUENCE);
+            let has_session =
+                step.caller.session != NONE && parts.operations.first() == Some(&Operation::SEQUENCE);
             self.waiting.push_back(Held {
                 bytes: encoder.finish().0,
                 id,
                 title: parts.title,
                 reason: verdict.reason,
-                start: step.origin.time,
-                end: step.origin.time.saturating_add(step.origin.latency),
+                start,
+                end,
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
                 tries: 0,
                 not_before: None,
-                is_racing: false,
+                is_racing,
                 has_fewer: false,
             });
         }
@@ -423,7 +434,9 @@ impl<R: Read + Seek> Engine<'_, R> {
                 let since = held.start.saturating_sub(self.first) as f64;
                 self.started.map(|started| started + nanoseconds(since / times))
             }
-            Pace::Rate(rate) => self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate)),
+            Pace::Rate(rate) => {
+                self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate))
+            }
             Pace::Think => self.clients.get(&held.client).map(|(end, done)| {
                 *done + Duration::from_nanos(held.start.saturating_sub(*end).min(1 << 60))
             }),
@@ -462,10 +475,14 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.settle(&held.id, &held.title, state);
             return Ok(Going::Settled);
         }
-        if parts.operations.contains(&Operation::DELEGRETURN) {
+        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
+        if gives_back || parts.operations.contains(&Operation::OPEN) {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == Holds::STATEID);
-            if stateids.any(|slot| self.borrowed.contains(&slot.variable) || self.values.get(slot.variable).is_none()) {
-                let state = State::Skipped("no-delegation: gives back a delegation that this server did not give".into());
+            let is_lost = |variable| gives_back && self.values.get(variable).is_none();
+            if stateids.any(|slot| self.borrowed.contains(&slot.variable) || is_lost(slot.variable)) {
+                let state = State::Skipped(
+                    "no-delegation: is about a delegation that this server did not give".into(),
+                );
                 self.settle(&held.id, &held.title, state);
                 return Ok(Going::Settled);
             }
@@ -707,7 +724,9 @@ impl<R: Read + Seek> Engine<'_, R> {
             is_racing: held.is_racing,
             listing,
         });
-        let is_file = |slot: &Slot| slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable);
+        let is_file = |slot: &Slot| {
+            slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
+        };
         let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
         let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
         if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
@@ -745,9 +764,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.values.occupy(slot, false, false);
         }
         let held = flight.held;
-        let frame = |number: u64| {
-            (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number))
-        };
+        let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
         let [call, reply] = held.id.frames.map(frame);
         let place = Some(Place { index: held.id.step, call, reply });
         let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };

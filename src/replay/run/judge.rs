@@ -118,14 +118,19 @@ impl Judge {
         let mut alone = Vec::new();
         let is_same_way = statuses(&recorded) == statuses(&live);
         for at in 0..recorded.sections.len().min(live.sections.len()) {
-            let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else { break };
+            let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
+                break;
+            };
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
             leave_out(a);
             leave_out(b);
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listing(listing, a, b, &mut tolerated));
             }
-            if !self.is_strict && is_same_way {
+            let status = |section: &Section| {
+                section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
+            };
+            if !self.is_strict && status(a) == status(b) {
                 self.tolerate(a, b, is_directory, &mut tolerated);
             }
         }
@@ -167,9 +172,8 @@ impl Judge {
             return tolerated.first().map_or(Verdict::Matched, |rule| Verdict::Tolerated(*rule));
         }
         let of = |difference: &Difference| {
-            let value = |half: &crate::analysis::comparison::difference::Half| {
-                half.value.clone().unwrap_or_default()
-            };
+            let value =
+                |half: &crate::analysis::comparison::difference::Half| half.value.clone().unwrap_or_default();
             (value(&difference.a), value(&difference.b))
         };
         let status = differences.iter().find(|difference| difference.kind == Kind::Status);
@@ -508,13 +512,15 @@ fn attribute(path: &str) -> &str {
 
 /// Whether a field is of the attributes that a Reply of NFSv3 may have.
 fn is_post_op(path: &str) -> bool {
-    path.contains("_wcc.") || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
+    path.contains("_wcc.")
+        || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
 }
 
 /// Where the types of these fields say that a directory is meant: the names above.
 fn directories(entries: &[Entry]) -> Vec<String> {
-    let is_directory =
-        |entry: &&Entry| matches!(entry.datum, Datum::Named("NF4DIR" | "NF3DIR")) && entry.path.leaf() == "type";
+    let is_directory = |entry: &&Entry| {
+        matches!(entry.datum, Datum::Named("NF4DIR" | "NF3DIR")) && entry.path.leaf() == "type"
+    };
     entries.iter().filter(is_directory).map(|entry| entry.path.above().to_owned()).collect()
 }
 
@@ -573,7 +579,8 @@ fn elements(section: &mut Section) -> Option<Vec<(Box<[u8]>, Vec<Entry>)>> {
         return None;
     }
     let is_below = |entry: &Entry| entry.path.text.contains("entries.");
-    let (below, other): (Vec<_>, Vec<_>) = std::mem::take(&mut section.entries).into_iter().partition(is_below);
+    let (below, other): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other;
     let mut elements: Vec<(Box<[u8]>, Vec<Entry>)> = Vec::new();
     let first = below.first().map(|entry| Rc::clone(&entry.path));

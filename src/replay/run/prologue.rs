@@ -56,10 +56,10 @@ pub(super) fn prologue(
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: Problem| PrologueError::Server(problem.to_string());
         let mut files = V4::new(line, &name, &[missing.minor]).map_err(refused)?;
-        for (variable, file, access) in &missing.opens {
+        for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
             // What cannot be opened is told where it is used.
-            if let Ok(stateid) = files.open(&handle, *access) {
+            if let Ok(stateid) = files.open(&handle, owner as u32, *access) {
                 values.set(*variable, &stateid.other);
                 values.set_seqid(*variable, stateid.seqid);
                 made += 1;

@@ -190,7 +190,8 @@ impl Report {
     pub fn late(&mut self, differences: Vec<Difference>, shown: usize) {
         for difference in differences {
             let place = difference.a.place.unwrap_or_default();
-            let frame = |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
+            let frame =
+                |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
             let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
             let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
             if let Some(known) = known {

@@ -1,8 +1,8 @@
 //! What a run answers to Calls of the server: callbacks of NFSv4, and NULL.
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v4::{CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Nfsstat4, ReplyHead};
 use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Nfsstat4, ReplyHead};
 use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, Body, Message, ReplyData, Verifier};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Void, Xdr};
@@ -68,9 +68,7 @@ fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
         CbArgs::CB_NOTIFY_LOCK(_) => CbResults::CB_NOTIFY_LOCK(done()),
         CbArgs::CB_NOTIFY_DEVICEID(_) => CbResults::CB_NOTIFY_DEVICEID(done()),
         CbArgs::CB_OFFLOAD(_) => CbResults::CB_OFFLOAD(done()),
-        CbArgs::CB_ILLEGAL(_) => {
-            CbResults::CB_ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void))
-        }
+        CbArgs::CB_ILLEGAL(_) => CbResults::CB_ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)),
     }
 }
 

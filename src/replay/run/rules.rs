@@ -172,7 +172,12 @@ pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
 pub(super) fn is_room(status: &str) -> bool {
     matches!(
         status,
-        "NFS4ERR_NOSPC" | "NFS4ERR_DQUOT" | "NFS4ERR_FBIG" | "NFS3ERR_NOSPC" | "NFS3ERR_DQUOT" | "NFS3ERR_FBIG"
+        "NFS4ERR_NOSPC"
+            | "NFS4ERR_DQUOT"
+            | "NFS4ERR_FBIG"
+            | "NFS3ERR_NOSPC"
+            | "NFS3ERR_DQUOT"
+            | "NFS3ERR_FBIG"
     )
 }
 
@@ -200,6 +205,14 @@ mod tests {
         assert_eq!(of("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
         assert_eq!(of("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
         assert_eq!(of("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
+    }
+
+    #[test]
+    fn the_document_has_every_rule() {
+        let document = include_str!("../../../docs/replay.md");
+        for Rule { name, why } in ALL {
+            assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
+        }
     }
 
     #[test]

@@ -50,12 +50,14 @@ impl Parts {
         let items = items(&step.call);
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
-        let mut about = procedure.map_or_else(|| format!("procedure {}", asked.procedure), |p| p.name().to_owned());
+        let mut about =
+            procedure.map_or_else(|| format!("procedure {}", asked.procedure), |p| p.name().to_owned());
         match procedure {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) {
                     let operations = call.operations().map_while(Result::ok);
-                    parts.operations = operations.map(|operation| operation.number()).take(OPERATIONS).collect();
+                    parts.operations =
+                        operations.map(|operation| operation.number()).take(OPERATIONS).collect();
                     if let Some(operation) = call.named().operation {
                         about = operation.to_string();
                     }
@@ -79,9 +81,10 @@ impl Parts {
     /// The variable of the file that each operation is about, [`ROOT`] for the root, [`NONE`] where it is not known.
     pub(super) fn files(&self, step: &Step<'_>) -> Vec<u32> {
         let of = |message: &Message<'_>, operation: usize| {
-            let slot = message.slots.iter().find(|slot| {
-                slot.holds == Holds::FILEHANDLE && slot.operation as usize == operation
-            });
+            let slot = message
+                .slots
+                .iter()
+                .find(|slot| slot.holds == Holds::FILEHANDLE && slot.operation as usize == operation);
             slot.map_or(NONE, |slot| slot.variable)
         };
         let mut files = vec![NONE; self.operations.len()];
@@ -90,7 +93,11 @@ impl Parts {
             match *operation {
                 Operation::PUTFH => (current, since) = (of(&step.call, at), at),
                 Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
-                Operation::LOOKUP | Operation::LOOKUPP | Operation::OPEN | Operation::CREATE | Operation::OPENATTR => {
+                Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::OPEN
+                | Operation::CREATE
+                | Operation::OPENATTR => {
                     (current, since) = (NONE, at);
                 }
                 Operation::SAVEFH => saved = current,
@@ -148,7 +155,8 @@ impl Parts {
 
     /// Whether the root is asked for by its own operation.
     pub(super) fn has_root(&self) -> bool {
-        let is_root = |operation: &Operation| matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH);
+        let is_root =
+            |operation: &Operation| matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH);
         self.operations.iter().any(is_root)
     }
 }

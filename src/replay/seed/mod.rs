@@ -77,7 +77,10 @@ pub struct Place<'a> {
 impl Place<'_> {
     fn check(&self) -> Result<(), SeedError> {
         let name = self.directory;
-        let is_name = !name.is_empty() && name.len() <= 200 && !matches!(name, "." | "..") && !name.contains(['/', '\0']);
+        let is_name = !name.is_empty()
+            && name.len() <= 200
+            && !matches!(name, "." | "..")
+            && !name.contains(['/', '\0']);
         if is_name { Ok(()) } else { Err(SeedError::Name(name.to_owned())) }
     }
 }
@@ -122,7 +125,6 @@ struct Wanted {
     mode: Option<u32>,
     target: Box<[u8]>,
     is_parent: bool,
-    is_nameless: bool,
     live: Option<Handle>,
 }
 
@@ -180,7 +182,9 @@ pub fn seed(
         contents(trace, &mut maker, &wanted)?;
         // Modes last: what may not be written could not be filled, nor could names be made in it.
         for number in &numbers {
-            let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else { continue };
+            let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
+                continue;
+            };
             if *kind != FileType::LINK {
                 maker.files.set(live, Some(*mode), None).map_err(said("mode".into()))?;
             }
@@ -222,7 +226,6 @@ fn wanted(
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
                 target: object.target.0.into(),
                 is_parent: false,
-                is_nameless: false,
                 live: None,
             },
         );
@@ -333,7 +336,6 @@ impl Maker<'_> {
     fn note(&self, wanted: &mut FxHashMap<u32, Wanted>, number: u32, live: Handle) -> Option<Handle> {
         if let Some(object) = wanted.get_mut(&number) {
             object.live = Some(live.clone());
-            object.is_nameless = object.names.is_empty();
         }
         Some(live)
     }

@@ -2,9 +2,9 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Createhow3, Created, Diropargs3, LinkArgs, LookupArgs, MkdirArgs, MknodArgs, Mknoddata3, Mode3,
-    Nfsstat3, Procedure as Nfs, ReaddirArgs, Results, Sattr3, SetTime, SetattrArgs, StableHow, SymlinkArgs,
-    Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Created, Createhow3, Diropargs3, LinkArgs, LookupArgs, MkdirArgs, MknodArgs,
+    Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReaddirArgs, Results, Sattr3, SetAtime, SetMtime, SetattrArgs,
+    StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
@@ -56,26 +56,33 @@ impl<'t> V3<'t> {
     }
 
     /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).
-    fn made(&mut self, number: Nfs, arguments: &Args<'_>, at: Diropargs3<'_>, data: &[Source<'_>]) -> Result<Handle, Problem> {
+    fn made(
+        &mut self,
+        number: Nfs,
+        arguments: &Args<'_>,
+        at: Diropargs3<'_>,
+        data: &[Source<'_>],
+    ) -> Result<Handle, Problem> {
         let of = |created: &Created<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
         let handle = self.call(number, arguments, data, |results| match results {
-            Results::CREATE(outcome) | Results::MKDIR(outcome) | Results::SYMLINK(outcome) | Results::MKNOD(outcome) => {
-                outcome.ok().map(of).ok_or(outcome.status())
-            }
+            Results::CREATE(outcome)
+            | Results::MKDIR(outcome)
+            | Results::SYMLINK(outcome)
+            | Results::MKNOD(outcome) => outcome.ok().map(of).ok_or(outcome.status()),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })?;
         match handle {
             Some(handle) => Ok(handle),
-            None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
-                Problem::Refused("LOOKUP".into(), "what was just made is not there".into())
-            }),
+            None => self
+                .lookup(at.dir.0, at.name.0)?
+                .ok_or_else(|| Problem::Refused("LOOKUP".into(), "what was just made is not there".into())),
         }
     }
 }
 
 fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
     let mode = mode.map(Mode3);
-    Sattr3 { mode, uid: None, gid: None, size, atime: SetTime::DontChange, mtime: SetTime::DontChange }
+    Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
 }
 
 impl Files for V3<'_> {
@@ -153,10 +160,13 @@ impl Files for V3<'_> {
                 stable: StableHow::FILE_SYNC,
                 data: Ddp::Chunk { length, bytes: None },
             });
-            let count = self.call(Nfs::WRITE, &arguments, &[Source::Copied(rest)], |results| match results {
-                Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status()),
-                _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
-            })?;
+            let count =
+                self.call(Nfs::WRITE, &arguments, &[Source::Copied(rest)], |results| match results {
+                    Results::WRITE(outcome) => {
+                        outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())
+                    }
+                    _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+                })?;
             if count == 0 || count > rest.len() {
                 return Err(Problem::Refused("WRITE".into(), format!("{count} bytes of {}", rest.len())));
             }

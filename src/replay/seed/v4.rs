@@ -1,13 +1,13 @@
 //! The tree made with NFSv4: of the minor version that the server has, 4.1 before 4.0.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CloseArgs,
-    CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4, DestroyClientidArgs,
-    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, Netaddr4,
-    NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags,
-    Openflag4, Opentype4, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs,
-    SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress,
-    WriteArgs, mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4,
+    CloseArgs, CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4,
+    DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
+    LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4,
+    OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReaddirArgs, ReclaimCompleteArgs, Reply,
+    Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm, ShareAccess, ShareDeny,
+    StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
@@ -93,15 +93,18 @@ impl<'t> V4<'t> {
     pub fn hand_over(self) -> Known {
         match self.held {
             Held::Client { clientid, .. } => Known::Client { clientid },
-            Held::Session { clientid, id, sequence, slots } => Known::Session { clientid, id, sequence, slots },
+            Held::Session { clientid, id, sequence, slots } => {
+                Known::Session { clientid, id, sequence, slots }
+            }
         }
     }
 
-    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH), for reading (1), writing (2) or both.
+    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH), for reading (1), writing (2) or both. Each
+    /// owner has a stateid of its own.
     ///
     /// # Errors
     /// As [`Files::lookup`], and in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], access: u32) -> Result<Stateid4, Problem> {
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, Problem> {
         let Held::Session { .. } = self.held else {
             return Err(Problem::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
         };
@@ -109,7 +112,7 @@ impl<'t> V4<'t> {
             seqid: 0,
             share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
             share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
-            owner: OpenOwner4 { clientid: 0, owner: Opaque(b"before") },
+            owner: OpenOwner4 { clientid: 0, owner: Opaque(&owner.to_be_bytes()) },
             openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
             claim: OpenClaim4::Fh,
         });
@@ -188,8 +191,7 @@ impl<'t> V4<'t> {
             match results {
                 Results::OPEN(outcome) => {
                     let ok = outcome.ok()?;
-                    opened =
-                        Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
+                    opened = Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
                 }
                 Results::GETFH(outcome) => handle = outcome.ok()?.object.0.to_vec(),
                 _ => {}
@@ -324,7 +326,9 @@ impl Files for V4<'_> {
         self.run("GETATTR", &[put(object), getattr], &more(), |results| {
             let Results::GETATTR(outcome) = results else { return None };
             outcome.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                Attribute::SUPPORTED_ATTRS(mask) => Some(Some(words_of(mask.iter().take_while(|bit| *bit < 256)))),
+                Attribute::SUPPORTED_ATTRS(mask) => {
+                    Some(Some(words_of(mask.iter().take_while(|bit| *bit < 256))))
+                }
                 _ => None,
             })
         })
@@ -405,10 +409,11 @@ fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, P
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
     });
-    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &more(), |results| match results {
-        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
-        _ => None,
-    })?;
+    let (clientid, sequence) =
+        run(line, minor, "EXCHANGE_ID", &[exchange], &more(), |results| match results {
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+            _ => None,
+        })?;
     let attributes = |size| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: size,
