@@ -120,6 +120,12 @@ pub trait Observer<'a> {
         true
     }
 
+    /// The same of a header of fixed layout, which is always told under this field, as `describe` says, too.
+    #[inline(always)]
+    fn wants_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.wants(group, describe)
+    }
+
     /// Whether it wants to hear of the items that a bitmap announced: the field of their bytes, and which bits are set.
     #[inline(always)]
     fn wants_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {

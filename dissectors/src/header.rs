@@ -352,7 +352,7 @@ macro_rules! header {
         let this = Self {
             $($field: <$type as $crate::header::Fixed>::get::<$length, $start, $end>(header),)*
         };
-        if O::WATCHES && $observer.wants(Self::GROUP, Self::describe) {
+        if O::WATCHES && $observer.wants_header(Self::GROUP, Self::describe) {
             $observer.enter(Self::GROUP, $at);
             let mut fields = Self::FIELDS.iter();
             $(if let Some(field) = fields.next() {

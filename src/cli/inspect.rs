@@ -108,8 +108,9 @@ pub(super) struct InspectArgs {
     /// Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction
     ///
     /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
-    /// copies included, and requests for bytes; acknowledgements are not. With --view frames all frames that are shown are
-    /// written. As in tshark, lines are shown only with -P.
+    /// copies included, and requests for bytes; acknowledgements are not. What sets connections up is written with them, so that
+    /// Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in tshark,
+    /// lines are shown only with -P.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 

@@ -98,7 +98,8 @@ pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which
   VERS       4.2: minor version 2 of NFSv4; acl3: NFSACL 3, mnt3: MOUNT 3; \u{2190}4.2: a callback
   OPERATION  the operation, and what it is about:
              READ /data/log 0+4096 is 4,096 bytes of that file from offset 0; \u{2026}/log is a file in
-             a directory of which no name was seen, 0x62d40c52 a file of which none was seen
+             a directory of which no name was seen, 0x62d40c52 a file of which none was seen;
+             RENAME /data/a \u{2192} b: what is in the same directory is told without it
              RD LU MD XT DL XE XA are the bits of ACCESS: read, lookup, modify, extend, delete,
              execute, extended attributes
   CHUNKS     R: Read, W: Write, r: Reply chunks; W 2000/4096: 2,000 bytes moved of 4,096 offered

@@ -193,8 +193,8 @@ impl<'a> Observer<'a> for CallWords {
     }
 }
 
-/// Tells what is known of a Transaction. One that is still open has no number yet, and no connection by name.
-pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &Facts) {
+/// Tells what is known of a Transaction, but for its [`outcome`]. One that is still open has no number yet, and no connection by name.
+pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
     let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
     if *index > 0 {
         to.fact(Fact::Index, || number(*index));
@@ -219,7 +219,6 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &
         to.fact(Fact::RetryOf, || transaction.retry_of.and_then(number));
     }
     to.fact(Fact::Xid, || number(xid.0));
-    outcome(to, facts);
     to.fact(Fact::Latency, || transaction.latency().and_then(duration));
     to.fact(Fact::CallTime, || Some(Value::Duration(i128::from(call.as_ref()?.time.0))));
     if let Some(phases) = transaction.phases() {
@@ -251,7 +250,8 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction, facts: &
     }
 }
 
-fn outcome(to: &mut Gatherer, facts: &Facts) {
+/// Tells what its messages say of a Transaction as a whole.
+pub(super) fn outcome(to: &mut Gatherer, facts: &Facts) {
     text(to, Fact::Program, || facts.program_name().map(str::to_owned));
     to.fact(Fact::Version, || facts.version.and_then(number));
     to.fact(Fact::MinorVersion, || facts.minor_version.and_then(number));

@@ -142,6 +142,19 @@ impl Fact {
     pub(super) const SMALL: &'static [Self] =
         &[Self::Transport, Self::Direction, Self::ChunkKind, Self::MpaCrc];
 
+    /// Facts of a Transaction for which its messages are read.
+    pub(super) const OUTCOME: &'static [Self] = &[
+        Self::Program,
+        Self::Version,
+        Self::MinorVersion,
+        Self::Procedure,
+        Self::Operation,
+        Self::Status,
+        Self::RpcStatus,
+        Self::Path,
+        Self::NewPath,
+    ];
+
     /// Procedures of a program and version, by number.
     pub(super) const PROCEDURES: &'static [(Self, Program, u32)] = &[
         (Self::ProcedureV2, Program::NFS, 2),

@@ -38,6 +38,8 @@ pub(super) struct Wants {
     pub(super) message: bool,
     /// Facts of a Transaction.
     pub(super) transaction: bool,
+    /// Those of them for which its messages are read.
+    pub(super) outcome: bool,
 }
 
 impl Wants {
@@ -78,7 +80,10 @@ impl Wants {
                 self.frame = true
             }
             Origin::Fact(fact) if Fact::MESSAGE.contains(fact) => self.message = true,
-            Origin::Fact(_) => self.transaction = true,
+            Origin::Fact(fact) => {
+                self.transaction = true;
+                self.outcome |= Fact::OUTCOME.contains(fact);
+            }
             Origin::Alias(alias) => {
                 for of in alias.of {
                     if let Some(entry) = Catalog::shared().get(of) {
@@ -346,6 +351,11 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
     #[inline(always)]
     fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
         self.to.is_inside(describe) || self.to.slots(field) & self.only != 0
+    }
+
+    #[inline(always)]
+    fn wants_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe)
     }
 
     #[inline(always)]

@@ -81,6 +81,7 @@ pub struct Selection {
     parts: VecDeque<PartFrame>,
     /// Transactions of which a frame was selected.
     chosen: FxHashSet<Key>,
+    last_chosen: Option<Key>,
     kept: usize,
     not_kept: u64,
     first: Option<Timestamp>,
@@ -105,6 +106,7 @@ impl Selection {
             spare: Vec::new(),
             parts: VecDeque::new(),
             chosen: FxHashSet::default(),
+            last_chosen: None,
             kept: 0,
             not_kept: 0,
             first: None,
@@ -133,9 +135,16 @@ impl Selection {
         let is_selected = self.program.holds(&self.to.values);
         if is_selected {
             self.shown = Some(frame.time);
-            self.chosen.extend(flow.meanings().iter().filter_map(|meaning| key_of(*meaning)));
+            for key in flow.meanings().iter().filter_map(|meaning| key_of(*meaning)) {
+                // The packets of a Transaction come one after the other.
+                if self.last_chosen != Some(key) {
+                    self.last_chosen = Some(key);
+                    self.chosen.insert(key);
+                }
+            }
             if self.chosen.len() > OPEN {
                 self.chosen.retain(|key| flow.transaction(*key).is_some());
+                self.last_chosen = None;
             }
         }
         (datagram, meaning, is_selected)
@@ -148,6 +157,7 @@ impl Selection {
 
     /// Whether a frame of a Transaction that is done was selected.
     pub fn is_chosen(&mut self, key: Key) -> bool {
+        self.last_chosen = None;
         self.chosen.remove(&key)
     }
 
@@ -247,8 +257,11 @@ impl Selection {
             about::message(&mut self.to, transaction, reading, Which::Reply);
         }
         if wants.transaction {
+            about::transaction(&mut self.to, transaction);
+        }
+        if wants.outcome {
             let facts = reading.facts();
-            about::transaction(&mut self.to, transaction, &facts);
+            about::outcome(&mut self.to, &facts);
             if let Some(names) = &mut self.names {
                 let about = about.unwrap_or_else(|| {
                     names.learn(transaction, reading, &facts);
@@ -366,7 +379,10 @@ impl Selection {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
         let wants = self.to.wants;
         let completed = completed(frame, datagram, meaning, transaction);
-        if !(wants.transaction || wants.of_message() && completed.is_some()) {
+        if wants.transaction {
+            about::transaction(&mut self.to, transaction);
+        }
+        if !(wants.outcome || wants.of_message() && completed.is_some()) {
             return;
         }
         transaction.read(|reading| {
@@ -378,9 +394,9 @@ impl Selection {
                 Some(which) => about::message(&mut self.to, transaction, reading, which),
                 None => {}
             }
-            if wants.transaction {
+            if wants.outcome {
                 let facts = reading.facts();
-                about::transaction(&mut self.to, transaction, &facts);
+                about::outcome(&mut self.to, &facts);
                 if let Some(names) = &mut self.names {
                     names.look(transaction, reading, &facts);
                     about::files(&mut self.to, names.about());

@@ -257,8 +257,9 @@ impl<'t> Line<'t> {
                 Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
                     return Err(CallError::Disconnected(reason));
                 }
-                Some(_) => {}
-                None => return Err(CallError::Timeout(self.timeout)),
+                // A server that keeps saying what nobody asked for keeps nobody past the deadline.
+                Some(_) if Instant::now() < deadline => {}
+                _ => return Err(CallError::Timeout(self.timeout)),
             }
         }
     }
@@ -271,12 +272,13 @@ impl<'t> Line<'t> {
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
     ) -> Result<T, CallError> {
         let mut called = None;
+        let deadline = start + self.timeout;
         loop {
             if let Some((connection, xid)) = called.take() {
                 // An answer that cannot be sent is one that the server waits for in vain.
                 let _ = self.transport.answer(connection, xid, &unavailable(xid));
             }
-            match self.transport.poll(Some(start + self.timeout))? {
+            match self.transport.poll(Some(deadline))? {
                 None => return Err(CallError::Timeout(self.timeout)),
                 Some(Event::Reply(reply)) if reply.connection == self.connection && reply.xid == xid => {
                     self.took = start.elapsed();
@@ -290,6 +292,7 @@ impl<'t> Line<'t> {
                 Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
                     return Err(CallError::Disconnected(reason));
                 }
+                Some(_) if Instant::now() >= deadline => return Err(CallError::Timeout(self.timeout)),
                 Some(Event::Call(call)) => called = Some((call.connection, call.xid)),
                 Some(_) => {}
             }
@@ -327,4 +330,35 @@ fn unavailable(xid: Xid) -> Vec<u8> {
     let mut encoder = Encoder::new();
     Message { xid, body: Body::Reply(reply) }.encode(&mut encoder);
     encoder.finish().0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::super::transport::tcp::Tcp;
+    use super::super::transport::{Target, Wish};
+    use super::*;
+
+    #[test]
+    fn a_server_that_calls_without_end_keeps_nobody_past_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Records of eight bytes: an XID, and CALL.
+            while stream.write_all(b"\x80\0\0\x08\0\0\0\x07\0\0\0\0").is_ok() {}
+        });
+        let mut tcp = Tcp::new();
+        let wish = Wish { timeout: Duration::from_secs(5), ..Wish::default() };
+        let connection = tcp.connect(&Target { address, name: "test".into(), wish }).unwrap();
+        let timeout = Duration::from_millis(300);
+        let mut line = Line::new(&mut tcp, connection, Caller::default(), Xid(1), timeout);
+        let begin = Instant::now();
+        let outcome = line.call(&Procedure::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        assert!(matches!(outcome, Err(CallError::Timeout(_))), "{outcome:?}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    }
 }

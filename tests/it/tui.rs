@@ -191,7 +191,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     let file = saved("live");
     terminal.key("W").line(&file.display().to_string());
     terminal.wait("saved 1 Transaction to");
-    assert_eq!(frames(&file), 4);
+    assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("F").key("x");
     terminal.wait("nfsrdma.xid == 0xb38df27d");

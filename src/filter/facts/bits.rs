@@ -10,7 +10,7 @@ macro_rules! bits {
             name: concat!($start, $end),
             of: &$of,
             part: Part::Bit($bit),
-            about: concat!("Bit ", stringify!($bit), " of ", stringify!($of)),
+            about: concat!("Whether the bit ", stringify!($bit), " is set"),
             source: $source,
         },)+)*];
     };
@@ -18,6 +18,10 @@ macro_rules! bits {
 
 bits! {
     "nfs.access_" in ["nfs.access_check", "nfs.access_rights"], "RFC 1813 section 3.3.4, RFC 8881 section 18.1, RFC 8276 section 8.5" {
+        0x001 "read", 0x002 "lookup", 0x004 "modify", 0x008 "extend", 0x010 "delete", 0x020 "execute",
+        0x040 "xattr_read", 0x080 "xattr_write", 0x100 "xattr_list"
+    }
+    "nfs.access_supp_" in ["nfs.access_supported"], "RFC 8881 section 18.1.2, RFC 8276 section 8.5" {
         0x001 "read", 0x002 "lookup", 0x004 "modify", 0x008 "extend", 0x010 "delete", 0x020 "execute",
         0x040 "xattr_read", 0x080 "xattr_write", 0x100 "xattr_list"
     }

@@ -324,8 +324,16 @@ impl Transport for Tcp {
             if let Some(found) = self.find() {
                 break found;
             }
-            if !self.receive() && !self.wait(deadline)? {
-                return Ok(None);
+            // Who sends without end what makes no record keeps nobody past the deadline.
+            let goes_on = match self.receive() {
+                true => deadline.is_some_and(|deadline| Instant::now() < deadline),
+                false => self.wait(deadline)?,
+            };
+            if !goes_on {
+                match self.find() {
+                    Some(found) => break found,
+                    None => return Ok(None),
+                }
             }
         };
         Ok(self.lend(found))

@@ -242,3 +242,15 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
     let is_root = rustix::process::geteuid().is_root();
     assert!(port < 1024 || !is_root, "{port}");
 }
+
+#[test]
+fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
+    // Fragments of no bytes, of which none is the last.
+    let target = server(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
+    let mut tcp = Tcp::new();
+    tcp.connect(&target).unwrap();
+    let begin = Instant::now();
+    assert!(tcp.poll(Some(begin + Duration::from_millis(200))).unwrap().is_none());
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert!(tcp.poll(None).unwrap().is_none());
+}
