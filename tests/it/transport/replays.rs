@@ -188,6 +188,10 @@ impl<'a> Observer<'a> for Places<'_> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
         let Role::Equal(kind) = role_of(field.name, "", false) else { return };
+        // Each server counts the changes of a stateid as they come there, which no run compares.
+        if field.name == "nfs.stateid.seqid" {
+            return;
+        }
         // What the decoders tell of it is the last byte, or the first of text.
         let at = match value {
             Value::Unsigned(_) | Value::Enum(..) | Value::Bool(_) | Value::Flags(..) | Value::Signed(_) => {
