@@ -73,6 +73,8 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
         send_size: args.inline,
         receive_size: args.inline,
         credits: args.credits,
+        // Where the device can bear it, and asking shows whether the server does it.
+        remote_invalidation: true,
         timeout: Duration::from_secs_f64(args.timeout),
         ..Wish::default()
     };

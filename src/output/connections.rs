@@ -283,8 +283,14 @@ const CSV: &[CsvColumn] = &[
     ("set_up.client.receive_size", |line| {
         side(line, |it| it.client.as_ref(), |it| it.receive_size.to_string())
     }),
+    ("set_up.client.remote_invalidation", |line| {
+        side(line, |it| it.client.as_ref(), |it| it.remote_invalidation.to_string())
+    }),
     ("set_up.server.send_size", |line| side(line, |it| it.server.as_ref(), |it| it.send_size.to_string())),
     ("set_up.server.receive_size", |line| {
         side(line, |it| it.server.as_ref(), |it| it.receive_size.to_string())
+    }),
+    ("set_up.server.remote_invalidation", |line| {
+        side(line, |it| it.server.as_ref(), |it| it.remote_invalidation.to_string())
     }),
 ];

@@ -191,6 +191,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     let file = saved("live");
     terminal.key("W").line(&file.display().to_string());
     terminal.wait("saved 1 Transaction to");
+    // Those of the READ, and the five that set the connection up and take it down.
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("F").key("x");

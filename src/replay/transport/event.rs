@@ -163,7 +163,8 @@ pub enum Discard {
     Chunks,
     /// A Reply chunk is said to hold the message, and none was offered.
     NoReplyChunk,
-    /// A Call of the reverse direction where none is taken, with chunks, or beyond the credits that were granted.
+    /// A Call of the reverse direction where none is taken, beyond the credits that were granted, or with chunks, of which
+    /// the server is told by ERR_CHUNK (RFC 8167 section 5.3).
     ReverseCall,
 }
 

@@ -216,6 +216,7 @@ pub struct Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nfsrdma_dissectors::field::Unobserved;
 
     fn private(send_size: u8, receive_size: u8, remote_invalidation: bool) -> PrivateData {
         PrivateData { send_size, receive_size, remote_invalidation, ..PrivateData::DEFAULT }
@@ -226,6 +227,20 @@ mod tests {
         let terms = RdmaTerms::agreed(Some(private(3, 7, false)), Some(private(15, 1, true)));
         assert_eq!((terms.call_inline, terms.reply_inline), (2048, 8192));
         assert!(!terms.remote_invalidation);
+    }
+
+    /// What a Linux server answers: 8 bytes over iWARP, and over InfiniBand and RoCE these in a private data field of the CM's full
+    /// length.
+    #[test]
+    fn rfc8797_section_5_2_private_data_is_found_in_8_bytes_and_in_196() {
+        let told = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+        let mut filled = told.to_vec();
+        filled.resize(196, 0);
+        for bytes in [&told[..], &filled] {
+            let found = PrivateData::find(bytes, 0, &mut Unobserved);
+            assert_eq!(found, Some(private(3, 3, true)), "{} bytes", bytes.len());
+        }
+        assert_eq!(PrivateData::find(&[0; 196], 0, &mut Unobserved), None);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::{env, thread};
 pub(super) struct Ganesha {
     child: Child,
     rpcbind: Option<Child>,
+    /// Held as long as the server is registered with the port mapper of this machine, which knows one of a kind.
+    _alone: Option<File>,
     folder: PathBuf,
     /// The port of NFS.
     pub(super) port: u16,
@@ -53,6 +55,12 @@ impl Ganesha {
             eprintln!("skipped: nfs-ganesha opens files by their handles, which only root may");
             return None;
         }
+        let alone = has_v3.then(|| {
+            let path = env::temp_dir().join("nfsrdma-inspect-ganesha.lock");
+            let file = File::create(path).expect("a file to lock");
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+            file
+        });
         let rpcbind = if has_v3 { Some(rpcbind()?) } else { None };
         let (port, mount_port) = (free_port(), free_port());
         let folder = env::temp_dir().join(format!("nfsrdma-inspect-ganesha-{}-{port}", std::process::id()));
@@ -71,7 +79,7 @@ impl Ganesha {
             .stderr(output)
             .spawn()
             .unwrap_or_else(|e| panic!("ganesha.nfsd does not start: {e}"));
-        let mut server = Self { child, rpcbind: rpcbind.flatten(), folder, port, mount_port };
+        let mut server = Self { child, rpcbind: rpcbind.flatten(), _alone: alone, folder, port, mount_port };
         server.wait();
         Some(server)
     }

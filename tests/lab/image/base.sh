@@ -7,7 +7,8 @@ eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::ht
 export http_proxy https_proxy
 
 rm -rf "$base"
-debootstrap --variant=minbase --force-check-gpg trixie "$base" "$mirror"
+# It mounts in the tree, and who ends it must not leave that to this machine.
+unshare --mount debootstrap --variant=minbase --force-check-gpg trixie "$base" "$mirror"
 
 cat > "$base/etc/apt/sources.list" <<END
 deb $mirror trixie main

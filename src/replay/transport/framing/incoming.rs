@@ -15,6 +15,8 @@ pub enum Incoming<'a> {
     Reply(Header<'a>, &'a [u8]),
     /// A Call of the reverse direction, without chunks.
     Call(Header<'a>, &'a [u8]),
+    /// A Call of the reverse direction with chunks, which is not taken: [`chunks_refused`](super::chunks_refused) answers it.
+    CallWithChunks(Xid),
     /// RDMA_ERROR: what the server says about the Call with this XID. Its credit field is not believed, as it may be
     /// meant for either direction (RFC 8167 section 4.1).
     Error(Xid, RdmaError),
@@ -51,7 +53,7 @@ pub fn receive(bytes: &[u8]) -> Result<Incoming<'_>, (Option<Xid>, Discard)> {
             match MsgType(direction) {
                 MsgType::REPLY => Ok(Incoming::Reply(header, message)),
                 MsgType::CALL if !has_chunks => Ok(Incoming::Call(header, message)),
-                MsgType::CALL => discard(Discard::ReverseCall),
+                MsgType::CALL => Ok(Incoming::CallWithChunks(xid)),
                 _ => discard(Discard::Header),
             }
         }
@@ -60,7 +62,7 @@ pub fn receive(bytes: &[u8]) -> Result<Incoming<'_>, (Option<Xid>, Discard)> {
             if lists.rdma_reads.is_empty() {
                 Ok(Incoming::Reply(header, &[]))
             } else {
-                discard(Discard::ReverseCall)
+                Ok(Incoming::CallWithChunks(xid))
             }
         }
         _ => discard(Discard::Header),
@@ -90,9 +92,9 @@ mod tests {
         let Ok(Incoming::Call(header, _)) = receive(&call) else { panic!() };
         assert_eq!(header.rdma_xid, Xid(7));
         let with_chunk = words(&[7, 1, 4, 0, 1, 0, 5, 100, 0, 0, 0, 0, 0, 7, 0, 2]);
-        assert_eq!(receive(&with_chunk).unwrap_err(), (Some(Xid(7)), Discard::ReverseCall));
+        assert!(matches!(receive(&with_chunk), Ok(Incoming::CallWithChunks(Xid(7)))));
         let long = words(&[7, 1, 4, 1, 1, 0, 5, 100, 0, 0, 0, 0, 0]);
-        assert_eq!(receive(&long).unwrap_err(), (Some(Xid(7)), Discard::ReverseCall));
+        assert!(matches!(receive(&long), Ok(Incoming::CallWithChunks(Xid(7)))));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod incoming;
 mod offered;
 mod plan;
 
-pub use answer::answer_header;
+pub use answer::{answer_header, chunks_refused};
 pub use flight::Flight;
 pub use incoming::{Incoming, receive};
 pub use offered::{Offered, Region, Regions, Returned};

@@ -142,7 +142,6 @@ impl Loopback {
 
     /// Has the server call back with this message, which begins with its XID.
     pub fn call_back(&mut self, connection: ConnectionId, message: &[u8]) {
-        let Some(link) = self.links.get_mut(connection.0 as usize) else { return };
         let rdma_xid = Xid(Cursor::new(message).word().unwrap_or_default());
         let lists =
             ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
@@ -150,7 +149,14 @@ impl Loopback {
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         encoder.raw(message);
-        link.from_server.push_back(encoder.finish().0);
+        self.send_from_server(connection, encoder.finish().0);
+    }
+
+    /// Has the server send these bytes, a header and what follows it.
+    pub fn send_from_server(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
+        if let Some(link) = self.links.get_mut(connection.0 as usize) {
+            link.from_server.push_back(bytes);
+        }
     }
 
     /// The answers that the server had to what it called, headers included, and forgets them.
@@ -369,6 +375,14 @@ impl Loopback {
             Incoming::Call(ref header, _) if link.reverse.len() >= link.reverse_credits as usize => {
                 Err((Some(header.rdma_xid), Discard::ReverseCall))
             }
+            Incoming::CallWithChunks(xid) => {
+                if link.reverse.len() < link.reverse_credits as usize {
+                    let mut encoder = Encoder::new();
+                    framing::chunks_refused(xid, link.reverse_credits).encode(&mut encoder);
+                    link.answers.push(encoder.finish().0);
+                }
+                Err((Some(xid), Discard::ReverseCall))
+            }
             Incoming::Error(xid, _) if !link.flight.has(xid) => Err((Some(xid), Discard::UnknownXid)),
             other => Ok((other, framing::Returned::default())),
         });
@@ -420,6 +434,7 @@ impl Loopback {
                 link.counts.rdma_errors += 1;
                 Event::RdmaError { connection, xid, tag, error }
             }
+            Ok((Incoming::CallWithChunks(_), _)) => return None,
             Ok((Incoming::Call(header, message), _)) => {
                 link.counts.reverse_calls += 1;
                 link.reverse.push(header.rdma_xid);

@@ -471,6 +471,27 @@ fn rfc8167_section_4_1_calls_beyond_the_credits_that_were_granted_are_not_taken(
 }
 
 #[test]
+fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
+    let mut transport = Loopback::new(Settings::default());
+    let connection = transport.connect(&target(32)).unwrap();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+    let with_read_chunk = [7, 1, 4, 0, 1, 40, 5, 100, 0, 0, 0, 0, 0, 7, 0, 2];
+    let with_write_chunk = [8, 1, 4, 0, 0, 1, 1, 5, 100, 0, 0, 0, 0, 8, 0, 2];
+    let long = [9, 1, 4, 1, 1, 0, 5, 100, 0, 0, 0, 0, 0];
+    for (xid, call) in [(7, &with_read_chunk[..]), (8, &with_write_chunk), (9, &long)] {
+        transport.send_from_server(connection, words(call));
+        expect!(transport, Event::Discarded { xid: found, why, .. } => {
+            assert_eq!((found, why), (Some(Xid(xid)), Discard::ReverseCall));
+        });
+        // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 section 4.1 and 4.2.2; 16 credits stand for the reverse direction.
+        assert_eq!(transport.answers(connection), [words(&[xid, 1, 16, 4, 2])]);
+    }
+    // What was refused takes no credit, and the next Call of that XID is taken.
+    transport.call_back(connection, &null(7));
+    expect!(transport, Event::Call(call) => assert_eq!(call.xid, Xid(7)));
+}
+
+#[test]
 fn no_connection_starves_another() {
     let mut transport = Loopback::new(Settings::default());
     let connections: Vec<_> = (0..4).map(|_| transport.connect(&target(32)).unwrap()).collect();

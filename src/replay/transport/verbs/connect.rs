@@ -9,7 +9,7 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::framing::Flight;
-use super::super::{ConnectionId, Counts, Credits, Kind, RdmaTerms, Target, Terms, TransportErrorKind};
+use super::super::{Call, ConnectionId, Counts, Credits, Kind, RdmaTerms, Target, Terms, TransportErrorKind};
 use super::connection::Connection;
 use super::identifier::{Addressed, CmId, Idle};
 use super::memory::Right;
@@ -21,6 +21,8 @@ use super::transport::VerbsTransport;
 
 /// Room in a send queue beyond the credits of both directions: Sends that are done, and not yet known to be.
 const MORE_SENDS: u32 = 16;
+/// Room in a send queue for a Call whose chunks have windows: its Send, and for two chunks what binds a window and ends it.
+const SENDS_WITH_WINDOWS: u32 = 5;
 /// How many ports below 1,024 are tried.
 const RESERVED_PORT_TRIES: u16 = 32;
 impl VerbsTransport {
@@ -50,11 +52,17 @@ impl VerbsTransport {
 
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
-        let credits = wish.credits.clamp(1, most.saturating_sub(reverse + MORE_SENDS).max(1));
-        let depth = Depth { sends: credits + reverse + MORE_SENDS, receives: credits + reverse };
+        // Registrations alone must not be invalidated: they serve many Calls.
+        let windows = wish.remote_invalidation && wish.private_data && shared.context.limits.windows;
+        let (each, more) = match windows {
+            true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * Call::MAX_PAYLOADS as u32),
+            false => (1, MORE_SENDS),
+        };
+        let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
+        let depth = Depth { sends: credits * each + reverse + more, receives: credits + reverse };
         let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
         // A Reply for every Call, and every Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
-        let wanted = PrivateData { remote_invalidation: false, ..wish.private_data() };
+        let wanted = PrivateData { remote_invalidation: windows, ..wish.private_data() };
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
         let mut spare = Vec::new();
@@ -65,7 +73,7 @@ impl VerbsTransport {
 
         let bytes = sent.as_ref().map(PrivateData::encode);
         let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let (queue, answer) = queue.connect(private_data, deadline)?;
+        let (mut queue, answer) = queue.connect(private_data, deadline)?;
         let received = PrivateData::find(&answer, 0, &mut Unobserved);
         let rdma = RdmaTerms {
             device: shared.context.name.clone(),
@@ -73,6 +81,9 @@ impl VerbsTransport {
             responder_resources: shared.context.limits.responder_resources,
             ..RdmaTerms::agreed(sent, received)
         };
+        if rdma.remote_invalidation {
+            queue.use_windows();
+        }
         let terms = Terms {
             kind: Kind::Rdma(shared.context.fabric),
             local: queue.local_address(),

@@ -8,6 +8,7 @@ use super::memory::{Buffer, Exposed};
 use super::queue_pair::{Connected, Fence, QueuePair};
 use super::reverse::Responder;
 use super::shared::Shared;
+use super::window::Bound;
 
 /// What a Call in flight offers, and the memory for it. Its room serves Call after Call.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct InFlight {
     pub(super) writes: Vec<Option<Exposed>>,
     /// For the Reply chunk.
     pub(super) reply: Option<Exposed>,
+    /// The windows of all these, and of what the server fetches from shared memory.
+    pub(super) windows: Vec<Bound>,
 }
 
 impl InFlight {

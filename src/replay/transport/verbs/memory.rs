@@ -33,11 +33,22 @@ pub(crate) enum Right {
 }
 
 impl Right {
-    fn flags(self) -> access {
+    /// Of a registration, on a device that has windows or has not.
+    fn flags(self, windows: bool) -> access {
+        let bind = if windows { access::IBV_ACCESS_MW_BIND } else { access(0) };
         match self {
             Self::Message => access::IBV_ACCESS_LOCAL_WRITE,
+            Self::Fetched => access::IBV_ACCESS_REMOTE_READ | bind,
+            Self::Written => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE | bind,
+        }
+    }
+
+    /// Of a window, which has nothing to do with this side.
+    fn window_flags(self) -> access {
+        match self {
+            Self::Message => access(0),
             Self::Fetched => access::IBV_ACCESS_REMOTE_READ,
-            Self::Written => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
+            Self::Written => access::IBV_ACCESS_REMOTE_WRITE,
         }
     }
 }
@@ -101,7 +112,8 @@ impl Region {
             Bytes::Owned(start, layout) => (start.as_ptr(), layout.size()),
             Bytes::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
-        let flags = i32::try_from(right.flags().0).unwrap_or(0);
+        let windows = domain.context().limits.windows;
+        let flags = i32::try_from(right.flags(windows).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared ones are registered for
         // reading only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
@@ -199,6 +211,37 @@ impl Buffer {
     fn start(&self) -> *mut u8 {
         self.region.start().wrapping_add(self.at)
     }
+
+    /// The first `length` bytes, for a window.
+    pub(super) fn part(&self, length: usize) -> Part {
+        let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
+        Part { region: Arc::clone(&self.region), start: self.start() as u64, length }
+    }
+}
+
+/// Bytes of a registration that a window is to be bound to. They stay registered as long as this is there.
+#[derive(Debug)]
+pub(super) struct Part {
+    region: Arc<Region>,
+    start: u64,
+    length: u32,
+}
+
+impl Part {
+    /// What a Work Request that binds a window says of them.
+    pub(super) fn bind_info(&self) -> ffi::ibv_mw_bind_info {
+        ffi::ibv_mw_bind_info {
+            mr: self.region.registration.as_ptr(),
+            addr: self.start,
+            length: self.length.into(),
+            mw_access_flags: self.region.right.window_flags().0,
+        }
+    }
+
+    /// What the server is told, with the handle of the window.
+    pub(super) fn region(&self, handle: Handle) -> framing::Region {
+        framing::Region { handle, offset: self.start, length: self.length }
+    }
 }
 
 impl Deref for Buffer {
@@ -220,25 +263,41 @@ impl DerefMut for Buffer {
 
 /// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back.
 ///
-/// The handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes after its
-/// Reply, could still change bytes of results; a memory window, which ends with the Reply, does not allow that.
-/// Nothing but the content of results depends on them.
+/// Without a window the handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes
+/// after its Reply, could still change bytes of results; a window, which ends with the Reply, does not allow that. Nothing
+/// but the content of results depends on them.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     buffer: Buffer,
+    told: framing::Region,
     queue: u32,
     since: u64,
 }
 
 impl Exposed {
-    pub(super) fn new(buffer: Buffer, queue: u32, since: u64) -> Self {
-        Self { buffer, queue, since }
+    /// `window`: the handle of the window that is bound to it; none, the handle of its registration.
+    pub(super) fn new(buffer: Buffer, length: usize, window: Option<Handle>, queue: u32, since: u64) -> Self {
+        let handle = window.unwrap_or_else(|| buffer.region.handle());
+        let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
+        let told = framing::Region { handle, offset: buffer.start() as u64, length };
+        Self { buffer, told, queue, since }
     }
 
-    /// What the server is told of its first `length` bytes.
-    pub(crate) fn region(&self, length: usize) -> framing::Region {
-        let length = u32::try_from(length.min(self.buffer.length)).unwrap_or(u32::MAX);
-        framing::Region { handle: self.buffer.region.handle(), offset: self.buffer.start() as u64, length }
+    /// What the server is told.
+    pub(crate) fn region(&self) -> framing::Region {
+        self.told
+    }
+
+    /// Looks at the bytes, as [`take_back`](Self::take_back), and leaves them to the server if `keep` says so.
+    ///
+    /// # Errors
+    /// Itself, where they are kept, or the fence does not cover it.
+    pub(crate) fn take_back_unless(
+        self,
+        fence: &Fence,
+        keep: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Buffer, Self> {
+        if fence.covers(self.queue, self.since) && !keep(&self.buffer) { Ok(self.buffer) } else { Err(self) }
     }
 
     /// The buffer, when a Receive completed after it was exposed, or when its queue pair is gone: what the server did
@@ -254,7 +313,7 @@ impl Exposed {
 
 /// Memory that was registered where it lay, for reading only.
 #[derive(Debug)]
-pub(crate) struct Stored(Region);
+pub(crate) struct Stored(Arc<Region>);
 
 impl Stored {
     /// Registers shared memory.
@@ -262,7 +321,7 @@ impl Stored {
     /// # Errors
     /// As [`allocate`].
     pub(crate) fn new(domain: &Arc<ProtectionDomain>, bytes: &Arc<[u8]>) -> Result<Self, TransportErrorKind> {
-        Ok(Self(Region::register(domain, Bytes::Shared(Arc::clone(bytes)), Right::Fetched)?))
+        Ok(Self(Arc::new(Region::register(domain, Bytes::Shared(Arc::clone(bytes)), Right::Fetched)?)))
     }
 
     /// What the server is told of `length` bytes at this place; `None` where there are not as many.
@@ -270,5 +329,11 @@ impl Stored {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
         (end <= self.0.length()).then_some(framing::Region { handle: self.0.handle(), offset, length })
+    }
+
+    /// The same bytes, for a window.
+    pub(super) fn part(&self, at: usize, length: u32) -> Option<Part> {
+        let framing::Region { offset: start, length, .. } = self.region(at, length)?;
+        Some(Part { region: Arc::clone(&self.0), start, length })
     }
 }

@@ -32,6 +32,7 @@ mod socket_address;
 mod submit;
 mod transport;
 mod wait;
+mod window;
 
 pub use device::{Device, Port, devices};
 pub use transport::VerbsTransport;

@@ -11,12 +11,14 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::super::TransportErrorKind;
+use super::super::framing;
 use super::completions::{Completion, CompletionQueue, Failure, Side, WorkId};
 use super::context::ProtectionDomain;
 use super::events::{CmEvent, CmEventKind};
 use super::failure;
 use super::identifier::{CmId, Identifier, Routed, Unexpected, expect};
-use super::memory::{Buffer, Exposed};
+use super::memory::{Buffer, Exposed, Part, Stored};
+use super::window::{Bound, Windows};
 
 /// Numbers of queue pairs. One is not used again before four thousand million others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -107,6 +109,17 @@ pub(crate) enum Finished {
     Failed(Failure),
 }
 
+/// A Work Request for the send queue.
+#[derive(Debug)]
+enum Work {
+    /// A message, of this many bytes.
+    Send(Buffer, usize),
+    /// Opens bytes to the server, by the window of this number under this handle.
+    Bind(usize, Handle, Part),
+    /// Ends a handle.
+    Invalidate(Handle),
+}
+
 #[derive(Debug)]
 struct Queues {
     identifier: Arc<Identifier>,
@@ -115,10 +128,13 @@ struct Queues {
     /// What completions name it by.
     number: u32,
     depth: Depth,
-    /// Sends that were posted, in order, and those that wait for the doorbell.
-    sends: VecDeque<Buffer>,
-    staged: VecDeque<(Buffer, usize)>,
+    /// What was posted to the send queue, in order: the buffer of a Send, nothing for what has none; and what waits for the
+    /// doorbell.
+    sends: VecDeque<Option<Buffer>>,
+    staged: VecDeque<Work>,
     first_send: u32,
+    /// Where chunks have windows.
+    windows: Option<Windows>,
     receives: VecDeque<Buffer>,
     first_receive: u32,
     /// Receives that completed.
@@ -157,6 +173,7 @@ impl QueuePair<Initialized> {
             sends: VecDeque::with_capacity(depth.sends as usize),
             staged: VecDeque::with_capacity(depth.sends as usize),
             first_send: 0,
+            windows: None,
             receives: VecDeque::with_capacity(depth.receives as usize),
             first_receive: 0,
             clock: 0,
@@ -242,24 +259,83 @@ impl QueuePair<Connected> {
         if self.send_room() == 0 {
             return Err(buffer);
         }
-        self.queues.staged.push_back((buffer, length));
+        self.queues.staged.push_back(Work::Send(buffer, length));
         Ok(())
     }
 
-    /// Posts what was taken. Only the last of a batch is signalled: it stands for those before it.
+    /// Posts what was taken, as far as there is room. Only the last of a batch is signalled: it stands for those before it.
     ///
     /// # Errors
     /// Where the device refuses, after which the queue pair is of no more use.
     pub(crate) fn flush(&mut self) -> Result<(), TransportErrorKind> {
-        while !self.queues.staged.is_empty() {
+        while !self.queues.staged.is_empty() && self.queues.sends.len() < self.queues.depth.sends as usize {
             self.queues.post_sends()?;
         }
         Ok(())
     }
 
-    /// Shows a buffer to the server.
-    pub(crate) fn expose(&self, buffer: Buffer) -> Exposed {
-        Exposed::new(buffer, self.queues.number, self.queues.clock)
+    /// From now on each chunk has a window of its own: the server may invalidate what it is told.
+    pub(crate) fn use_windows(&mut self) {
+        self.queues.windows = Some(Windows::new(&self.queues.domain));
+    }
+
+    /// Whether each chunk has a window of its own.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.queues.windows.is_some()
+    }
+
+    /// Takes windows for the chunks of a Call; none where chunks have no windows.
+    ///
+    /// # Errors
+    /// Where the device gives none; then none are taken.
+    pub(crate) fn take_windows(
+        &mut self,
+        count: usize,
+        into: &mut Vec<Bound>,
+    ) -> Result<(), TransportErrorKind> {
+        self.queues.windows.as_mut().map_or(Ok(()), |windows| windows.take(count, into))
+    }
+
+    /// Shows the first `length` bytes of a buffer to the server, by the window if there is one.
+    pub(crate) fn expose(&mut self, buffer: Buffer, length: usize, window: Option<&Bound>) -> Exposed {
+        // A window of nothing is none.
+        let window = window.filter(|_| length > 0);
+        if let Some(bound) = window {
+            let part = buffer.part(length);
+            self.queues.bind(bound, part);
+        }
+        let handle = window.map(|bound| bound.handle);
+        Exposed::new(buffer, length, handle, self.queues.number, self.queues.clock)
+    }
+
+    /// Shows shared memory to the server, by the window if there is one.
+    pub(crate) fn expose_stored(
+        &mut self,
+        stored: &Stored,
+        at: usize,
+        length: u32,
+        window: Option<&Bound>,
+    ) -> Option<framing::Region> {
+        let Some(bound) = window else { return stored.region(at, length) };
+        let part = stored.part(at, length)?;
+        let region = part.region(bound.handle);
+        self.queues.bind(bound, part);
+        Some(region)
+    }
+
+    /// A Send came that had invalidated this handle.
+    pub(crate) fn invalidated(&mut self, handle: Handle) {
+        if let Some(windows) = &mut self.queues.windows {
+            windows.invalidated(handle);
+        }
+    }
+
+    /// Takes the window of a chunk back. If the server did not invalidate its handle, that is done before what is sent next.
+    pub(crate) fn give_back(&mut self, bound: Bound) {
+        let Some(windows) = &mut self.queues.windows else { return };
+        if let Some(handle) = windows.give_back(bound) {
+            self.queues.staged.push_back(Work::Invalidate(handle));
+        }
     }
 
     /// Takes a completion of this queue pair; buffers of Sends that are done go to `free`.
@@ -301,8 +377,11 @@ impl QueuePair<Connected> {
     pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Fence {
         self.queues.disconnect();
         self.queues.destroy();
-        free.extend(self.queues.sends.drain(..));
-        free.extend(self.queues.staged.drain(..).map(|(buffer, _)| buffer));
+        free.extend(self.queues.sends.drain(..).flatten());
+        free.extend(self.queues.staged.drain(..).filter_map(|work| match work {
+            Work::Send(buffer, _) => Some(buffer),
+            Work::Bind(..) | Work::Invalidate(_) => None,
+        }));
         free.extend(self.queues.receives.drain(..));
         Fence { queue: self.queues.number, at: u64::MAX }
     }
@@ -327,23 +406,49 @@ impl<S> QueuePair<S> {
 }
 
 impl Queues {
+    fn bind(&mut self, bound: &Bound, part: Part) {
+        if let Some(windows) = &mut self.windows {
+            windows.bind(bound);
+            self.staged.push_back(Work::Bind(bound.at(), bound.handle, part));
+        }
+    }
+
     fn post_sends(&mut self) -> Result<(), TransportErrorKind> {
         // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
         let (mut requests, mut gathers): (
             [ffi::ibv_send_wr; POSTED_AT_ONCE],
             [ffi::ibv_sge; POSTED_AT_ONCE],
         ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        let count = self.staged.len().min(POSTED_AT_ONCE);
-        for ((request, gather), (buffer, length)) in
-            requests.iter_mut().zip(&mut gathers).zip(self.staged.drain(..count))
+        let room = (self.depth.sends as usize).saturating_sub(self.sends.len());
+        let count = self.staged.len().min(room).min(POSTED_AT_ONCE);
+        let mut bound = [const { None }; POSTED_AT_ONCE];
+        for (((request, gather), bound), work) in
+            requests.iter_mut().zip(&mut gathers).zip(&mut bound).zip(self.staged.drain(..count))
         {
-            *gather = buffer.gather(length);
             let number = self.first_send.wrapping_add(self.sends.len() as u32);
             request.wr_id = WorkId { queue: self.number, side: Side::Send, number }.pack();
-            request.sg_list = gather;
-            request.num_sge = 1;
-            request.opcode = ffi::ibv_wr_opcode::IBV_WR_SEND;
-            self.sends.push_back(buffer);
+            match work {
+                Work::Send(buffer, length) => {
+                    *gather = buffer.gather(length);
+                    request.sg_list = gather;
+                    request.num_sge = 1;
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_SEND;
+                    self.sends.push_back(Some(buffer));
+                }
+                Work::Bind(at, handle, part) => {
+                    let mw = self.windows.as_ref().map_or(std::ptr::null_mut(), |all| all.pointer(at));
+                    let bind_info = part.bind_info();
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_BIND_MW;
+                    request.bind_mw_tso_union.bind_mw = ffi::bind_mw_t { mw, rkey: handle.0, bind_info };
+                    *bound = Some((at, handle, part));
+                    self.sends.push_back(None);
+                }
+                Work::Invalidate(handle) => {
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_LOCAL_INV;
+                    request.imm_data_invalidated_rkey_union.invalidated_rkey = handle.0;
+                    self.sends.push_back(None);
+                }
+            }
         }
         if let Some(last) = requests.get_mut(count.saturating_sub(1)) {
             last.send_flags = ffi::ibv_send_flags::IBV_SEND_SIGNALED.0;
@@ -356,8 +461,12 @@ impl Queues {
         let mut refused = std::ptr::null_mut();
         // SAFETY: the queue pair is valid, as `made` says; the requests are a list of `count` with a null at its end; their
         // buffers are registered in its domain, and held in `sends` until the completion or until the queue pair is
-        // destroyed. If some are refused, they stay there as well.
+        // destroyed. If some are refused, they stay there as well. Windows are valid as long as the queue pair, and the
+        // parts that they are bound to are held in `bound` over this call, and then by what is exposed.
         let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
+        if let Some(windows) = &mut self.windows {
+            bound.iter().flatten().for_each(|(at, handle, _)| windows.posted(*at, *handle));
+        }
         if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_send", result)) }
     }
 
@@ -407,7 +516,7 @@ impl Queues {
                     return Err(Completion { id, outcome: Ok(done) });
                 }
                 self.first_send = self.first_send.wrapping_add(until + 1) & WorkId::NUMBER;
-                free.extend(self.sends.drain(..=until as usize));
+                free.extend(self.sends.drain(..=until as usize).flatten());
                 Ok(Finished::Sent)
             }
             Side::Receive => {
@@ -433,6 +542,8 @@ impl Queues {
     }
 
     fn destroy(&mut self) {
+        // A window holds its queue pair.
+        self.windows = None;
         if std::mem::take(&mut self.made) {
             // SAFETY: made once, destroyed once. After this the device does nothing more with what was posted.
             unsafe { ffi::rdma_destroy_qp(self.identifier.pointer()) };

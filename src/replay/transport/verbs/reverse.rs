@@ -1,10 +1,9 @@
 //! Calls of the reverse direction that wait for their answers. RFC 8167.
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::rpcrdma::{Body, ChunkLists, Header, VERSION};
-use nfsrdma_dissectors::xdr::{Chain, Encoder, Xdr};
+use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
-use super::super::framing::SHORTEST_HEADER;
+use super::super::framing::{SHORTEST_HEADER, answer_header, chunks_refused};
 use super::super::{Discard, Refusal};
 
 /// The Responder of the reverse direction.
@@ -49,10 +48,16 @@ impl Responder {
 
     /// The header of an answer.
     pub(crate) fn encode(&self, xid: Xid, encoder: &mut Encoder) {
-        let lists =
-            ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::default(), rdma_reply: None };
-        let rdma_body = Body::Msg(lists);
-        Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: self.granted, rdma_body }.encode(encoder);
+        answer_header(xid, self.granted).encode(encoder);
+    }
+
+    /// What refuses a Call with chunks, if it is within the credits; what is not has no answer.
+    pub(crate) fn refuse(&self, xid: Xid, encoder: &mut Encoder) -> bool {
+        let is_granted = self.waiting.len() < self.granted as usize;
+        if is_granted {
+            chunks_refused(xid, self.granted).encode(encoder);
+        }
+        is_granted
     }
 }
 
@@ -95,5 +100,16 @@ mod tests {
         let Ok(Incoming::Reply(header, message)) = receive(&bytes) else { panic!() };
         assert_eq!((header.rdma_xid, header.rdma_credit, message.len()), (Xid(7), 5, 12));
         assert_eq!(bytes.len(), SHORTEST_HEADER + 12);
+    }
+
+    #[test]
+    fn rfc8167_section_5_3_a_call_with_chunks_is_refused_within_the_credits() {
+        let mut responder = Responder::new(1);
+        let mut encoder = Encoder::new();
+        assert!(responder.refuse(Xid(7), &mut encoder));
+        let words: Vec<u8> = [7u32, 1, 1, 4, 2].iter().flat_map(|word| word.to_be_bytes()).collect();
+        assert_eq!(encoder.bytes(), words);
+        responder.take(Xid(8)).unwrap();
+        assert!(!responder.refuse(Xid(9), &mut encoder), "one credit, and one Call waits");
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::framing::Region;
 use super::super::{StoreId, TransportErrorKind};
 use super::completions::{Completion, CompletionQueue};
 use super::context::{Context, ProtectionDomain};
@@ -74,8 +73,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What a server is told of a part of shared memory.
-    pub(super) fn stored(&self, store: StoreId, at: usize, length: u32) -> Option<Region> {
-        self.stores.get(store.0 as usize)?.as_ref()?.region(at, length)
+    /// Shared memory, if it is not empty.
+    pub(super) fn stored(&self, store: StoreId) -> Option<&Stored> {
+        self.stores.get(store.0 as usize)?.as_ref()
     }
 }

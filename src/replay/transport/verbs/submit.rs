@@ -8,7 +8,7 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::framing::{Plan, Region, Regions};
 use super::super::{Busy, Call, ConnectionId, Payload, Refusal, Source, SubmitError, Submitted};
-use super::memory::{Buffer, Right};
+use super::memory::{Buffer, Exposed, Right};
 use super::pool::NoBuffer;
 use super::shared::Shared;
 use super::transport::{CLOSED, VerbsTransport};
@@ -51,26 +51,49 @@ impl VerbsTransport {
             });
         }
 
+        // A window for each chunk: what is taken besides the Send, and what lies in shared memory.
+        let mut kept = self.spare.pop().unwrap_or_default();
+        let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
+            plan.is_read(*index) && matches!(payload.source, Source::Stored { length: 1.., .. })
+        });
+        let chunks = if queue.has_windows() { self.taken.len() - 1 + stored.count() } else { 0 };
+        let is_room = queue.send_room() > chunks;
+        if !is_room || queue.take_windows(chunks, &mut kept.windows).is_err() {
+            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
+            self.spare.push(kept);
+            return Err(match is_room {
+                false => SubmitError::Busy(Busy::Queue),
+                true if connection.flight.is_empty() => SubmitError::Refused(Refusal::TooLong),
+                true => SubmitError::Busy(Busy::Memory),
+            });
+        }
+        let mut windows = kept.windows.iter();
+
         let mut taken = self.taken.drain(..);
         let mut send = taken.next().ok_or(SubmitError::Busy(Busy::Memory))?;
-        let mut kept = self.spare.pop().unwrap_or_default();
         let mut regions = Chunks::default();
         if plan.long
             && let Some(mut buffer) = taken.next()
         {
             let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
-            let exposed = queue.expose(buffer);
-            regions.call = Some(exposed.region(length));
+            let exposed = queue.expose(buffer, length, windows.next());
+            regions.call = Some(exposed.region());
             kept.fetched.push(exposed);
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                Source::Stored { store, at, length } => shared.stored(store, at, length).unwrap_or_default(),
+                Source::Stored { length: 0, .. } => Region::default(),
+                Source::Stored { store, at, length } => {
+                    let stored = shared.stored(store);
+                    let window = windows.next();
+                    let region = stored.and_then(|stored| queue.expose_stored(stored, at, length, window));
+                    region.unwrap_or_default()
+                }
                 Source::Copied(bytes) => {
                     let Some(mut buffer) = taken.next() else { continue };
                     copy(&mut buffer, 0, bytes);
-                    let exposed = queue.expose(buffer);
-                    let region = exposed.region(bytes.len());
+                    let exposed = queue.expose(buffer, bytes.len(), windows.next());
+                    let region = exposed.region();
                     kept.fetched.push(exposed);
                     region
                 }
@@ -78,16 +101,17 @@ impl VerbsTransport {
             regions.reads.push(region);
         }
         for length in write_lengths(call, &plan) {
-            let exposed = if length == 0 { None } else { taken.next().map(|buffer| queue.expose(buffer)) };
-            let region = exposed.as_ref().map(|exposed| exposed.region(length as usize));
+            let buffer = if length == 0 { None } else { taken.next() };
+            let exposed = buffer.map(|buffer| queue.expose(buffer, length as usize, windows.next()));
+            let region = exposed.as_ref().map(Exposed::region);
             regions.writes.push(region.unwrap_or_default());
             kept.writes.push(exposed);
         }
         if let Some(length) = plan.reply
             && let Some(buffer) = taken.next()
         {
-            let exposed = queue.expose(buffer);
-            regions.reply = Some(exposed.region(length as usize));
+            let exposed = queue.expose(buffer, length as usize, windows.next());
+            regions.reply = Some(exposed.region());
             kept.reply = Some(exposed);
         }
         drop(taken);
@@ -142,6 +166,27 @@ impl VerbsTransport {
             shared.give_back(buffer);
         }
         Ok(())
+    }
+}
+
+impl VerbsTransport {
+    /// Answers a Call of the reverse direction that has chunks. Where there is no room to say it, the server waits in vain,
+    /// as after any Call that is discarded.
+    pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let Some(shared) = self.devices.get_mut(connection.device) else { return };
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        if connection.responder.refuse(xid, &mut encoder)
+            && let Some(queue) = connection.open_queue()
+            && let Ok(mut buffer) = shared.take(Right::Message, encoder.bytes().len())
+        {
+            let length = copy(&mut buffer, 0, encoder.bytes());
+            match queue.send(buffer, length) {
+                Ok(()) => connection.counts.bytes_sent += length as u64,
+                Err(buffer) => shared.give_back(buffer),
+            }
+        }
+        self.scratch = encoder.finish().0;
     }
 }
 

@@ -171,7 +171,10 @@ impl VerbsTransport {
             }
             Ok(Finished::Received(received)) => {
                 connection.counts.bytes_received += received.message().len() as u64;
-                connection.counts.invalidations += u64::from(received.invalidated.is_some());
+                if let Some(handle) = received.invalidated {
+                    connection.counts.invalidations += 1;
+                    connection.queue.as_mut()?.invalidated(handle);
+                }
                 Some(self.received(at, received, false))
             }
             Ok(Finished::Failed(failure)) => {
@@ -215,6 +218,10 @@ impl VerbsTransport {
                     Some(Err(why)) => Step::Discarded { at, xid: Some(xid), why },
                     None => Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall },
                 }
+            }
+            Ok(Incoming::CallWithChunks(xid)) => {
+                self.refuse_chunks(at, xid);
+                Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall }
             }
             Err((xid, why)) => Step::Discarded { at, xid, why },
         };
@@ -268,15 +275,31 @@ impl VerbsTransport {
         let shared = self.devices.get_mut(connection.device).ok_or(Discard::UnknownXid)?;
         let (tag, mut call) = connection.flight.take(xid).ok_or(Discard::UnknownXid)?;
         let fence = received.fence();
-        let chunk = call.reply.take().and_then(|chunk| chunk.take_back(fence).ok());
         let length = self.lent.returned.reply as usize;
-        let message = chunk.as_ref().and_then(|chunk| chunk.get(..length)).unwrap_or_default();
-        if let Err(why) = if is_nomsg { is_reply_of(message, xid) } else { Ok(()) } {
-            // The Call stays in flight, and its chunk with the server.
-            call.reply = chunk.zip(connection.queue.as_ref()).map(|(chunk, queue)| queue.expose(chunk));
+        let mut is_reply = if is_nomsg { Err(Discard::Short) } else { Ok(()) };
+        let mut is_not = |chunk: &[u8]| {
+            if is_nomsg {
+                is_reply = is_reply_of(chunk.get(..length).unwrap_or_default(), xid);
+            }
+            is_reply.is_err()
+        };
+        self.lent.reply = match call.reply.take().map(|chunk| chunk.take_back_unless(fence, &mut is_not)) {
+            Some(Ok(chunk)) => Some(chunk),
+            Some(Err(chunk)) => {
+                call.reply = Some(chunk);
+                None
+            }
+            None => None,
+        };
+        if let Err(why) = is_reply {
+            // The Call stays in flight, and its chunks with the server.
             return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
         }
-        self.lent.reply = chunk;
+        for window in call.windows.drain(..) {
+            if let Some(queue) = &mut connection.queue {
+                queue.give_back(window);
+            }
+        }
         let back = call.fetched.drain(..).filter_map(|exposed| exposed.take_back(fence).ok());
         back.for_each(|buffer| shared.give_back(buffer));
         let writes = call.writes.drain(..);

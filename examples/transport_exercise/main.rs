@@ -1,9 +1,14 @@
 //! Exercises a transport against a real NFSv4.0 server: every form of Call and Reply, sizes around every limit, many
 //! small Calls with all credits in flight, and what goes wrong.
 //!
-//! `transport_exercise ADDRESS[:20049] PATH LARGEST CALLS`: PATH is a file on the server that may be written to, from the
-//! root of the exports; LARGEST the most bytes in one operation; CALLS how many small Calls. It prints a line a check, and
-//! its exit code is 1 if one failed.
+//! `transport_exercise ADDRESS:PORT PATH LARGEST CALLS [JOURNAL]`: PATH is a file on the server that may be written to, from
+//! the root of the exports; LARGEST the most bytes in one operation; CALLS how many small Calls; JOURNAL a file for what was
+//! done, a line a Call. `windows` before these does it with remote invalidation, `errors` does what goes wrong, `recall` takes
+//! a file and another to make when the server is to recall the delegation that the client has then. It prints a line a check,
+//! and its exit code is 1 if one failed.
+
+mod journal;
+mod reverse;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,6 +26,8 @@ use nfsrdma_inspect::replay::transport::{
 };
 use twox_hash::XxHash3_128;
 
+use journal::{Came, Journal, Sent};
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -35,9 +42,20 @@ fn main() -> ExitCode {
         }
         ["null", address] => report(null_only(address)),
         ["until-gone", address] => report(until_gone(address)),
-        [address, path, largest, calls] => report(exercise(address, path, largest, calls)),
+        ["recall", address, path, sign] => report(reverse::recall(address, path, sign)),
+        ["errors", address, path] => report(errors(address, path)),
+        ["windows", address, path, largest, calls] => {
+            report(exercise(address, path, largest, calls, None, true))
+        }
+        ["windows", address, path, largest, calls, journal] => {
+            report(exercise(address, path, largest, calls, Some(journal), true))
+        }
+        [address, path, largest, calls] => report(exercise(address, path, largest, calls, None, false)),
+        [address, path, largest, calls, journal] => {
+            report(exercise(address, path, largest, calls, Some(journal), false))
+        }
         _ => {
-            eprintln!("usage: transport_exercise ADDRESS:PORT PATH LARGEST CALLS");
+            eprintln!("usage: transport_exercise [windows] ADDRESS:PORT PATH LARGEST CALLS [JOURNAL]");
             ExitCode::from(2)
         }
     }
@@ -106,6 +124,7 @@ struct Client {
     transport: VerbsTransport,
     connection: ConnectionId,
     xid: u32,
+    journal: Journal,
 }
 
 impl Client {
@@ -116,7 +135,7 @@ impl Client {
         let time = started.elapsed();
         let terms = transport.terms(connection).context("no terms")?;
         println!("connected in {time:?}: {terms:?}");
-        Ok(Self { transport, connection, xid: 0x7000_0000 })
+        Ok(Self { transport, connection, xid: 0x7000_0000, journal: Journal::new(None)? })
     }
 
     /// The header of a Call with AUTH_SYS, up to the arguments.
@@ -150,6 +169,13 @@ impl Client {
                 None => bail!("no Reply within {PATIENCE:?}"),
                 Some(Event::Reply(reply)) if reply.xid == call.xid => {
                     let payload = reply.payloads.items().first().and_then(|item| item.bytes);
+                    let came = Came {
+                        form: reply.form,
+                        message: reply.message.len(),
+                        payload: payload.map_or(0, <[u8]>::len),
+                        invalidated: reply.invalidated.map(|handle| handle.0),
+                    };
+                    self.journal.note(&Sent::new(call, submitted), Some(came))?;
                     let answer = Answer {
                         message: reply.message.to_vec(),
                         payload: payload.map(<[u8]>::to_vec),
@@ -270,7 +296,7 @@ impl Client {
     fn storm(&mut self, file: &[u8], count: u64) -> Result<(Duration, u32)> {
         let started = Instant::now();
         let (mut sent, mut done, mut most) = (0u64, 0u64, 0);
-        let mut tags = VecDeque::new();
+        let mut tags: VecDeque<(u64, Sent)> = VecDeque::new();
         while done < count {
             while sent < count {
                 let (xid, mut call) = self.compound(2);
@@ -278,9 +304,9 @@ impl Client {
                 call.opaque(file);
                 // GETATTR of type, change and size.
                 [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
-                match self.transport.submit(self.connection, &Call::small(xid, Tag(sent), call.bytes(), 200))
-                {
-                    Ok(_) => tags.push_back(sent),
+                let call = Call::small(xid, Tag(sent), call.bytes(), 200);
+                match self.transport.submit(self.connection, &call) {
+                    Ok(submitted) => tags.push_back((sent, Sent::new(&call, submitted))),
                     Err(SubmitError::Busy(Busy::Credits | Busy::Queue)) => break,
                     Err(error) => return Err(error.into()),
                 }
@@ -294,9 +320,17 @@ impl Client {
                     operation(&mut results)?;
                     let at = tags
                         .iter()
-                        .position(|tag| *tag == reply.tag.0)
+                        .position(|(tag, _)| *tag == reply.tag.0)
                         .context("a tag that is not in flight")?;
-                    tags.remove(at);
+                    let came = Came {
+                        form: reply.form,
+                        message: reply.message.len(),
+                        payload: 0,
+                        invalidated: None,
+                    };
+                    if let Some((_, sent)) = tags.remove(at) {
+                        self.journal.note(&sent, Some(came))?;
+                    }
                     done += 1;
                 }
                 Some(Event::Credits { granted, .. }) => println!("credits granted: {granted}"),
@@ -334,9 +368,23 @@ fn pattern(length: usize, seed: u32) -> Vec<u8> {
     words.take(length).collect()
 }
 
-fn exercise(address: &str, path: &str, largest: &str, calls: &str) -> Result<()> {
+fn exercise(
+    address: &str,
+    path: &str,
+    largest: &str,
+    calls: &str,
+    journal: Option<&str>,
+    remote_invalidation: bool,
+) -> Result<()> {
     let (largest, calls): (u32, u64) = (largest.parse()?, calls.parse()?);
-    let mut client = Client::connect(address, Wish::default())?;
+    let mut client = Client::connect(address, Wish { remote_invalidation, ..Wish::default() })?;
+    client.journal = Journal::new(journal)?;
+    let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.clone());
+    let agreed = terms.is_some_and(|terms| terms.remote_invalidation);
+    if remote_invalidation && !agreed {
+        println!("no remote invalidation: the device has no windows, or the server does not invalidate");
+        return Ok(());
+    }
     client.null().context("NULL")?;
     println!("ok NULL");
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
@@ -361,8 +409,10 @@ fn exercise(address: &str, path: &str, largest: &str, calls: &str) -> Result<()>
 
     // A second connection of the same transport, over the same device.
     let first = client.connection;
-    client.connection = client.transport.connect(&target(address, Wish::default())?)?;
+    let wish = Wish { remote_invalidation, ..Wish::default() };
+    client.connection = client.transport.connect(&target(address, wish)?)?;
     client.null().context("NULL on a second connection")?;
+    client.round_trip(&file, 5000.min(largest), store, &memory).context("on a second connection")?;
     let second = std::mem::replace(&mut client.connection, first);
     client.null().context("NULL on the first connection")?;
     println!("ok two connections");
@@ -373,8 +423,19 @@ fn exercise(address: &str, path: &str, largest: &str, calls: &str) -> Result<()>
         }
         other => bail!("{other:?}"),
     }
-    println!("{:?}", client.transport.counts(client.connection).context("no counts")?);
+    let counts = *client.transport.counts(client.connection).context("no counts")?;
+    println!("{counts:?}");
+    ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each Call has its Reply");
+    ensure!(!agreed || counts.invalidations > 0, "the server never invalidated a handle");
+    client.journal.finish()
+}
 
+/// What goes wrong, and what is said of it.
+fn errors(address: &str, path: &str) -> Result<()> {
+    let mut client = Client::connect(address, Wish::default())?;
+    let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
+    let directory = client.look_up(directory).context("LOOKUP")?;
+    client.too_many(&directory).context("more Calls than credits")?;
     client.short_reply_chunk(&directory).context("a short Reply chunk")?;
     without_private_data(address).context("without private data")?;
     wrong_port(address)
@@ -437,6 +498,36 @@ impl Client {
         let form = self.read_directory(directory, 16_000, shape, 16_200)?;
         ensure!(form == Form::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");
+        Ok(())
+    }
+
+    /// More Calls than there are credits: they are not sent, and the connection goes on.
+    fn too_many(&mut self, file: &[u8]) -> Result<()> {
+        self.null()?;
+        let granted = self.transport.credits(self.connection).context("closed")?.limit();
+        let mut taken = 0;
+        let busy = loop {
+            let (xid, mut call) = self.compound(1);
+            call.word(22);
+            call.opaque(file);
+            match self.transport.submit(self.connection, &Call::small(xid, Tag(0), call.bytes(), 200)) {
+                Ok(_) => taken += 1,
+                Err(SubmitError::Busy(busy)) => break busy,
+                Err(error) => bail!("{error}"),
+            }
+        };
+        ensure!((busy, taken) == (Busy::Credits, granted), "{busy:?} after {taken} of {granted}");
+        for _ in 0..taken {
+            loop {
+                match self.transport.poll(Some(Instant::now() + PATIENCE))? {
+                    Some(Event::Reply(_)) => break,
+                    Some(Event::Credits { .. }) => {}
+                    other => bail!("{other:?}"),
+                }
+            }
+        }
+        self.null()?;
+        println!("ok {taken} Calls with {granted} credits: {}", SubmitError::Busy(busy));
         Ok(())
     }
 

@@ -1,0 +1,268 @@
+//! The reverse direction: a session whose backchannel is the RDMA connection itself, a delegation, and the server's CB_RECALL
+//! of it (RFC 8167, RFC 8881 sections 18.36 and 20.2).
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CallbackSecParms4, CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, ChannelAttrs4,
+    ClientOwner4, CloseArgs, CreateSessionArgs, CreateSessionFlags, DelegreturnArgs, DestroyClientidArgs,
+    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, LookupArgs, Nfsstat4, Object, OpenArgs, OpenClaim4,
+    OpenDelegation4, OpenOwner4, Openflag4, Opentype4, ReclaimCompleteArgs, Reply, ReplyHead, Results,
+    SequenceArgs, ShareAccess, ShareDeny, StateProtect4A, Stateid4,
+};
+use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{self, AcceptedReply, Body, Message, Program, ReplyData, Verifier, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
+use nfsrdma_inspect::replay::caller::{Caller, Line, Procedure};
+use nfsrdma_inspect::replay::transport::verbs::VerbsTransport;
+use nfsrdma_inspect::replay::transport::{ConnectionId, Event, Transport, Wish};
+
+use super::{PATIENCE, target};
+
+/// Gets a read delegation of a file, says so by making the file `sign`, answers what the server then calls, and gives the
+/// delegation back.
+pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
+    let mut transport = VerbsTransport::new();
+    let connection = transport.connect(&target(address, Wish::default())?)?;
+    let mut session = Session::new(&mut transport, connection)?;
+    let (file, open, delegation) = session.open(&mut transport, connection, path)?;
+    println!("ok a read delegation");
+    fs::write(Path::new(sign), "")?;
+
+    let recalled = answer_recall(&mut transport, connection, &delegation)?;
+    println!("ok CB_RECALL after {recalled} other Calls of the server, answered");
+    session.give_back(&mut transport, connection, &file, open, delegation)?;
+    let counts = *transport.counts(connection).context("no counts")?;
+    ensure!(counts.reverse_calls > u64::from(recalled), "{counts:?}");
+    println!("ok DELEGRETURN: {counts:?}");
+    Ok(())
+}
+
+struct Session {
+    clientid: u64,
+    id: [u8; 16],
+    sequence: u32,
+    xid: u32,
+}
+
+/// Runs operations in NFSv4.1, all of which must be done.
+fn run<T>(
+    transport: &mut VerbsTransport,
+    connection: ConnectionId,
+    xid: &mut u32,
+    operations: &[Args<'_>],
+    mut read: impl FnMut(&Results<'_>) -> Option<T>,
+) -> Result<Option<T>> {
+    *xid += 1;
+    let mut line = Line::new(transport, connection, Caller::default(), Xid(*xid), PATIENCE);
+    let more = Procedure::new(Program::NFS, 4, 1, 4096);
+    let outcome = line.compound(1, operations, &more, |reply: &Reply<'_>| {
+        let mut found = None;
+        for results in reply.operations() {
+            let results = results.map_err(|stop| stop.error)?;
+            if results.status() != Nfsstat4::NFS4_OK {
+                return Ok(Err(format!("{}: {}", results.number(), results.status())));
+            }
+            found = read(&results).or(found);
+        }
+        Ok(Ok(found))
+    })?;
+    outcome.map_err(anyhow::Error::msg)
+}
+
+impl Session {
+    /// Becomes known, and offers the connection for the server's Calls, too.
+    fn new(transport: &mut VerbsTransport, connection: ConnectionId) -> Result<Self> {
+        let mut xid = 0x6000_0000;
+        let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+            eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
+            eia_flags: ExchangeIdFlags(0),
+            eia_state_protect: StateProtect4A::None,
+            eia_client_impl_id: List::default(),
+        });
+        let given = run(transport, connection, &mut xid, &[exchange], |results| match results {
+            Results::EXCHANGE_ID(Outcome::Ok(given)) => Some((given.eir_clientid, given.eir_sequenceid)),
+            _ => None,
+        })?;
+        let (clientid, csa_sequence) = given.context("EXCHANGE_ID gave nothing")?;
+        let channel = || ChannelAttrs4 {
+            ca_headerpadsize: 0,
+            ca_maxrequestsize: 4096,
+            ca_maxresponsesize: 4096,
+            ca_maxresponsesize_cached: 4096,
+            ca_maxoperations: 16,
+            ca_maxrequests: 4,
+            ca_rdma_ird: List::default(),
+        };
+        let create = Args::CREATE_SESSION(CreateSessionArgs {
+            csa_clientid: clientid,
+            csa_sequence,
+            csa_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
+            csa_fore_chan_attrs: channel(),
+            csa_back_chan_attrs: channel(),
+            csa_cb_program: Program::NFS_CB.0,
+            csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+        });
+        let given = run(transport, connection, &mut xid, &[create], |results| match results {
+            Results::CREATE_SESSION(Outcome::Ok(given)) => Some((given.csr_sessionid, given.csr_flags)),
+            _ => None,
+        })?;
+        let (id, flags) = given.context("CREATE_SESSION gave nothing")?;
+        let back = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+        ensure!(flags.contains(back), "the server does not take the connection for its Calls");
+        println!("ok a session whose backchannel is this connection");
+        let mut session = Self { clientid, id, sequence: 0, xid };
+        let complete = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
+        session.run(transport, connection, &[complete], |_| None::<()>)?;
+        Ok(session)
+    }
+
+    fn run<T>(
+        &mut self,
+        transport: &mut VerbsTransport,
+        connection: ConnectionId,
+        operations: &[Args<'_>],
+        read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.sequence += 1;
+        let mut all = vec![Args::SEQUENCE(SequenceArgs {
+            sa_sessionid: self.id,
+            sa_sequenceid: self.sequence,
+            sa_slotid: 0,
+            sa_highest_slotid: 0,
+            sa_cachethis: false,
+        })];
+        all.extend_from_slice(operations);
+        run(transport, connection, &mut self.xid, &all, read)
+    }
+
+    /// Opens a file for reading, with a delegation: its filehandle, and both stateids.
+    fn open(
+        &mut self,
+        transport: &mut VerbsTransport,
+        connection: ConnectionId,
+        path: &str,
+    ) -> Result<(Vec<u8>, Stateid4, Stateid4)> {
+        let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+        let name = names.pop().context("no file in the path")?;
+        let mut operations = vec![Args::PUTROOTFH(Void)];
+        operations
+            .extend(names.iter().map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
+        operations.push(Args::OPEN(OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess(
+                ShareAccess::OPEN4_SHARE_ACCESS_READ.0 | ShareAccess::OPEN4_SHARE_ACCESS_WANT_READ_DELEG.0,
+            ),
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid: self.clientid, owner: Opaque(b"exercise") },
+            openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+            claim: OpenClaim4::Null(Text(name.as_bytes())),
+        }));
+        operations.push(Args::GETFH(Void));
+        let (mut stateids, mut told) = (None, String::new());
+        let handle = self.run(transport, connection, &operations, |results| match results {
+            Results::OPEN(Outcome::Ok(open)) => {
+                told = format!("{:?}", open.delegation);
+                if let OpenDelegation4::Read(delegation) = &open.delegation {
+                    stateids = Some((open.stateid.clone(), delegation.stateid.clone()));
+                }
+                None
+            }
+            Results::GETFH(Outcome::Ok(found)) => Some(found.object.0.to_vec()),
+            _ => None,
+        })?;
+        let (open, delegation) = stateids.with_context(|| format!("no read delegation: {told}"))?;
+        Ok((handle.context("no filehandle")?, open, delegation))
+    }
+
+    fn give_back(
+        &mut self,
+        transport: &mut VerbsTransport,
+        connection: ConnectionId,
+        file: &[u8],
+        open: Stateid4,
+        delegation: Stateid4,
+    ) -> Result<()> {
+        let here = || Args::PUTFH(Object { object: Opaque(file) });
+        let back = [here(), Args::DELEGRETURN(DelegreturnArgs { deleg_stateid: delegation })];
+        self.run(transport, connection, &back, |_| None::<()>)?;
+        let close = [here(), Args::CLOSE(CloseArgs { seqid: 0, open_stateid: open })];
+        self.run(transport, connection, &close, |_| None::<()>)?;
+        let destroy = [Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: self.id })];
+        run(transport, connection, &mut self.xid, &destroy, |_| None::<()>)?;
+        let destroy = [Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: self.clientid })];
+        run(transport, connection, &mut self.xid, &destroy, |_| None::<()>)?;
+        Ok(())
+    }
+}
+
+/// Answers the server's Calls until it recalls the delegation; how many others came before.
+fn answer_recall(
+    transport: &mut VerbsTransport,
+    connection: ConnectionId,
+    delegation: &Stateid4,
+) -> Result<u32> {
+    let deadline = Instant::now() + PATIENCE;
+    for others in 0.. {
+        let (xid, answer, recalled) = loop {
+            match transport.poll(Some(deadline))? {
+                Some(Event::Call(call)) => {
+                    let (answer, recalled) = answer(call.message)?;
+                    break (call.xid, answer, recalled);
+                }
+                Some(Event::Credits { .. }) => {}
+                Some(other) => bail!("{other:?}"),
+                None => bail!("no Call of the server within {PATIENCE:?}"),
+            }
+        };
+        transport.answer(connection, xid, &answer)?;
+        transport.flush();
+        if recalled.as_ref() == Some(delegation) {
+            return Ok(others);
+        }
+    }
+    unreachable!("the deadline comes first")
+}
+
+/// The answer to a Call of the server, and the stateid that it recalls.
+fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
+    let mut cursor = Cursor::new(message);
+    let Message { xid, body } = Message::decode(&mut cursor, &mut Unobserved)?;
+    let Body::Call(call) = body else { bail!("{body:?}") };
+    ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
+    let mut encoder = Encoder::new();
+    let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+    let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+    Message { xid, body: Body::Reply(reply) }.encode(&mut encoder);
+    let mut recalled = None;
+    // CB_NULL has no results.
+    if call.proc == 1 {
+        let call = CbCall::decode(&mut cursor, &mut Unobserved)?;
+        let mut results = Vec::new();
+        for operation in call.operations() {
+            results.push(match operation.map_err(|stop| stop.error)? {
+                CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(Outcome::Ok(CbSequenceResok {
+                    csr_sessionid: asked.csa_sessionid,
+                    csr_sequenceid: asked.csa_sequenceid,
+                    csr_slotid: asked.csa_slotid,
+                    csr_highest_slotid: asked.csa_highest_slotid,
+                    csr_target_highest_slotid: asked.csa_highest_slotid,
+                })),
+                CbArgs::CB_RECALL(asked) => {
+                    recalled = Some(asked.stateid);
+                    CbResults::CB_RECALL(Outcome::Ok(Void))
+                }
+                CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(Outcome::Ok(Void)),
+                other => bail!("{other:?}"),
+            });
+        }
+        let head = ReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
+        CbReply::new(head, &results).encode(&mut encoder);
+    }
+    Ok((encoder.finish().0, recalled))
+}

@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# The transport of the program against the kernel's server: probe in each version, and the test client (TOOL, the example
+# transport_exercise) with every form of Call. The captures of it must say what the client says that it did.
+# CALLS: how many small ones; LARGEST: the most bytes in one operation, which follows from the server's MEMORY.
+# settings: MEMORY=7168 LIMIT=2400
+program=/shared/bin/nfsrdma-inspect
+exercise=/shared/bin/transport_exercise
+# shellcheck disable=SC2154 # client.sh says which host
+server=$host:20049
+say "kernel $(uname -r), $TRANSPORT"
+
+for version in 3 4.0 4.1 4.2; do
+    path=/
+    if [ $version = 3 ]; then path=/export; fi
+    $program probe --server "rdma://$host$path?vers=$version" > "/shared/probe-$version"
+    cat "/shared/probe-$version"
+    grep -q '^  READ .* at most' "/shared/probe-$version"
+    say "PASSED probe $version"
+done
+largest=${LARGEST:-$(sed -n 's/^  READ *\([0-9,]*\) at most$/\1/p' /shared/probe-4.0 | tr -d ,)}
+
+# The file that is written to, in a folder whose READDIR takes a Long Reply; and one whose delegation is recalled.
+on_server '
+    : > /export/data/many300/exercise
+    chmod 666 /export/data/many300/exercise
+    yes "to be recalled" | head -c 5000 > /export/data/recalled
+    sync'
+
+# held NAME: what the capture has of the client's Calls is what the client wrote down. Send With Invalidate is counted, too.
+held() {
+    $program -T json --summary none "/shared/$1.pcap" | python3 -S /lab/guest/transport.py "/shared/$1.journal"
+    say "PASSED $1"
+    grep '^ok .* small Calls' "/shared/$1.said" || true
+}
+
+# exercise NAME ARGUMENT...: records it, and holds the one to the other.
+exercise() {
+    local name=$1
+    shift
+    start_recording "$name"
+    "$exercise" "$@" "/shared/$name.journal" > "/shared/$name.said" || {
+        cat "/shared/$name.said"
+        return 1
+    }
+    stop_recording
+    cat "/shared/$name.said"
+    if [ -s "/shared/$name.journal" ]; then held "$name"; fi
+}
+
+exercise forms "$server" /data/many300/exercise "$largest" 1000
+exercise windows windows "$server" /data/many300/exercise "$largest" 1000
+exercise storm "$server" /data/many300/exercise 1 "${CALLS:-100000}"
+
+start_recording errors
+"$exercise" errors "$server" /data/many300/exercise
+stop_recording
+say "PASSED errors"
+
+# The server recalls a delegation over the connection that the client opened.
+start_recording recall
+"$exercise" recall "$server" /data/recalled /tmp/delegated > /shared/recall.said 2>&1 &
+recalling=$!
+for _ in $(seq 300); do
+    if [ -e /tmp/delegated ] || ! kill -0 $recalling 2> /dev/null; then break; fi
+    sleep 0.1
+done
+on_server 'timeout 30 bash -c "echo more >> /export/data/recalled"'
+wait $recalling || {
+    cat /shared/recall.said
+    false
+}
+cat /shared/recall.said
+stop_recording
+$program /shared/recall.pcap > /shared/recall.lines
+grep -q 'CB_RECALL.* ok$' /shared/recall.lines
+say "PASSED recall"
+
+# The server goes in the middle of Calls, and comes back.
+"$exercise" until-gone "$server" > /shared/gone.said 2>&1 &
+going=$!
+sleep 3
+on_server 'echo 0 > /proc/fs/nfsd/threads; sleep 2; rpc.nfsd --rdma=20049 8'
+wait $going || {
+    cat /shared/gone.said
+    false
+}
+cat /shared/gone.said
+say "PASSED server gone and back"
+
+# What keeps it from connecting at all is said in one line, and the exit code is 4.
+refused() {
+    local line=$1 result=0
+    shift
+    "$@" probe --server "rdma://$host/" > /dev/null 2> /tmp/refused || result=$?
+    cat /tmp/refused
+    [ $result -eq 4 ]
+    [ "$(wc -l < /tmp/refused)" -eq 1 ]
+    grep -q "$line" /tmp/refused
+}
+cp "$program" /tmp/nfsrdma-inspect
+chmod 700 /dev/infiniband/rdma_cm
+refused 'not allowed: .*run as root' setpriv --reuid 1000 --regid 1000 --clear-groups /tmp/nfsrdma-inspect
+say "PASSED no rights"
+rdma link delete "${TRANSPORT}0"
+refused 'no RDMA device leads there' "$program"
+say "PASSED no device"
+libraries=$(dirname "$(find /usr/lib -name 'librdmacm.so.1' | head -n 1)")
+mount --bind /dev/null "$(readlink -f "$libraries/librdmacm.so.1")"
+refused 'librdmacm.so.1 or libibverbs.so.1 is not there, which RDMA needs; install' "$program"
+say "PASSED no library"
