@@ -76,6 +76,12 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__plan"
                 ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,run)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__run"
+                ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,seed)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__seed"
+                ;;
             nfsrdma__inspect__subcmd__replay,compile)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__compile"
                 ;;
@@ -85,6 +91,12 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__plan"
                 ;;
+            nfsrdma__inspect__subcmd__replay,run)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__run"
+                ;;
+            nfsrdma__inspect__subcmd__replay,seed)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__seed"
+                ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,compile)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__compile"
                 ;;
@@ -93,6 +105,12 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__plan"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,run)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__run"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,seed)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__seed"
                 ;;
             *)
                 ;;
@@ -467,12 +485,16 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__check)
-            opts="-c -q -T -h --bless --junit --count --quiet --format --color --help"
+            opts="-c -q -T -h --bless --server --junit --count --quiet --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --junit)
                     local oldifs
                     if [ -n "${IFS+x}" ]; then
@@ -725,7 +747,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay)
-            opts="compile plan"
+            opts="compile plan seed run"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -753,6 +775,34 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__seed)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -823,7 +873,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay)
-            opts="-h --help compile plan help"
+            opts="-h --help compile plan seed run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -897,7 +947,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help)
-            opts="compile plan help"
+            opts="compile plan seed run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -952,6 +1002,34 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__seed)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__plan)
             opts="-c -T -h --count --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -977,6 +1055,137 @@ _nfsrdma__inspect() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__run)
+            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --connections --window --chunks --strict --without --min-coverage --count --junit --quiet --format --color --seeded --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --order)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --connections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunks)
+                    COMPREPLY=($(compgen -W "optimal captured" -- "${cur}"))
+                    return 0
+                    ;;
+                --without)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --min-coverage)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --junit)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -T)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__seed)
+            opts="-q -h --server --directory --into-existing --same-server --timeout --credits --inline --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

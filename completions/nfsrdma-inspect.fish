@@ -107,6 +107,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -l immediate -d 'Take each packet from the kernel at once: up to 10 ms earlier, for more work a packet'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s q -l quiet -d 'Say nothing but what is wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l server -d 'Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture (default: 10, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
@@ -144,10 +145,12 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "compile" -d 'Make a trace of captures, to be run again'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "compile" -d 'Make a trace of captures, to be run again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "run" -d 'Run a trace against a server, and compare'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s o -l output -d 'Write the trace to this file' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -l data -d 'What becomes of file data' -r -f -a "keep\t'It is kept, equal data once'
 hash\t'Its hash is kept, and a run sends other data'
@@ -163,8 +166,45 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l directory -d 'The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters that no other run has)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l timeout -d 'Seconds that a connection and a Reply may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l credits -d 'Credits to ask for, over RDMA' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l into-existing -d 'Use the directory though something is in it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -l same-server -d 'Use the server though the capture is of it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -s q -l quiet -d 'Say nothing of what was made'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from seed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l directory -d 'The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters that no other run has)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l timeout -d 'Seconds that a connection and a Reply may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l credits -d 'Credits to ask for, over RDMA' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l order -d 'Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l pace -d 'When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l connections -d 'Connections of each client, at most (default: as many as in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l window -d 'Steps that are looked at ahead, and in flight at most' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t''
+captured\t''"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s c -l count -d 'Mismatches that are shown' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l junit -d 'Write a report as JUnit XML: a case an operation' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
+json\t'JSON Lines: an object a line'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Also in a pipe or a file'
+never\t'Nowhere'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l into-existing -d 'Use the directory though something is in it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l same-server -d 'Use the server though the capture is of it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l strict -d 'Tolerate nothing'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Say nothing; the exit code tells'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l seeded -d 'The tree is there: seeded before into --directory'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "compile" -d 'Make a trace of captures, to be run again'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a trace against a server, and compare'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
@@ -209,3 +249,5 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; an
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "compile" -d 'Make a trace of captures, to be run again'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "run" -d 'Run a trace against a server, and compare'

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
 use super::progress::Progress;
+use super::replay::check::{Reported, check as replayed};
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
@@ -20,6 +21,7 @@ use crate::output::ReportFormat;
 use crate::output::checks::{Check, Found, Outcome, Summary, View};
 use crate::output::comparison::json_line;
 use crate::output::junit;
+use crate::replay::url::Url;
 
 /// Differences of one capture that are shown as text.
 const COUNT: usize = 10;
@@ -27,6 +29,8 @@ const COUNT: usize = 10;
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
   nfsrdma-inspect check captures/*.pcap                 compare each with its baseline
   nfsrdma-inspect check --junit report.xml *.pcap       the same, with a report for CI
+  nfsrdma-inspect check --server tcp://nas/scratch *.pcap
+                                                        replay them there, and compare with what was recorded
   nfsrdma-inspect check -T json *.pcap | jq 'select(.kind == \"difference\")'
 ";
 
@@ -34,10 +38,12 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 ///
 /// With --bless it writes what a capture is into a baseline beside it, FILE.baseline: a text with its operations, their
 /// statuses, names, offsets and counts, chunks, and hashes of file data. Without, it reads captures again and says what
-/// is not as the baseline has it. docs/ci.md shows how to use it in CI.
+/// is not as the baseline has it. With --server it replays the captures against a server instead, each in a directory of its
+/// own, and says where the server answers otherwise than it was recorded. docs/ci.md shows how to use it in CI.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  everything is as it was\n  1  a \
-    capture differs from its baseline\n  2  usage, no baseline, or input that could not be read\n"))]
+    capture differs from its baseline, or a server from the capture\n  2  usage, no baseline, or input that could not \
+    be read\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct CheckArgs {
     /// Capture files, each with its baseline beside it
     #[arg(required = true, value_hint = ValueHint::FilePath)]
@@ -46,6 +52,14 @@ pub(super) struct CheckArgs {
     /// Write the baselines instead; the settings that stand in one stay
     #[arg(long)]
     bless: bool,
+
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "bless",
+        help = "Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
+    )]
+    server: Option<Url>,
 
     /// Write a report as JUnit XML: a suite a capture, a case an operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -82,6 +96,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     }
     if args.bless && args.junit.is_some() {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
+    }
+    if let Some(server) = &args.server {
+        let reported = Reported {
+            junit: args.junit.as_deref(),
+            format: args.format,
+            color: args.color,
+            count: args.count.unwrap_or(COUNT),
+            quiet: args.quiet,
+        };
+        return replayed(&args.files, server, &reported);
     }
     let mut progress = Progress::new();
     let started = SystemTime::now();

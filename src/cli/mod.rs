@@ -182,6 +182,8 @@ pub enum Exit {
     Differs,
     /// The arguments make no sense, an input could not be read to its end, or the output could not be written.
     Failed,
+    /// Too little of a trace could be replayed.
+    Uncovered,
     /// The server or the transport cannot be reached.
     Unreachable,
     /// This program itself broke a rule of the protocol.
@@ -203,6 +205,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Differs => 1,
             Exit::Failed => 2,
+            Exit::Uncovered => 3,
             Exit::Unreachable => 4,
             Exit::OwnFault => 6,
         })

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::replay::run::Report;
 use crate::source;
 
 /// Reading that takes no longer shows nothing.
@@ -67,6 +68,22 @@ impl Progress {
     /// The same of a capture under way.
     pub(super) fn draw_live(&self, counters: &source::Counters, transactions: Option<u64>) {
         self.show(|elapsed| describe_live(counters, elapsed, transactions));
+    }
+
+    /// The same of a run of a trace.
+    pub(super) fn draw_run(&self, report: &Report, total: u64, elapsed: Duration) {
+        self.show(|_| {
+            let seconds = elapsed.as_secs_f64().max(1e-3);
+            let rate = report.calls as f64 / seconds;
+            let part = report.steps as f64 / total.max(1) as f64;
+            let left = if part > 0.0 { seconds * (1.0 - part) / part } else { 0.0 };
+            format!(
+                "{:3.0}%  {} of {total} steps  {rate:.0} Calls/s  {} mismatched  {left:.0} s left",
+                part * 100.0,
+                report.steps,
+                report.mismatched()
+            )
+        });
     }
 
     fn show(&self, describe: impl FnOnce(Duration) -> String) {

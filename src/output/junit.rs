@@ -84,11 +84,7 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
     names.remove(CAPTURE);
     let cases: Vec<&str> = [CAPTURE].into_iter().chain(names).collect();
     let failures = found.len();
-    let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
-    let timestamp = Moment(Date::of(time)).to_string();
-    // Without fraction and zone, as the schemas have it.
-    let timestamp = timestamp.get(..19).unwrap_or_default().replace(' ', "T");
+    let timestamp = timestamp(started);
     let class = class(&check.file);
     writeln!(
         to,
@@ -114,6 +110,90 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
             writeln!(to, "    </testcase>")?;
         } else {
             writeln!(to, "/>")?;
+        }
+    }
+    writeln!(to, "    <system-out/>")?;
+    writeln!(to, "    <system-err/>")?;
+    writeln!(to, "  </testsuite>")
+}
+
+/// A time without fraction and zone, as the schemas have it.
+fn timestamp(started: SystemTime) -> String {
+    let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
+    let timestamp = Moment(Date::of(time)).to_string();
+    timestamp.get(..19).unwrap_or_default().replace(' ', "T")
+}
+
+/// What came of the steps of one operation of a run.
+pub(super) struct Case<'a> {
+    /// The operation.
+    pub(super) name: &'a str,
+    /// What is wrong, in one line, and the lines that follow.
+    pub(super) failure: Option<(String, Vec<String>)>,
+    /// Whether none of the steps was held to the recording.
+    pub(super) is_skipped: bool,
+    /// How long the server took for all of them, in nanoseconds.
+    pub(super) live_ns: u128,
+}
+
+/// A run of a trace.
+pub(super) struct Suite<'a> {
+    /// The trace.
+    pub(super) trace: &'a str,
+    /// The directory of the run.
+    pub(super) directory: &'a str,
+    /// How long it took.
+    pub(super) elapsed: Duration,
+    /// What came of each operation.
+    pub(super) cases: Vec<Case<'a>>,
+}
+
+/// Writes the report on runs of traces.
+///
+/// # Errors
+/// What writing gives.
+pub(super) fn replays(to: &mut impl Write, suites: &[Suite<'_>], started: SystemTime) -> io::Result<()> {
+    writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
+    writeln!(to, "<testsuites>")?;
+    for (id, suite) in suites.iter().enumerate() {
+        replayed(to, id, suite, started)?;
+    }
+    writeln!(to, "</testsuites>")
+}
+
+fn replayed(to: &mut impl Write, id: usize, suite: &Suite<'_>, started: SystemTime) -> io::Result<()> {
+    let Suite { trace, directory, elapsed, cases } = suite;
+    let (class, timestamp) = (class(trace), timestamp(started));
+    let failures = cases.iter().filter(|case| case.failure.is_some()).count();
+    let skipped = cases.iter().filter(|case| case.is_skipped).count();
+    writeln!(
+        to,
+        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
+        Escaped(trace),
+        Escaped(class),
+        cases.len(),
+        Seconds(*elapsed),
+    )?;
+    writeln!(
+        to,
+        r#"    <properties><property name="directory" value="{}"/></properties>"#,
+        Escaped(directory)
+    )?;
+    for case in cases {
+        let time = Seconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
+        let name = Escaped(case.name);
+        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, Escaped(class))?;
+        match &case.failure {
+            Some((message, lines)) => {
+                writeln!(to, ">")?;
+                write!(to, r#"      <failure message="{}" type="mismatched">"#, Escaped(message))?;
+                write!(to, "{}", Escaped(&lines.join("\n")))?;
+                writeln!(to, "</failure>")?;
+                writeln!(to, "    </testcase>")?;
+            }
+            None if case.is_skipped => writeln!(to, "><skipped/></testcase>")?,
+            None => writeln!(to, "/>")?,
         }
     }
     writeln!(to, "    <system-out/>")?;

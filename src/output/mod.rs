@@ -21,6 +21,7 @@ pub mod plan;
 pub mod probe;
 #[cfg(feature = "live")]
 pub mod recording;
+pub mod replay;
 mod settings;
 pub mod style;
 pub mod summary;

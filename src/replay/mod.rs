@@ -8,6 +8,8 @@ pub mod caller;
 pub mod compile;
 pub mod plan;
 pub mod probe;
+pub mod run;
+pub mod seed;
 pub mod trace;
 pub mod transport;
 pub mod tree;

@@ -49,6 +49,7 @@ fn every_key_of_the_schemas_is_described() {
         "comparison.schema.json",
         "probe.schema.json",
         "plan.schema.json",
+        "replay.schema.json",
     ] {
         assert_described(&schema(file), file);
     }
@@ -64,6 +65,7 @@ fn the_schemas_are_schemas() {
         "comparison.schema.json",
         "probe.schema.json",
         "plan.schema.json",
+        "replay.schema.json",
     ] {
         assert!(jsonschema::meta::is_valid(&schema(file)), "{file}");
     }

@@ -12,7 +12,9 @@ use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::Cursor;
 
 use super::difference::{Kind, Place};
 use super::record::{
@@ -128,6 +130,28 @@ impl Recorder {
         })
     }
 
+    /// The record of a Reply that no capture is around, such as one that comes while a trace is replayed: `cursor` stands at
+    /// the beginning of the RPC message, and knows what travelled beside it.
+    pub fn reply(&mut self, procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Message {
+        let length = cursor.length() as u64;
+        let mut listener = Listener::new(self, false, cursor.rest());
+        let heard = rpc::Message::decode(&mut cursor, &mut listener).and_then(|message| {
+            let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
+            match procedure.filter(|_| is_done) {
+                Some(procedure) => procedure.results(&mut cursor, &mut listener),
+                None => Ok(()),
+            }
+        });
+        let (sections, spans) = listener.finish();
+        let end = match heard {
+            Ok(()) => End::Whole,
+            Err(error) if error.is_cut() => End::Cut,
+            Err(_) => End::Undecoded,
+        };
+        let varying = spans.iter().map(|(_, length)| length).sum();
+        Message { sections, end, proc: None, length, varying }
+    }
+
     fn message(
         &mut self,
         transaction: &Transaction,
@@ -136,17 +160,8 @@ impl Recorder {
         facts: &Facts,
     ) -> (Option<Message>, Vec<(usize, u64)>) {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
-        let mut listener = Listener {
-            is_call: which == Which::Call,
-            sections: vec![Section::default()],
-            stack: Vec::new(),
-            above: ROOTS[usize::from(which == Which::Reply)],
-            spans: Vec::new(),
-            plus: None,
-            rdma_xid: None,
-            rpc: reading.rpc_bytes(which).map_or(&[], |(bytes, _)| bytes),
-            recorder: self,
-        };
+        let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
+        let mut listener = Listener::new(self, which == Which::Call, rpc);
         // A header that is damaged gives no chunks, which are compared.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         let heard = reading.observe_rpc(which, &mut listener);
@@ -302,7 +317,21 @@ struct Listener<'r, 'a> {
     rpc: &'a [u8],
 }
 
-impl Listener<'_, '_> {
+impl<'r, 'a> Listener<'r, 'a> {
+    fn new(recorder: &'r mut Recorder, is_call: bool, rpc: &'a [u8]) -> Self {
+        Self {
+            is_call,
+            sections: vec![Section::default()],
+            stack: Vec::new(),
+            above: ROOTS[usize::from(!is_call)],
+            spans: Vec::new(),
+            plus: None,
+            rdma_xid: None,
+            rpc,
+            recorder,
+        }
+    }
+
     fn finish(mut self) -> (Vec<Section>, Vec<(usize, u64)>) {
         self.end_of_plus();
         (self.sections, self.spans)

@@ -124,6 +124,24 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
+/// Compiles one capture, all of it.
+pub(super) fn to_file(capture: &Path, output: &Path) -> Result<()> {
+    let failed = |error: io::Error| {
+        let why = reason(&error);
+        anyhow!("{}: cannot write: {why}; make room, or name another place with TMPDIR", output.display())
+    };
+    let mut source = Source::open([capture])?;
+    let to = BufWriter::new(File::create(output).map_err(failed)?);
+    let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
+    let errors = read(&mut source, None, &mut compiler).map_err(failed)?;
+    if let Some(error) = errors.first() {
+        bail!("{error}");
+    }
+    let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
+    compiler.finish(&[name]).map_err(failed)?;
+    Ok(())
+}
+
 /// Whether two names are of one file that is there.
 fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)

@@ -1,7 +1,11 @@
 //! `replay`: the work of a capture, driven again. One file a step of the way.
 
+pub(super) mod check;
 mod compile;
 mod plan;
+mod run;
+mod seed;
+mod server;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -10,9 +14,12 @@ use super::Exit;
 
 /// Drive the work of a capture again
 ///
-/// A capture is compiled to a trace, and a trace is planned. Neither needs a server.
+/// A capture is compiled to a trace, and a trace is planned; neither needs a server. Then the tree that the trace expects is
+/// made on a server, in a directory of its own, and the trace is run there; what the server answers is held to what was
+/// recorded.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{}\n{}", compile::EXAMPLES, plan::EXAMPLES))]
+#[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}",
+    compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES))]
 pub(super) struct ReplayArgs {
     #[command(subcommand)]
     step: Step,
@@ -22,6 +29,8 @@ pub(super) struct ReplayArgs {
 enum Step {
     Compile(compile::CompileArgs),
     Plan(plan::PlanArgs),
+    Seed(seed::SeedArgs),
+    Run(run::RunArgs),
 }
 
 /// Does one step.
@@ -29,5 +38,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Exit> {
     match &args.step {
         Step::Compile(args) => compile::run(args),
         Step::Plan(args) => plan::run(args),
+        Step::Seed(args) => seed::run(args),
+        Step::Run(args) => run::run(args),
     }
 }

@@ -18,7 +18,7 @@ use super::transport::{
 };
 use super::url::{NfsVersion, Url};
 
-pub use mount::Exports;
+pub use mount::{Exports, ask as mount};
 pub use v3::V3;
 pub use v4::{ChannelLimits, Server, Session, V4};
 

@@ -32,11 +32,7 @@ pub struct Exports {
 }
 
 /// Asks for the exports, and for the first filehandle of the one that the URL names; or for that of the first.
-pub(super) fn ask(
-    url: &Url,
-    server: SocketAddr,
-    wish: &Wish,
-) -> (Result<Exports, String>, Result<Vec<u8>, String>) {
+pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> (Result<Exports, String>, Result<Vec<u8>, String>) {
     let port = match url.mount_port {
         Some(port) => Ok(port),
         None => port_of_mount(url, server, wish),

@@ -4,3 +4,4 @@ mod client;
 mod ganesha;
 mod loopback;
 mod over_tcp;
+mod replays;

@@ -1,0 +1,99 @@
+//! `check --server`: captures compiled, seeded, replayed and held to what was recorded, in one command.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Result;
+
+use super::compile;
+use super::run::{HowArgs, Ran, exit, ran, write_junit};
+use super::server::{Refused, ServerArgs, tag};
+use crate::cli::style::Color;
+use crate::cli::{Exit, complain, unwritten};
+use crate::output::ReportFormat;
+use crate::replay::seed::How;
+use crate::replay::url::Url;
+
+/// What is reported, and where to.
+pub(in crate::cli) struct Reported<'a> {
+    pub(in crate::cli) junit: Option<&'a Path>,
+    pub(in crate::cli) format: ReportFormat,
+    pub(in crate::cli) color: Color,
+    pub(in crate::cli) count: usize,
+    pub(in crate::cli) quiet: bool,
+}
+
+/// A trace that is there as long as it is needed.
+struct Passing(PathBuf);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        // One that cannot be removed is left where such files are.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Checks captures against a server.
+pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
+    let started = SystemTime::now();
+    let server = ServerArgs::at(server.clone());
+    let how = HowArgs::checking(reported.format, reported.color, reported.count, reported.quiet);
+    let mut done: Vec<(String, Ran)> = Vec::new();
+    let mut end = Exit::Done;
+    for file in files {
+        let outcome = one(file, &server, &how);
+        let name = file.to_string_lossy().into_owned();
+        match outcome {
+            Ok(ran) => {
+                ran.complain();
+                let of_this = exit(&ran.report, 0.0);
+                end = worse(end, of_this);
+                let mut to = BufWriter::new(io::stdout().lock());
+                let view = ran.view(&name, &server, &how);
+                let written = match reported.format {
+                    _ if reported.quiet && of_this == Exit::Done => Ok(()),
+                    ReportFormat::Text => view.text(&mut to),
+                    ReportFormat::Json => view.json(&mut to),
+                };
+                written.and_then(|()| to.flush()).map_err(unwritten)?;
+                done.push((name, ran));
+            }
+            Err(Refused::Unreachable(what, blame)) => {
+                complain(what);
+                end = worse(end, blame.into());
+            }
+            Err(Refused::Usage(error)) => {
+                complain(error);
+                end = worse(end, Exit::Failed);
+            }
+        }
+    }
+    if let Some(path) = reported.junit {
+        let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
+        write_junit(path, &views, started)?;
+    }
+    Ok(end)
+}
+
+fn one(file: &Path, server: &ServerArgs, how: &HowArgs) -> Result<Ran, Refused> {
+    let name = file.file_name().map_or_else(|| "capture".into(), |name| name.to_string_lossy());
+    let name = name.split('.').next().unwrap_or("capture");
+    let trace = Passing(std::env::temp_dir().join(format!("{name}.{}.trace", tag())));
+    compile::to_file(file, &trace.0)?;
+    ran(&trace.0, server, how, How::Make)
+}
+
+/// What a script must hear first: that nothing could be checked, then faults of our own, then differences.
+fn worse(one: Exit, other: Exit) -> Exit {
+    let weight = |exit: Exit| match exit {
+        Exit::Done => 0,
+        Exit::Uncovered => 1,
+        Exit::Differs => 2,
+        Exit::OwnFault => 3,
+        Exit::Unreachable => 4,
+        Exit::Failed => 5,
+    };
+    if weight(other) > weight(one) { other } else { one }
+}

@@ -1,0 +1,287 @@
+//! `replay run`: a trace driven against a server, and what came of it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, ValueHint};
+
+use super::server::{Refused, ServerArgs, open_trace};
+use crate::cli::progress::Progress;
+use crate::cli::style::{self, Color};
+use crate::cli::{Exit, complain, unwritten};
+use crate::output::ReportFormat;
+use crate::output::replay::View;
+use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, rules, run as drive};
+use crate::replay::seed::{How, Made};
+
+/// What people may want to do, for the help.
+pub(super) const EXAMPLES: &str =
+    "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
+                                                                         at the captured times, for CI
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
+";
+
+/// Run a trace against a server, and compare
+///
+/// The tree that the trace expects is made in a directory of its own, unless --seeded says that it is there. Each Call is
+/// sent with the filehandles, stateids, sessions and slots of the live server, and each Reply is held to the recorded one.
+/// Every step ends in one state: matched, tolerated by a rule, mismatched, repaired, skipped or unreplayable.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  all that was replayed matched\n  1  a \
+    Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  less could be \
+    replayed than --min-coverage\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+pub(in crate::cli) struct RunArgs {
+    /// The trace
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    #[command(flatten)]
+    how: HowArgs,
+
+    /// The tree is there: seeded before into --directory
+    #[arg(long, requires = "directory")]
+    seeded: bool,
+}
+
+/// How a trace runs, and what is reported.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct HowArgs {
+    /// Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)
+    #[arg(long, value_name = "ORDER", default_value = "trace")]
+    order: Order,
+
+    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)
+    #[arg(long, value_name = "PACE", default_value = "asap")]
+    pace: Pace,
+
+    /// Connections of each client, at most (default: as many as in the capture)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    connections: Option<u32>,
+
+    /// Steps that are looked at ahead, and in flight at most
+    #[arg(long, value_name = "STEPS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    window: u32,
+
+    /// Chunks over RDMA: as the connection allows, or as in the capture
+    #[arg(long, value_name = "HOW", default_value = "optimal", value_parser = ["optimal", "captured"])]
+    chunks: String,
+
+    /// Tolerate nothing
+    #[arg(long)]
+    strict: bool,
+
+    /// Rules that do not hold: what they would tolerate is a mismatch
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    without: Vec<String>,
+
+    /// Percent of the steps that must be replayed
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    min_coverage: f64,
+
+    /// Mismatches that are shown
+    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
+    count: usize,
+
+    /// Write a report as JUnit XML: a case an operation
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+
+    /// Say nothing; the exit code tells
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// Form of the output
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: ReportFormat,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+impl HowArgs {
+    /// As a check does it: one at a time of each client, so that two runs are the same.
+    pub(in crate::cli) fn checking(format: ReportFormat, color: Color, count: usize, quiet: bool) -> Self {
+        Self {
+            order: Order::Conservative,
+            pace: Pace::Asap,
+            connections: None,
+            window: 256,
+            chunks: "optimal".into(),
+            strict: false,
+            without: Vec::new(),
+            min_coverage: 0.0,
+            count,
+            junit: None,
+            quiet,
+            format,
+            color,
+        }
+    }
+
+    fn options(&self, timeout: f64, tag: &str) -> Result<Options> {
+        let mut off = Vec::new();
+        for name in &self.without {
+            let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
+            let names = || rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
+            off.push(
+                rule.ok_or_else(|| anyhow!("--without: there is no rule {name}; there are {}", names()))?
+                    .name,
+            );
+        }
+        Ok(Options {
+            order: self.order,
+            pace: self.pace,
+            connections: self.connections,
+            window: self.window as usize,
+            timeout: Duration::from_secs_f64(timeout),
+            strict: self.strict,
+            off,
+            shown: self.count,
+            captured_chunks: self.chunks == "captured",
+            tag: tag.to_owned(),
+            ..Options::default()
+        })
+    }
+}
+
+/// Looks on, and shows how it goes.
+struct Looker {
+    progress: Progress,
+    is_over: Arc<AtomicBool>,
+}
+
+/// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
+fn interruption() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    #[cfg(any(feature = "live", feature = "tui"))]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Without it the program ends as every other does.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
+}
+
+impl Watch for Looker {
+    fn look(&mut self, report: &Report, total: u64, elapsed: Duration) {
+        if self.progress.is_due(false) {
+            self.progress.draw_run(report, total, elapsed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the trace.
+pub(super) fn run(args: &RunArgs) -> Result<Exit> {
+    let how = match (args.seeded, args.server.into_existing) {
+        (true, _) => How::Find,
+        (false, true) => How::Complete,
+        (false, false) => How::Make,
+    };
+    replay(&args.trace, &args.server, &args.how, how)
+}
+
+/// A run that was done.
+pub(super) struct Ran {
+    pub(super) report: Report,
+    pub(super) directory: String,
+    pub(super) made: Made,
+}
+
+/// Seeds and runs a trace.
+pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
+    let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+    // Usage before anything is made.
+    how.options(server.timeout, "")?;
+    let mut ready = server.ready(path, &mut contents, seeding)?;
+    let options = how.options(server.timeout, &ready.tag)?;
+    let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
+    let (target, seeded) = (&ready.target, &ready.seeded);
+    let outcome =
+        drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
+    drop(looker);
+    match outcome {
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made: ready.seeded.made }),
+        Err(RunError::Transport(error)) => Err(error.into()),
+        Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// Runs a trace, reports, and tells how it went.
+fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
+    let started = SystemTime::now();
+    let ran = match ran(path, server, how, seeding) {
+        Ok(ran) => ran,
+        Err(refused) => return refused.tell(),
+    };
+    let name = path.to_string_lossy();
+    let view = ran.view(&name, server, how);
+    if !how.quiet {
+        let mut to = BufWriter::new(io::stdout().lock());
+        let written = match how.format {
+            ReportFormat::Text => view.text(&mut to),
+            ReportFormat::Json => view.json(&mut to),
+        };
+        written.and_then(|()| to.flush()).map_err(unwritten)?;
+    }
+    if let Some(path) = &how.junit {
+        write_junit(path, &[view], started)?;
+    }
+    ran.complain();
+    Ok(exit(&ran.report, how.min_coverage))
+}
+
+/// Writes a report for CI.
+pub(super) fn write_junit(path: &Path, views: &[View<'_>], started: SystemTime) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let mut to = BufWriter::new(File::create(path)?);
+        View::junit(views, &mut to, started)?;
+        to.flush()
+    };
+    write().with_context(|| format!("{}: cannot write the report; check the path", path.display()))
+}
+
+impl Ran {
+    pub(super) fn view<'v>(&'v self, trace: &'v str, server: &'v ServerArgs, how: &HowArgs) -> View<'v> {
+        View {
+            trace,
+            server: &server.server,
+            directory: &self.directory,
+            report: &self.report,
+            made: self.made,
+            pace: how.pace,
+            screen: style::screen(how.color),
+        }
+    }
+
+    /// What this program did wrong itself.
+    pub(super) fn complain(&self) {
+        for fault in &self.report.own_faults {
+            complain(format!("{fault}: this program broke a rule of the protocol"));
+        }
+    }
+}
+
+/// How the program ends after a run.
+pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
+    let coverage = report.replayed() as f64 * 100.0 / report.steps.max(1) as f64;
+    match report {
+        _ if !report.own_faults.is_empty() => Exit::OwnFault,
+        _ if report.mismatched() > 0 => Exit::Differs,
+        _ if coverage < min_coverage => Exit::Uncovered,
+        _ => Exit::Done,
+    }
+}

@@ -1,0 +1,74 @@
+//! `replay seed`: the tree that a trace expects, made on a server.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueHint};
+
+use super::server::{ServerArgs, open_trace};
+use crate::cli::{Exit, unwritten};
+use crate::output::units::Bytes;
+use crate::replay::seed::How;
+
+/// What people may want to do, for the help.
+pub(super) const EXAMPLES: &str =
+    "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
+                                                                         the tree, in /scratch/one
+";
+
+/// Make the tree that a trace expects, on a server
+///
+/// Files, directories and links that the trace uses before it makes them, with their sizes and the content that it reads
+/// before it writes it, are made through NFS in a directory of their own. Nothing else is touched.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree is there\n  2  usage, a trace \
+    that cannot be read, or what the server refuses\n  4  the server cannot be reached\n"))]
+pub(super) struct SeedArgs {
+    /// The trace
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// Say nothing of what was made
+    #[arg(short = 'q', long)]
+    quiet: bool,
+}
+
+/// Makes the tree.
+pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
+    let mut trace = open_trace(&args.trace)?;
+    let how = if args.server.into_existing { How::Complete } else { How::Make };
+    let ready = match args.server.ready(&args.trace, &mut trace, how) {
+        Ok(ready) => ready,
+        Err(refused) => return refused.tell(),
+    };
+    if !args.quiet {
+        let made = ready.seeded.made;
+        let mut to = std::io::stdout().lock();
+        let mut tell = || -> std::io::Result<()> {
+            let (objects, links) = (made.objects, made.links);
+            let bytes = Bytes(made.bytes);
+            writeln!(
+                to,
+                "{}: {objects} objects, {links} further names, {bytes} bytes of content",
+                ready.directory
+            )?;
+            if made.unknown > 0 {
+                writeln!(
+                    to,
+                    "  {} bytes of it were not captured: zeros stand for them",
+                    Bytes(made.unknown)
+                )?;
+            }
+            if made.left_out > 0 {
+                writeln!(to, "  {} objects were left out: devices, or without a directory", made.left_out)?;
+            }
+            Ok(())
+        };
+        tell().map_err(unwritten)?;
+    }
+    Ok(Exit::Done)
+}

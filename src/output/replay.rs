@@ -1,0 +1,373 @@
+//! What came of a run, for people, as JSON and as JUnit XML; `docs/replay.schema.json` is the contract of the JSON.
+
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::json::SCHEMA;
+use super::junit;
+use super::style::{Screen, Styled};
+use super::units::{Bytes, Duration};
+use crate::analysis::comparison::difference::Difference;
+use crate::replay::run::options::Pace;
+use crate::replay::run::report::{Because, Mismatch, OfOperation, Report, State, StepId};
+use crate::replay::run::rules;
+use crate::replay::seed::Made;
+use crate::replay::url::Url;
+
+/// A report to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The trace, as it was named.
+    pub trace: &'a str,
+    /// The server.
+    pub server: &'a Url,
+    /// The directory of the run.
+    pub directory: &'a str,
+    /// What came of it.
+    pub report: &'a Report,
+    /// What was made before.
+    pub made: Made,
+    /// When steps were sent.
+    pub pace: Pace,
+    /// Where it is shown.
+    pub screen: Screen,
+}
+
+/// Differences of one step that are shown.
+const SHOWN: usize = 4;
+/// States in which a step was not held to the recording, or something was tolerated.
+const EXPLAINED: [usize; 4] = [5, 4, 3, 1];
+
+fn frames(step: &StepId) -> String {
+    match step.frames {
+        [0, 0] => format!("step {}", step.step),
+        [call, 0] => format!("frame {call}"),
+        [0, reply] => format!("frame {reply} (Reply)"),
+        [call, reply] => format!("frames {call} and {reply}"),
+    }
+}
+
+fn told(difference: &Difference) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
+    let times = if difference.times > 1 { format!(" ({} times)", difference.times) } else { String::new() };
+    format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
+}
+
+fn first(because: &Because) -> String {
+    let frames: Vec<_> = because
+        .first
+        .iter()
+        .map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0))
+        .collect();
+    frames.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn mean(sum: u128, count: u64) -> u64 {
+    u64::try_from(sum / u128::from(count.max(1))).unwrap_or(u64::MAX)
+}
+
+/// A state and a reason with what a rule's name means.
+fn words(at: usize, reason: &str) -> String {
+    let rule = rules::ALL.iter().find(|rule| at == 1 && rule.name == reason);
+    rule.map_or_else(|| reason.to_owned(), |rule| format!("{}: {}", rule.name, rule.why))
+}
+
+impl View<'_> {
+    /// Writes it for people.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+        let Report { steps, states, elapsed, calls, .. } = self.report;
+        let styles = self.screen.styles;
+        let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let duration = |time| Duration(time, self.screen.glyphs);
+        writeln!(to, "{}", Styled(styles.header, format!("{} on {}", self.trace, self.server)))?;
+        writeln!(to, "  directory     {}", self.directory)?;
+        writeln!(
+            to,
+            "  seeded        {} objects, {} bytes of content",
+            self.made.objects,
+            Bytes(self.made.bytes)
+        )?;
+        writeln!(
+            to,
+            "  run           {calls} Calls in {}, recorded {} ({})",
+            duration(nanoseconds),
+            duration(self.report.recorded),
+            self.pace
+        )?;
+        let parts: Vec<_> = State::NAMES
+            .iter()
+            .zip(states)
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
+        let [fields, bytes] = self.report.compared;
+        writeln!(to, "  compared      {fields} fields, {} bytes of file data", Bytes(bytes))?;
+        for (what, count) in self.events() {
+            if count > 0 {
+                writeln!(to, "  {what:13} {count}")?;
+            }
+        }
+        for what in &self.report.refused {
+            writeln!(to, "  not bridged   {what}")?;
+        }
+        for at in EXPLAINED {
+            let mut reasons: Vec<_> =
+                self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
+            reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
+            let Some(name) = State::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
+            writeln!(to, "\n{}", Styled(styles.header, name))?;
+            for ((_, reason), because) in reasons {
+                let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
+                writeln!(to, "{:>7}  {}", because.steps, words(at, reason))?;
+                writeln!(to, "         {}; frames {}", operations.join(", "), first(because))?;
+            }
+        }
+        if !self.report.mismatches.is_empty() {
+            writeln!(to, "\n{}", Styled(styles.header, "mismatched"))?;
+            for Mismatch { step, operation, differences } in &self.report.mismatches {
+                writeln!(to, "  {operation}, {}", frames(step))?;
+                for difference in differences.iter().take(SHOWN) {
+                    writeln!(to, "    {}", told(difference))?;
+                }
+                if differences.len() > SHOWN {
+                    writeln!(to, "    and {} more", differences.len() - SHOWN)?;
+                }
+            }
+            let more = self.report.mismatched().saturating_sub(self.report.mismatches.len() as u64);
+            if more > 0 {
+                writeln!(to, "  and {more} more steps; -c shows more of them")?;
+            }
+        }
+        writeln!(
+            to,
+            "\n{}",
+            Styled(styles.header, "operation              steps   match    mean recorded        live")
+        )?;
+        for (name, of) in &self.report.operations {
+            let OfOperation { states, sums, latencies } = of;
+            let [matched, tolerated, _, repaired, ..] = states;
+            let latency = |at: usize| {
+                let count = latencies.get(at).map_or(0, |histogram| histogram.count());
+                let sum = sums.get(at).copied().unwrap_or(0);
+                if count == 0 { "-".to_owned() } else { duration(mean(sum, count)).to_string() }
+            };
+            let total: u64 = states.iter().sum();
+            let good = matched + tolerated + repaired;
+            writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
+        }
+        if self.report.is_interrupted {
+            writeln!(to, "\nThe run was ended before its end.")?;
+        }
+        Ok(())
+    }
+
+    fn events(&self) -> [(&'static str, u64); 7] {
+        [
+            ("bridged", self.report.bridged),
+            ("sent again", self.report.delayed),
+            ("disconnects", self.report.disconnects),
+            ("callbacks", self.report.callbacks.values().sum()),
+            ("unanswered", self.report.unanswered),
+            ("discarded", self.report.discarded),
+            ("no room for", self.report.forgotten),
+        ]
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let report = self.report;
+        let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
+            State::NAMES
+                .iter()
+                .zip(states)
+                .map(|(name, count)| ((*name).to_owned(), (*count).into()))
+                .collect()
+        };
+        let reasons: Vec<_> = report
+            .reasons
+            .iter()
+            .map(|((at, reason), because)| JsonReason {
+                state: State::NAMES.get(*at).copied().unwrap_or_default(),
+                reason,
+                steps: because.steps,
+                operations: &because.operations,
+                frames: because.first.iter().map(|step| step.frames).collect(),
+            })
+            .collect();
+        let mismatches: Vec<_> = report
+            .mismatches
+            .iter()
+            .map(|mismatch| JsonMismatch {
+                step: mismatch.step.step,
+                call_frame: mismatch.step.frames[0],
+                reply_frame: mismatch.step.frames[1],
+                operation: &mismatch.operation,
+                differences: mismatch
+                    .differences
+                    .iter()
+                    .map(|difference| JsonDifference {
+                        kind: difference.kind.word(),
+                        path: &difference.path,
+                        field: difference.field,
+                        times: difference.times,
+                        recorded: difference.a.value.as_deref(),
+                        live: difference.b.value.as_deref(),
+                    })
+                    .collect(),
+            })
+            .collect();
+        let operations: serde_json::Map<_, _> = report
+            .operations
+            .iter()
+            .map(|(name, of)| {
+                let mut value = states(&of.states);
+                for (at, key) in ["recorded_latency_ns", "live_latency_ns"].iter().enumerate() {
+                    let count = of.latencies.get(at).map_or(0, |histogram| histogram.count());
+                    let sum = of.sums.get(at).copied().unwrap_or(0);
+                    let mean = if count == 0 { serde_json::Value::Null } else { mean(sum, count).into() };
+                    value.insert((*key).to_owned(), mean);
+                }
+                (name.clone(), value.into())
+            })
+            .collect();
+        let json = Json {
+            schema: SCHEMA,
+            kind: "replay",
+            trace: self.trace,
+            server: self.server.to_string(),
+            directory: self.directory,
+            pace: self.pace.to_string(),
+            steps: report.steps,
+            states: states(&report.states),
+            calls: report.calls,
+            connections: report.connections,
+            delayed: report.delayed,
+            disconnects: report.disconnects,
+            discarded: report.discarded,
+            callbacks: &report.callbacks,
+            unanswered: report.unanswered,
+            elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            recorded_ns: report.recorded,
+            bridged: report.bridged,
+            compared_fields: report.compared[0],
+            compared_bytes: report.compared[1],
+            seeded_objects: self.made.objects,
+            seeded_bytes: self.made.bytes,
+            interrupted: report.is_interrupted,
+            own_faults: &report.own_faults,
+            reasons,
+            mismatches,
+            operations,
+        };
+        serde_json::to_writer(&mut *to, &json)?;
+        writeln!(to)
+    }
+
+    /// Writes several as JUnit XML: a suite each, a case an operation.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn junit(views: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
+        let suites: Vec<_> = views
+            .iter()
+            .map(|view| junit::Suite {
+                trace: view.trace,
+                directory: view.directory,
+                elapsed: view.report.elapsed,
+                cases: view.cases(),
+            })
+            .collect();
+        junit::replays(to, &suites, started)
+    }
+
+    fn cases(&self) -> Vec<junit::Case<'_>> {
+        self.report
+            .operations
+            .iter()
+            .map(|(name, of)| {
+                let [_, _, mismatched, _, skipped, unreplayable] = of.states;
+                let total: u64 = of.states.iter().sum();
+                let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
+                let mut lines = Vec::new();
+                for mismatch in shown.take(junit::SHOWN) {
+                    for difference in mismatch.differences.iter().take(SHOWN) {
+                        lines.push(format!("{}: {}", frames(&mismatch.step), told(difference)));
+                    }
+                }
+                let failure =
+                    (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
+                let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
+                junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
+            })
+            .collect()
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: u32,
+    kind: &'static str,
+    trace: &'a str,
+    server: String,
+    directory: &'a str,
+    pace: String,
+    steps: u64,
+    states: serde_json::Map<String, serde_json::Value>,
+    calls: u64,
+    connections: u64,
+    delayed: u64,
+    disconnects: u64,
+    discarded: u64,
+    callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
+    unanswered: u64,
+    elapsed_ns: u64,
+    recorded_ns: u64,
+    bridged: u64,
+    compared_fields: u64,
+    compared_bytes: u64,
+    seeded_objects: u64,
+    seeded_bytes: u64,
+    interrupted: bool,
+    own_faults: &'a [String],
+    reasons: Vec<JsonReason<'a>>,
+    mismatches: Vec<JsonMismatch<'a>>,
+    operations: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct JsonReason<'a> {
+    state: &'static str,
+    reason: &'a str,
+    steps: u64,
+    operations: &'a std::collections::BTreeMap<String, u64>,
+    frames: Vec<[u64; 2]>,
+}
+
+#[derive(Serialize)]
+struct JsonMismatch<'a> {
+    step: u64,
+    call_frame: u64,
+    reply_frame: u64,
+    operation: &'a str,
+    differences: Vec<JsonDifference<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonDifference<'a> {
+    kind: &'static str,
+    path: &'a str,
+    field: &'static str,
+    times: u64,
+    recorded: Option<&'a str>,
+    live: Option<&'a str>,
+}

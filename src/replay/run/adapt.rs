@@ -1,0 +1,256 @@
+//! A COMPOUND as this server can take it: the root is the run's directory, and attributes that the server does not have are
+//! not asked for.
+//!
+//! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
+//! becomes the mode that follows from both. Everything else stays, byte for byte where nothing is to be changed.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, Fattr4, GetattrArgs, Mode4, Object, Openflag4,
+    ReaddirArgs, ShareAccess, mask_and_values, words_of,
+};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, Opaque};
+
+use crate::replay::trace::emit::Placed;
+
+/// What a COMPOUND is adapted to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live<'a> {
+    /// The filehandle of what stands for the root.
+    pub(super) root: &'a [u8],
+    /// Words of the mask of the attributes that the server has; `None` where that is not known.
+    pub(super) supported: Option<&'a [u32]>,
+}
+
+/// What became of a COMPOUND.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Adapted {
+    /// The root was put in the place of PUTROOTFH.
+    pub(super) is_rooted: bool,
+    /// Attributes were left out or told otherwise.
+    pub(super) has_fewer: bool,
+}
+
+/// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
+const WANTS: u32 = 0x0030_0000;
+
+/// What comes into the place of an operation's own.
+enum New {
+    Open(u32, Option<(Vec<u32>, Vec<u8>)>),
+    Root,
+    Mask(Vec<u32>),
+    Attributes(Vec<u32>, Vec<u8>),
+}
+
+impl Live<'_> {
+    fn has(&self, bit: u32) -> bool {
+        let word =
+            |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
+        self.supported.is_none_or(word)
+    }
+
+    fn mask(&self, mask: &Bitmap4<'_>) -> Option<New> {
+        if mask.iter().all(|bit| self.has(bit)) {
+            return None;
+        }
+        Some(New::Mask(words_of(mask.iter().filter(|bit| self.has(*bit)))))
+    }
+
+    fn attributes(&self, given: &Fattr4<'_>) -> Option<New> {
+        if given.mask.iter().all(|bit| self.has(bit)) {
+            return None;
+        }
+        let mut items = Vec::new();
+        for item in given.items() {
+            match item.ok()? {
+                Attribute::MODE_UMASK(both) if !self.has(Attributes::MODE_UMASK) => {
+                    items.push((Attributes::MODE, Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0))));
+                }
+                item => {
+                    let bit = nfsrdma_dissectors::nfs::v4::Item::number(&item);
+                    if self.has(bit) {
+                        items.push((bit, item));
+                    }
+                }
+            }
+        }
+        items.sort_by_key(|(bit, _)| *bit);
+        let items: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
+        let (words, values) = mask_and_values(&items);
+        Some(New::Attributes(words, values))
+    }
+
+    fn replacement(&self, operation: &Args<'_>) -> Option<New> {
+        match operation {
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => Some(New::Root),
+            Args::GETATTR(args) => self.mask(&args.attr_request),
+            Args::READDIR(args) => self.mask(&args.attr_request),
+            Args::CREATE(args) => self.attributes(&args.createattrs),
+            Args::SETATTR(args) => self.attributes(&args.obj_attributes),
+            Args::OPEN(args) => {
+                let given = match &args.openhow {
+                    Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
+                        self.attributes(given)
+                    }
+                    Openflag4::Create(Createhow4::Exclusive41(both)) => self.attributes(&both.cva_attrs),
+                    _ => None,
+                };
+                let given = match given {
+                    Some(New::Attributes(words, values)) => Some((words, values)),
+                    _ => None,
+                };
+                // A client may ask so of a server that says it knows (RFC 9754 section 2).
+                let wants =
+                    if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { args.share_access.0 & WANTS };
+                (wants != 0 || given.is_some()).then_some(New::Open(args.share_access.0 & !wants, given))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The operation with what comes into the place of its own.
+fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
+    match (operation, new) {
+        (_, New::Root) => Args::PUTFH(Object { object: Opaque(root) }),
+        (Args::GETATTR(_), New::Mask(words)) => {
+            Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) })
+        }
+        (Args::READDIR(args), New::Mask(words)) => {
+            Args::READDIR(ReaddirArgs { attr_request: Bitmap4::from(&words[..]), ..args })
+        }
+        (Args::CREATE(mut args), New::Attributes(words, values)) => {
+            args.createattrs = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
+            Args::CREATE(args)
+        }
+        (Args::SETATTR(mut args), New::Attributes(words, values)) => {
+            args.obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
+            Args::SETATTR(args)
+        }
+        (Args::OPEN(mut args), New::Open(access, None)) => {
+            args.share_access = ShareAccess(*access);
+            Args::OPEN(args)
+        }
+        (Args::OPEN(mut args), New::Open(access, Some((words, values)))) => {
+            args.share_access = ShareAccess(*access);
+            let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
+            args.openhow = match args.openhow {
+                Openflag4::Create(Createhow4::Unchecked(_)) => {
+                    Openflag4::Create(Createhow4::Unchecked(given))
+                }
+                Openflag4::Create(Createhow4::Guarded(_)) => Openflag4::Create(Createhow4::Guarded(given)),
+                Openflag4::Create(Createhow4::Exclusive41(mut both)) => {
+                    both.cva_attrs = given;
+                    Openflag4::Create(Createhow4::Exclusive41(both))
+                }
+                other => other,
+            };
+            Args::OPEN(args)
+        }
+        (operation, _) => operation,
+    }
+}
+
+/// Adapts an emitted COMPOUND and the positions of its payloads. `None` where it cannot be read, or not as a whole.
+pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>) -> Option<Adapted> {
+    let mut adapted = Adapted::default();
+    let written = {
+        let items: Vec<ChunkItem<'_>> = placed
+            .iter()
+            .map(|placed| ChunkItem {
+                position: Some(placed.position),
+                length: placed.payload.length,
+                bytes: None,
+            })
+            .collect();
+        let mut cursor = Cursor::new(message).with_chunks(&items);
+        rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+        let header = message.get(..cursor.at())?;
+        let call = Call::decode(&mut cursor, &mut Unobserved).ok()?;
+        let operations: Vec<Args<'_>> = call.operations().collect::<Result<_, _>>().ok()?;
+        let news: Vec<Option<New>> = operations.iter().map(|operation| live.replacement(operation)).collect();
+        for new in news.iter().flatten() {
+            adapted.is_rooted |= matches!(new, New::Root);
+            adapted.has_fewer |= !matches!(new, New::Root);
+        }
+        if adapted == Adapted::default() {
+            return Some(adapted);
+        }
+        let operations: Vec<Args<'_>> = operations
+            .into_iter()
+            .zip(&news)
+            .map(|(operation, new)| match new {
+                Some(new) => with(operation, new, live.root),
+                None => operation,
+            })
+            .collect();
+        let mut encoder = Encoder::new();
+        encoder.raw(header);
+        Call::new(call.head.clone(), &operations).encode(&mut encoder);
+        encoder.finish()
+    };
+    let (bytes, splices) = written;
+    if splices.len() != placed.len() {
+        return None;
+    }
+    for (placed, splice) in placed.iter_mut().zip(splices) {
+        placed.position = u32::try_from(splice.position).ok()?;
+    }
+    message.clear();
+    message.extend_from_slice(&bytes);
+    Some(adapted)
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{CallHead, CreateArgs, Createtype4, ModeUmask4, NfsFtype4};
+    use nfsrdma_dissectors::xdr::{Text, Void};
+
+    use super::*;
+
+    fn message(operations: &[Args<'_>]) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        [1, 0, 2, 100_003, 4, 1, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+        Call::new(CallHead { tag: Text(b""), minorversion: 2 }, operations).encode(&mut encoder);
+        encoder.finish().0
+    }
+
+    #[test]
+    fn the_root_is_the_directory_of_the_run() {
+        let mut bytes = message(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]);
+        let live = Live { root: b"root!", supported: None };
+        let adapted = adapt(&mut bytes, &mut [], live).unwrap();
+        assert!(adapted.is_rooted && !adapted.has_fewer);
+        assert_eq!(bytes, message(&[Args::PUTFH(Object { object: Opaque(b"root!") }), Args::GETFH(Void)]));
+    }
+
+    #[test]
+    fn rfc8275_a_mode_and_its_umask_are_one_mode_where_the_server_knows_no_umask() {
+        let create = |attribute: Attribute<'_>| {
+            let (words, values) = mask_and_values(&[attribute]);
+            message(&[Args::CREATE(CreateArgs {
+                objtype: Createtype4::Other(NfsFtype4::NF4DIR),
+                objname: Text(b"d"),
+                createattrs: Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
+            })])
+        };
+        let both = ModeUmask4 { mu_mode: Mode4(0o777), mu_umask: Mode4(0o022) };
+        let mut bytes = create(Attribute::MODE_UMASK(both));
+        let supported = words_of([Attributes::MODE]);
+        let live = Live { root: b"", supported: Some(&supported) };
+        assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
+        assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
+    }
+
+    #[test]
+    fn what_the_server_can_take_stays_as_it_is() {
+        let mask = words_of([Attributes::SIZE, Attributes::MODE]);
+        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
+        let mut bytes = message(&[getattr]);
+        let before = bytes.clone();
+        let live = Live { root: b"", supported: Some(&mask) };
+        assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
+        assert_eq!(bytes, before);
+    }
+}

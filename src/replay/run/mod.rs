@@ -1,0 +1,28 @@
+//! A trace driven again against a live server: step after step is read, sent with the values of this run, held to its
+//! recorded Reply, and forgotten.
+//!
+//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it;
+//! - [`engine`]: what is in flight and what comes next;
+//! - [`values`]: what the live server and this run call things;
+//! - [`judge`]: a live Reply beside the recorded one;
+//! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`outcome`]: how a live Reply went;
+//! - [`prologue`]: what a capture that begins in the middle takes for granted;
+//! - [`responder`]: answers to Calls of the server.
+//!
+//! No more of the trace is in memory than [`Options::window`] steps.
+
+mod adapt;
+mod engine;
+pub mod judge;
+pub mod options;
+mod outcome;
+mod prologue;
+pub mod report;
+mod responder;
+pub mod rules;
+mod shape;
+pub mod values;
+
+pub use engine::{RunError, Watch, run};
+pub use options::{Options, Order, Pace};
+pub use report::{Report, State};

@@ -1,0 +1,141 @@
+//! How a run is to be done.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::analysis::comparison::selection::Selection;
+
+/// In which order steps go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That of the capture: a step waits for those whose Reply was there when its Call was sent, so that as much is in
+    /// flight at once as was then.
+    #[default]
+    Trace,
+    /// One at a time of each client.
+    Conservative,
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "trace" => Ok(Self::Trace),
+            "conservative" => Ok(Self::Conservative),
+            _ => Err("is neither trace nor conservative".into()),
+        }
+    }
+}
+
+/// When steps are sent that may be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Pace {
+    /// At once.
+    #[default]
+    Asap,
+    /// At the times of the capture, this many times as fast.
+    Original(f64),
+    /// So many in a second.
+    Rate(f64),
+    /// As long after the step before it was answered as in the capture.
+    Think,
+}
+
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| match text.parse::<f64>() {
+            Ok(number) if (1e-6..=1e9).contains(&number) => Ok(number),
+            _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
+        };
+        match text {
+            // What is in flight at once follows from the order.
+            "asap" | "depth" => Ok(Self::Asap),
+            "original" => Ok(Self::Original(1.0)),
+            "think" => Ok(Self::Think),
+            _ => match (text.strip_prefix('x'), text.strip_prefix("rate=")) {
+                (Some(times), _) => number(times).map(Self::Original),
+                (_, Some(rate)) => number(rate).map(Self::Rate),
+                _ => Err("is none of asap, original, think, depth, x2.5 and rate=1000".into()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asap => f.write_str("asap"),
+            Self::Original(1.0) => f.write_str("original"),
+            Self::Original(times) => write!(f, "x{times}"),
+            Self::Rate(rate) => write!(f, "rate={rate}"),
+            Self::Think => f.write_str("think"),
+        }
+    }
+}
+
+/// How a run is to be done.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// In which order.
+    pub order: Order,
+    /// When.
+    pub pace: Pace,
+    /// Connections of one client at most; `None` for as many as in the capture.
+    pub connections: Option<u32>,
+    /// Steps that are looked at ahead, and that are in flight at most.
+    pub window: usize,
+    /// How long a Reply may take.
+    pub timeout: Duration,
+    /// How often a step is sent again that the server asks to be sent later.
+    pub delays: u32,
+    /// Nothing is tolerated.
+    pub strict: bool,
+    /// Rules that are turned off.
+    pub off: Vec<&'static str>,
+    /// Differences that do not count.
+    pub selection: Selection,
+    /// Mismatches that are kept to be shown.
+    pub shown: usize,
+    /// Chunks on RDMA as in the capture, as far as that can be.
+    pub captured_chunks: bool,
+    /// What makes the clients of this run strangers to those of others.
+    pub tag: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            order: Order::Trace,
+            pace: Pace::Asap,
+            connections: None,
+            window: 256,
+            timeout: Duration::from_secs(30),
+            delays: 100,
+            strict: false,
+            off: Vec::new(),
+            selection: Selection::default(),
+            shown: 20,
+            captured_chunks: false,
+            tag: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_read_as_it_is_written() {
+        for text in ["asap", "original", "think", "x2.5", "rate=1000"] {
+            assert_eq!(text.parse::<Pace>().unwrap().to_string(), text);
+        }
+        assert!("fast".parse::<Pace>().is_err());
+        assert!("x0".parse::<Pace>().is_err());
+        assert!("rate=-1".parse::<Pace>().is_err());
+    }
+}

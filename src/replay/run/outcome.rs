@@ -1,0 +1,75 @@
+//! How a live Reply went, as far as the counts of a run follow from it.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{self, Results};
+use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+
+/// Operations of one COMPOUND that are looked at.
+const OPERATIONS: usize = 256;
+
+/// NFS4ERR_DELAY, and NFS3ERR_JUKEBOX. RFC 8881 section 15.1.1.3, RFC 1813 section 2.6.
+const DELAY: u32 = 10_008;
+/// NFS4ERR_GRACE. RFC 8881 section 15.1.9.2.
+const GRACE: u32 = 10_013;
+
+/// How a Reply went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The status of each operation of a COMPOUND that was done, or of the one procedure.
+    pub(super) statuses: Vec<u32>,
+    /// Slots that CREATE_SESSION granted.
+    pub(super) granted: Option<u32>,
+}
+
+impl Outcome {
+    /// Reads a Reply: `cursor` stands at the beginning of the RPC message.
+    pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
+        let mut outcome = Self::default();
+        let Ok(message) = rpc::Message::decode(&mut cursor, &mut Unobserved) else { return outcome };
+        if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+            return outcome;
+        }
+        match procedure {
+            Some(Procedure::Compound) => {
+                let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return outcome };
+                for results in reply.operations().map_while(Result::ok).take(OPERATIONS) {
+                    outcome.statuses.push(results.status().0);
+                    if let Results::CREATE_SESSION(Union::Ok(granted)) = &results {
+                        outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                    }
+                }
+            }
+            Some(procedure) => {
+                outcome.statuses.extend(procedure.status(cursor).ok().flatten().map(|status| status.number));
+            }
+            None => {}
+        }
+        outcome
+    }
+
+    /// Whether the server asked to be asked again.
+    pub(super) fn is_delayed(&self) -> bool {
+        matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
+    }
+
+    /// Whether SEQUENCE was done, and so the slot was used. RFC 8881 section 2.10.6.1.
+    pub(super) fn is_sequenced(&self) -> bool {
+        self.statuses.first() == Some(&0)
+    }
+
+    /// What the client side must have done wrong: the name of the status.
+    pub(super) fn own_fault(&self) -> Option<&'static str> {
+        self.statuses.iter().find_map(|status| match status {
+            10_026 => Some("NFS4ERR_BAD_SEQID"),
+            10_052 => Some("NFS4ERR_BADSESSION"),
+            10_053 => Some("NFS4ERR_BADSLOT"),
+            10_055 => Some("NFS4ERR_CONN_NOT_BOUND_TO_SESSION"),
+            10_063 => Some("NFS4ERR_SEQ_MISORDERED"),
+            10_076 => Some("NFS4ERR_SEQ_FALSE_RETRY"),
+            10_036 => Some("NFS4ERR_BADXDR"),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! What a capture that begins in the middle takes for granted: clients, sessions and opens from before it.
+
+use std::io::{Read, Seek};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::values::{Session, Values};
+use crate::replay::caller::{Caller, Line};
+use crate::replay::seed::files::Problem;
+use crate::replay::seed::v4::{Known, V4};
+use crate::replay::trace::{Holds, NONE, Trace, TraceError};
+use crate::replay::transport::{Target, Transport};
+use nfsrdma_dissectors::rpc::Xid;
+
+/// Opens that are made at most.
+const OPENS: usize = 1 << 16;
+
+/// What is missing, and belongs to one client.
+#[derive(Debug, Default)]
+struct Missing {
+    minor: u32,
+    sessions: FxHashSet<u32>,
+    clientids: FxHashSet<u32>,
+    /// Stateids: variable, variable of the file, and what it was used for.
+    opens: Vec<(u32, u32, u32)>,
+}
+
+/// Why a prologue ended before its end.
+#[derive(Debug)]
+pub(super) enum PrologueError {
+    /// The trace.
+    Trace(TraceError),
+    /// The server.
+    Server(String),
+    /// The transport.
+    Transport(crate::replay::transport::TransportError),
+}
+
+/// Makes what is missing, and gives it to the variables that stand for it. Gives how much was made.
+///
+/// # Errors
+/// Where the server refuses it, or cannot be reached, or the trace is damaged.
+pub(super) fn prologue(
+    trace: &mut Trace<impl Read + Seek>,
+    transport: &mut dyn Transport,
+    target: &Target,
+    tag: &str,
+    values: &mut Values,
+) -> Result<u64, PrologueError> {
+    let clients = missing(trace).map_err(PrologueError::Trace)?;
+    let mut made = 0;
+    for (client, missing) in clients {
+        let connection = transport.connect(target).map_err(PrologueError::Transport)?;
+        let xid = crate::analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
+        let line = Line::new(transport, connection, Caller::default(), Xid(xid as u32), target.wish.timeout);
+        let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
+        let refused = |problem: Problem| PrologueError::Server(problem.to_string());
+        let mut files = V4::new(line, &name, &[missing.minor]).map_err(refused)?;
+        for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
+            let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
+            // What cannot be opened is told where it is used.
+            if let Ok(stateid) = files.open(&handle, owner as u32, *access) {
+                values.set(*variable, &stateid.other);
+                values.set_seqid(*variable, stateid.seqid);
+                made += 1;
+            }
+        }
+        match files.hand_over() {
+            Known::Session { clientid, id, sequence, slots } => {
+                for variable in &missing.sessions {
+                    values.set(*variable, &id);
+                    values.open_session(*variable, Session::used(slots, sequence));
+                }
+                missing.clientids.iter().for_each(|variable| {
+                    values.set(*variable, &clientid.to_be_bytes());
+                });
+            }
+            Known::Client { clientid } => missing.clientids.iter().for_each(|variable| {
+                values.set(*variable, &clientid.to_be_bytes());
+            }),
+        }
+        made += 1;
+    }
+    Ok(made)
+}
+
+/// What is missing, by client.
+fn missing(trace: &mut Trace<impl Read + Seek>) -> Result<Vec<(u32, Missing)>, TraceError> {
+    let mut wanted: FxHashMap<u32, (Holds, u32, u32)> = FxHashMap::default();
+    let mut objects: FxHashSet<u32> = FxHashSet::default();
+    trace.undefined(|line| {
+        if matches!(line.holds, Holds::SESSION | Holds::CLIENTID | Holds::STATEID) && wanted.len() < OPENS {
+            wanted.insert(line.variable, (line.holds, line.object, line.access));
+            objects.insert(line.object);
+        }
+    })?;
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut handles: FxHashMap<u32, u32> = FxHashMap::default();
+    trace.objects(|object| {
+        if objects.contains(&object.number)
+            && let Some(handle) = object.handles.iter().next()
+        {
+            handles.insert(object.number, handle);
+        }
+    })?;
+    let mut clients: FxHashMap<u32, Missing> = FxHashMap::default();
+    trace.steps(|step| {
+        if step.asked.minor_version == NONE || step.caller.is_reverse {
+            return;
+        }
+        for slot in step.call.slots.iter().filter(|slot| !slot.holds.is_count()) {
+            let Some((holds, object, access)) = wanted.remove(&slot.variable) else { continue };
+            let missing = clients.entry(step.caller.client).or_default();
+            missing.minor = step.asked.minor_version;
+            match holds {
+                Holds::SESSION => {
+                    missing.sessions.insert(slot.variable);
+                }
+                Holds::CLIENTID => {
+                    missing.clientids.insert(slot.variable);
+                }
+                // Locks and delegations cannot be had by opening.
+                _ if access & 12 == 0 => {
+                    if let Some(handle) = handles.get(&object) {
+                        missing.opens.push((slot.variable, *handle, access));
+                    }
+                }
+                _ => {}
+            }
+        }
+    })?;
+    let mut clients: Vec<_> = clients.into_iter().collect();
+    clients.sort_by_key(|(client, _)| *client);
+    Ok(clients)
+}

@@ -1,0 +1,240 @@
+//! What came of a run: each step in exactly one state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::rules::Rule;
+use crate::analysis::comparison::difference::Difference;
+use crate::analysis::histogram::Histogram;
+
+/// Reasons and operations that are counted apart.
+const NAMES: usize = 4_096;
+/// Steps that are shown of each reason.
+const FIRST: usize = 5;
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Its live Reply says what the recorded one says.
+    Matched,
+    /// It says something else that this rule lets differ.
+    Tolerated(Rule),
+    /// It says something else.
+    Mismatched(Vec<Difference>),
+    /// It was sent with something that the capture does not tell in its place, and why; what can be compared matched.
+    Repaired(&'static str),
+    /// It was not sent, and need not be: the code of the reason, and what it is.
+    Skipped(String),
+    /// It cannot be done: the code of the reason, and what it is.
+    Unreplayable(String),
+}
+
+impl State {
+    /// The names of all of them, in the order in which they are told.
+    pub const NAMES: [&'static str; 6] =
+        ["matched", "tolerated", "mismatched", "repaired", "skipped", "unreplayable"];
+
+    /// Its place among the names.
+    pub fn index(&self) -> usize {
+        match self {
+            Self::Matched => 0,
+            Self::Tolerated(_) => 1,
+            Self::Mismatched(_) => 2,
+            Self::Repaired(_) => 3,
+            Self::Skipped(_) => 4,
+            Self::Unreplayable(_) => 5,
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Matched | Self::Mismatched(_) => None,
+            Self::Tolerated(rule) => Some(rule.name),
+            Self::Repaired(why) => Some(why),
+            Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
+        }
+    }
+}
+
+/// A step as a report names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepId {
+    /// The `id` of the step.
+    pub step: u64,
+    /// First frames of Call and Reply in the capture; 0 where there is none.
+    pub frames: [u64; 2],
+}
+
+/// A step whose Reply differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    /// Which.
+    pub step: StepId,
+    /// What it is about.
+    pub operation: String,
+    /// What differs.
+    pub differences: Vec<Difference>,
+}
+
+/// How often a reason was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Because {
+    /// Steps.
+    pub steps: u64,
+    /// By operation.
+    pub operations: BTreeMap<String, u64>,
+    /// The first of them.
+    pub first: Vec<StepId>,
+}
+
+/// What came of the steps of one operation.
+#[derive(Clone, Debug, Default)]
+pub struct OfOperation {
+    /// By state, in the order of [`State::NAMES`].
+    pub states: [u64; 6],
+    /// Recorded and live latencies in nanoseconds, of the steps that were sent and have both.
+    pub latencies: [Histogram; 2],
+    /// Their sums.
+    pub sums: [u128; 2],
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Steps of the trace.
+    pub steps: u64,
+    /// By state, in the order of [`State::NAMES`].
+    pub states: [u64; 6],
+    /// Why, by the place of the state and the reason.
+    pub reasons: BTreeMap<(usize, String), Because>,
+    /// By operation.
+    pub operations: BTreeMap<String, OfOperation>,
+    /// The first mismatches.
+    pub mismatches: Vec<Mismatch>,
+    /// Calls that were sent; a step that is sent again counts again.
+    pub calls: u64,
+    /// Steps that were sent again because the server asked for it.
+    pub delayed: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Connections that went away.
+    pub disconnects: u64,
+    /// Calls of the server, by operation, and those that could not be answered.
+    pub callbacks: BTreeMap<&'static str, u64>,
+    /// Calls of the server that were not answered.
+    pub unanswered: u64,
+    /// What this program did wrong itself.
+    pub own_faults: Vec<String>,
+    /// Messages of the server that made no sense.
+    pub discarded: u64,
+    /// Fields and bytes of file data that were compared.
+    pub compared: [u64; 2],
+    /// Clients, sessions and opens from before the capture that were made.
+    pub bridged: u64,
+    /// What of that the server refused.
+    pub refused: Vec<String>,
+    /// Values that there was no room for.
+    pub forgotten: u64,
+    /// From the first Call to the last Reply.
+    pub elapsed: Duration,
+    /// From the first Call of the capture to the last, in nanoseconds.
+    pub recorded: u64,
+    /// Whether it was ended before its end.
+    pub is_interrupted: bool,
+}
+
+impl Report {
+    /// Puts a step in its state.
+    pub fn settle(&mut self, step: StepId, operation: &str, state: State, shown: usize) {
+        self.steps += 1;
+        let at = state.index();
+        if let Some(count) = self.states.get_mut(at) {
+            *count += 1;
+        }
+        if let Some(count) = self.of(operation).states.get_mut(at) {
+            *count += 1;
+        }
+        if let Some(reason) = state.reason() {
+            self.because(at, reason, step, operation);
+        }
+        if let State::Mismatched(differences) = state
+            && self.mismatches.len() < shown
+        {
+            self.mismatches.push(Mismatch { step, operation: operation.to_owned(), differences });
+        }
+    }
+
+    fn because(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
+        let key = (at, reason.to_owned());
+        let has_room = self.reasons.len() < NAMES || self.reasons.contains_key(&key);
+        let because = self.reasons.entry(if has_room { key } else { (at, "other".to_owned()) }).or_default();
+        because.steps += 1;
+        *because.operations.entry(operation.to_owned()).or_default() += 1;
+        if because.first.len() < FIRST {
+            because.first.push(step);
+        }
+    }
+
+    /// What is counted of an operation.
+    pub fn of(&mut self, operation: &str) -> &mut OfOperation {
+        let has_room = self.operations.len() < NAMES || self.operations.contains_key(operation);
+        let name = if has_room { operation } else { "other" };
+        if !self.operations.contains_key(name) {
+            self.operations.insert(name.to_owned(), OfOperation::default());
+        }
+        // It is there now.
+        self.operations.entry(name.to_owned()).or_default()
+    }
+
+    /// Steps that turned out late to have another name for something.
+    pub fn late(&mut self, differences: Vec<Difference>, shown: usize) {
+        for difference in differences {
+            let place = difference.a.place.unwrap_or_default();
+            let frame =
+                |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
+            let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
+            if let Some(known) = known {
+                known.differences.push(difference);
+                continue;
+            }
+            // It was counted among those that matched.
+            let operation = difference.operation.clone();
+            let states = &mut self.states;
+            let from = (0..2).find(|at| states.get(*at).is_some_and(|count| *count > 0));
+            let Some(from) = from else { continue };
+            moved(&mut self.states, from);
+            moved(&mut self.of(&operation).states, from);
+            if self.mismatches.len() < shown {
+                self.mismatches.push(Mismatch { step, operation, differences: vec![difference] });
+            }
+        }
+        self.mismatches.sort_by_key(|mismatch| mismatch.step);
+    }
+
+    /// Steps that were sent and compared, or need not be.
+    pub fn replayed(&self) -> u64 {
+        self.states.iter().take(4).sum()
+    }
+
+    /// Mismatches.
+    pub fn mismatched(&self) -> u64 {
+        self.states.get(2).copied().unwrap_or(0)
+    }
+
+    /// Whether each step is in exactly one state.
+    pub fn is_sound(&self) -> bool {
+        let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
+        self.states.iter().sum::<u64>() == self.steps && by_operation == self.steps
+    }
+}
+
+/// One step less in a state, and one more among the mismatches.
+fn moved(states: &mut [u64; 6], from: usize) {
+    let [matched, tolerated, mismatched, ..] = states;
+    let counted = if from == 0 && *matched > 0 { matched } else { tolerated };
+    if *counted > 0 {
+        *counted -= 1;
+        *mismatched += 1;
+    }
+}

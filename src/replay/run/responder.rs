@@ -1,0 +1,124 @@
+//! What a run answers to Calls of the server: callbacks of NFSv4, and NULL.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Nfsstat4, ReplyHead};
+use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, Body, Message, ReplyData, Verifier};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Void, Xdr};
+
+/// Operations of one callback that are answered.
+const OPERATIONS: usize = 64;
+
+/// The answer to a Call, or `None` where it is none. Appends the names of its operations to `names`.
+pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(message);
+    let heard = Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    let call = heard.call()?;
+    let accepted = |reply_data| {
+        let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data });
+        let mut encoder = Encoder::new();
+        Message { xid: heard.xid, body: Body::Reply(reply) }.encode(&mut encoder);
+        encoder
+    };
+    let mut encoder = match call.proc {
+        0 => {
+            names.push("CB_NULL");
+            return Some(accepted(ReplyData::Success).finish().0);
+        }
+        1 => accepted(ReplyData::Success),
+        _ => return Some(accepted(ReplyData::Failed(AcceptStat::PROC_UNAVAIL)).finish().0),
+    };
+    let Ok(call) = CbCall::decode(&mut cursor, &mut Unobserved) else {
+        return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
+    };
+    let mut results = Vec::new();
+    for operation in call.operations().take(OPERATIONS) {
+        let Ok(operation) = operation else { break };
+        names.push(operation.number().name().unwrap_or("CB_ILLEGAL"));
+        results.push(result(&operation));
+    }
+    let status = results.last().map_or(Nfsstat4::NFS4_OK, CbResults::status);
+    CbReply::new(ReplyHead { status, tag: Text(b"") }, &results).encode(&mut encoder);
+    Some(encoder.finish().0)
+}
+
+fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
+    let done = || Outcome::Ok(Void);
+    match operation {
+        CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(Outcome::Ok(CbSequenceResok {
+            csr_sessionid: asked.csa_sessionid,
+            csr_sequenceid: asked.csa_sequenceid,
+            csr_slotid: asked.csa_slotid,
+            csr_highest_slotid: asked.csa_highest_slotid,
+            csr_target_highest_slotid: asked.csa_highest_slotid,
+        })),
+        CbArgs::CB_GETATTR(_) => CbResults::CB_GETATTR(Outcome::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void)),
+        CbArgs::CB_RECALL(_) => CbResults::CB_RECALL(done()),
+        CbArgs::CB_LAYOUTRECALL(_) => {
+            CbResults::CB_LAYOUTRECALL(Outcome::Fail(Nfsstat4::NFS4ERR_NOMATCHING_LAYOUT, Void))
+        }
+        CbArgs::CB_NOTIFY(_) => CbResults::CB_NOTIFY(done()),
+        CbArgs::CB_PUSH_DELEG(_) => CbResults::CB_PUSH_DELEG(Outcome::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void)),
+        CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(done()),
+        CbArgs::CB_RECALLABLE_OBJ_AVAIL(_) => CbResults::CB_RECALLABLE_OBJ_AVAIL(done()),
+        CbArgs::CB_RECALL_SLOT(_) => CbResults::CB_RECALL_SLOT(done()),
+        CbArgs::CB_WANTS_CANCELLED(_) => CbResults::CB_WANTS_CANCELLED(done()),
+        CbArgs::CB_NOTIFY_LOCK(_) => CbResults::CB_NOTIFY_LOCK(done()),
+        CbArgs::CB_NOTIFY_DEVICEID(_) => CbResults::CB_NOTIFY_DEVICEID(done()),
+        CbArgs::CB_OFFLOAD(_) => CbResults::CB_OFFLOAD(done()),
+        CbArgs::CB_ILLEGAL(_) => CbResults::CB_ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{CbCallHead, CbSequenceArgs};
+    use nfsrdma_dissectors::rpc::Xid;
+    use nfsrdma_dissectors::xdr::List;
+
+    use super::*;
+
+    fn call(procedure: u32) -> Encoder {
+        let words = [9, 0, 2, 0x4000_0000, 1, procedure, 0, 0, 0, 0];
+        let mut encoder = Encoder::new();
+        words.iter().for_each(|word| encoder.word(*word));
+        encoder
+    }
+
+    #[test]
+    fn rfc8881_section_20_9_cb_sequence_is_answered_with_its_own_slot_and_cb_recall_is_taken() {
+        let sequence = CbArgs::CB_SEQUENCE(CbSequenceArgs {
+            csa_sessionid: [5; 16],
+            csa_sequenceid: 3,
+            csa_slotid: 1,
+            csa_highest_slotid: 2,
+            csa_cachethis: false,
+            csa_referring_call_lists: List::default(),
+        });
+        let mut encoder = call(1);
+        let head = CbCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
+        CbCall::new(head, &[sequence]).encode(&mut encoder);
+        let mut names = Vec::new();
+        let bytes = answer(&encoder.finish().0, &mut names).unwrap();
+        assert_eq!(names, ["CB_SEQUENCE"]);
+        let mut cursor = Cursor::new(&bytes);
+        let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!(message.xid, Xid(9));
+        let reply = CbReply::decode(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!(reply.head.status, Nfsstat4::NFS4_OK);
+        let results: Vec<_> = reply.operations().map(Result::unwrap).collect();
+        let [CbResults::CB_SEQUENCE(Outcome::Ok(given))] = &results[..] else { panic!("{results:?}") };
+        assert_eq!((given.csr_sessionid, given.csr_sequenceid, given.csr_slotid), ([5; 16], 3, 1));
+    }
+
+    #[test]
+    fn null_is_answered_and_a_procedure_that_there_is_not_is_unavailable() {
+        let mut names = Vec::new();
+        assert_eq!(answer(&call(0).finish().0, &mut names).unwrap().len(), 24);
+        let refused = answer(&call(7).finish().0, &mut names).unwrap();
+        assert_eq!(refused[20..], 3u32.to_be_bytes());
+        assert_eq!(answer(b"no Call", &mut names), None);
+    }
+}

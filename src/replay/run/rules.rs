@@ -1,0 +1,224 @@
+//! The table of rules by which a live Reply may differ from the recorded one, and that it differs is tolerated.
+//!
+//! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
+//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, and a file of rules turns off single ones
+//! or adds fields to be tolerated.
+
+/// Why something may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rule {
+    /// Its name, in reports and in files of rules.
+    pub name: &'static str,
+    /// Why, for people.
+    pub why: &'static str,
+}
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $rule: Rule = Rule { name: $name, why: $why };)*
+
+        /// All of them.
+        pub const ALL: &[Rule] = &[$($rule),*];
+    };
+}
+
+rules! {
+    /// What CREATE_SESSION grants.
+    SESSION_LIMITS = "session-limits", "a server grants the slots and sizes that it has";
+    /// What EXCHANGE_ID tells.
+    SERVER_IDENTITY = "server-identity", "another server is another server";
+    /// What a file system can do.
+    CAPABILITIES = "capabilities", "what a file system can do, and its limits, are its own";
+    /// An attribute that the live server never gives.
+    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server has not given in this run";
+    /// The flavours of SECINFO and MNT.
+    SECURITY_FLAVORS = "security-flavors", "which security is offered is configured on the server";
+    /// Delegations.
+    DELEGATION = "delegation", "a server grants delegations as it likes (RFC 8881 section 10.4)";
+    /// rflags of OPEN.
+    OPEN_FLAGS = "open-flags", "how locks are done, and whether an open is confirmed, is the server's choice";
+    /// Size and links of a directory.
+    DIRECTORY_SIZE = "directory-size", "size and link count of a directory are the file system's own";
+    /// Access control lists.
+    ACL = "acl", "a file system makes an ACL of a mode in its own way";
+    /// Owners as text.
+    OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
+    /// rdev of what is no device.
+    RAWDEV = "rawdev", "device numbers of what is no device";
+    /// `atomic` of change_info4.
+    ATOMIC = "atomic", "whether a change is told atomically is the server's choice";
+    /// Rights that ACCESS knows.
+    ACCESS_SUPPORTED = "access-supported", "which rights a server can tell of is its own";
+    /// attrset of OPEN and CREATE.
+    ATTRSET = "attrset", "which attributes were set is told in each server's way";
+    /// sr_status_flags.
+    STATUS_FLAGS = "status-flags", "events of the session";
+    /// How COPY is done.
+    COPY_MODE = "copy-mode", "a server copies at once or later";
+    /// Data that is more stable than was asked for.
+    COMMITTED = "committed", "data may be committed better than it was (RFC 8881 section 18.32.3)";
+    /// Parts of READ_PLUS.
+    SEGMENTS = "segments", "holes are where the file system has them; the data was equal";
+    /// Post-operation attributes of NFSv3.
+    POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
+    /// Another error for the same refusal.
+    SAME_REFUSAL = "same-refusal", "another status that says the same";
+    /// A listing that goes on.
+    LISTING = "listing", "a directory is listed in other parts";
+    /// Rights of another user.
+    CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
+    /// NFS4ERR_NOSPC.
+    ROOM = "room", "how much room a file system has is its own";
+    /// A file that a step before left otherwise.
+    AFTER = "after-difference", "a step before, which the server could not do or did better, left the file otherwise";
+    /// NFS4ERR_DELAY and NFS4ERR_GRACE.
+    DELAYED = "delayed", "the server asked to be asked again";
+}
+
+/// The rule of a field in a Reply, by the name of its operation and the RFC's names down to it.
+pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<Rule> {
+    let is_status = path == "status";
+    Some(match operation {
+        "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
+        "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
+        "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
+        "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
+        "FSINFO" | "PATHCONF" | "FSSTAT" if !is_status && !path.starts_with("obj_attributes") => CAPABILITIES,
+        "OPEN" if path.starts_with("delegation.") => DELEGATION,
+        "GET_DIR_DELEGATION" | "WANT_DELEGATION" if !is_status => DELEGATION,
+        "OPEN" if path == "rflags" => OPEN_FLAGS,
+        "ACCESS" if path == "supported" => ACCESS_SUPPORTED,
+        "OPEN" | "CREATE" | "SETATTR" if path.ends_with("attrset") || path == "attrsset" => ATTRSET,
+        "SEQUENCE" if path == "sr_status_flags" => STATUS_FLAGS,
+        "COPY" if is_copy_mode(path) => COPY_MODE,
+        "READ_PLUS" if path != "data" && path.contains("rpr_contents") => SEGMENTS,
+        _ if path.ends_with(".atomic") => ATOMIC,
+        _ => return attribute(path, field),
+    })
+}
+
+fn is_copy_mode(path: &str) -> bool {
+    ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
+}
+
+/// The rule of an attribute.
+fn attribute(path: &str, field: &str) -> Option<Rule> {
+    let leaf = path.rsplit('.').next().unwrap_or_default();
+    if path.contains("open_arguments.") {
+        return Some(CAPABILITIES);
+    }
+    if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
+        return Some(ACL);
+    }
+    match field {
+        "nfs.specdata1" | "nfs.specdata2" => return Some(RAWDEV),
+        "nfs.fattr4_owner" | "nfs.fattr4_owner_group" => return Some(OWNER),
+        _ => {}
+    }
+    CAPABLE.contains(&leaf).then_some(CAPABILITIES)
+}
+
+/// Attributes that tell what a file system can do. RFC 8881 section 5.
+const CAPABLE: &[&str] = &[
+    "supported_attrs",
+    "suppattr_exclcreat",
+    "fh_expire_type",
+    "link_support",
+    "symlink_support",
+    "named_attr",
+    "unique_handles",
+    "aclsupport",
+    "archive",
+    "cansettime",
+    "case_insensitive",
+    "case_preserving",
+    "chown_restricted",
+    "homogeneous",
+    "maxfilesize",
+    "maxlink",
+    "maxname",
+    "maxread",
+    "maxwrite",
+    "no_trunc",
+    "change_attr_type",
+    "clone_blksize",
+    "layout_blksize",
+    "layout_alignment",
+    "fs_layout_type",
+    "fs_charset_cap",
+    "xattr_support",
+    "change_policy",
+    "fs_status",
+    "retention_get",
+    "sec_label",
+    "time_delta",
+];
+
+/// Whether two statuses say the same: research on replay calls these classes; each pair is of one refusal.
+pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
+    const CLASSES: &[&[&str]] = &[
+        &["NFS4ERR_ACCESS", "NFS4ERR_PERM"],
+        &["NFS3ERR_ACCES", "NFS3ERR_PERM"],
+        &["NFS4ERR_STALE", "NFS4ERR_NOENT"],
+        &["NFS3ERR_STALE", "NFS3ERR_NOENT"],
+        &["NFS4ERR_EXIST", "NFS4ERR_NOTEMPTY"],
+        &["NFS3ERR_EXIST", "NFS3ERR_NOTEMPTY"],
+        &["NFS4ERR_NOXATTR", "NFS4ERR_NOENT"],
+    ];
+    CLASSES.iter().any(|class| class.contains(&one) && class.contains(&other))
+}
+
+/// Whether a status says that there is no room, which another file system may have.
+pub(super) fn is_room(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOSPC"
+            | "NFS4ERR_DQUOT"
+            | "NFS4ERR_FBIG"
+            | "NFS3ERR_NOSPC"
+            | "NFS3ERR_DQUOT"
+            | "NFS3ERR_FBIG"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_file_data_and_names_have_no_rule() {
+        for (operation, path, field) in [
+            ("CREATE_SESSION", "status", "nfs.nfsstat4"),
+            ("READ", "data", "nfs.data"),
+            ("READ", "eof", "nfs.eof"),
+            ("GETATTR", "obj_attributes.size", "nfs.fattr4.size"),
+            ("GETATTR", "obj_attributes.mode", "nfs.mode"),
+            ("READDIR", "reply.entries.name", "nfs.entry_name"),
+            ("WRITE", "count", "nfs.count4"),
+        ] {
+            assert_eq!(of(operation, path, field), None, "{operation} {path}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_decides_has_one() {
+        assert_eq!(of("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
+        assert_eq!(of("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
+        assert_eq!(of("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
+    }
+
+    #[test]
+    fn the_document_has_every_rule() {
+        let document = include_str!("../../../docs/replay.md");
+        for Rule { name, why } in ALL {
+            assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_rules_are_all_different() {
+        for (at, rule) in ALL.iter().enumerate() {
+            assert!(ALL.iter().skip(at + 1).all(|other| other.name != rule.name), "{}", rule.name);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! What the live server and this run call things: the value of each variable of the trace, sessions with their slots,
+//! and the counts of owners.
+//!
+//! A filehandle, stateid, clientid or session of the capture is never sent: a Call whose variable has no value is not
+//! sent at all, so that nothing of the captured server, should it be the same, can be met by accident.
+
+use rustc_hash::FxHashMap;
+
+use crate::replay::trace::emit::Values as Emitted;
+use crate::replay::trace::{Holds, Slot};
+
+/// Bytes that the values of variables take at most; then a run gives up.
+const MEMORY: usize = 512 << 20;
+/// Bytes of one value at most: the longest filehandle has 128, and owners 1,024.
+const LONGEST: usize = 1 << 16;
+/// Slots of one session at most.
+const SLOTS: u32 = 4096;
+
+/// A session of the live server.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// sa_sequenceid of the last Call of each slot, and whether one is in flight.
+    slots: Vec<(u32, bool)>,
+}
+
+impl Session {
+    /// A session with so many slots.
+    pub fn new(granted: u32) -> Self {
+        Self { slots: vec![(0, false); granted.clamp(1, SLOTS) as usize] }
+    }
+
+    /// A session of which the first slot was used up to this sa_sequenceid.
+    pub fn used(granted: u32, sequence: u32) -> Self {
+        let mut session = Self::new(granted);
+        if let Some((last, _)) = session.slots.first_mut() {
+            *last = sequence;
+        }
+        session
+    }
+
+    /// The live slot that stands for one of the capture: where fewer were granted, several share one.
+    pub fn slot(&self, captured: u32) -> u32 {
+        captured % (self.slots.len().max(1) as u32)
+    }
+
+    /// Whether a Call on the slot is in flight.
+    pub fn is_busy(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|(_, is_busy)| *is_busy)
+    }
+}
+
+/// Values of a run.
+#[derive(Debug, Default)]
+pub struct Values {
+    names: Vec<Option<Box<[u8]>>>,
+    bytes: usize,
+    sessions: FxHashMap<u32, Session>,
+    /// The last count of a stateid, by its variable.
+    stateid_seqids: FxHashMap<u32, u32>,
+    /// The last seqid of an open owner or a lock owner, by what it is and its variable.
+    owners: FxHashMap<(bool, u32), u32>,
+    /// The next csa_sequence of a clientid.
+    create: FxHashMap<u32, u32>,
+    /// What makes clients of this run strangers to those of others: at most 16 letters.
+    tag: String,
+    /// Where `value` puts what it makes.
+    scratch: Vec<u8>,
+    /// Of the Call that is emitted: where its arguments begin, a variable without a value, and what its counts are.
+    body: u32,
+    unbound: Option<Slot>,
+    used: Used,
+}
+
+/// The counts that a Call carries.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// The session and the live slot.
+    pub slot: Option<(u32, u32)>,
+    /// Owners: whether it is a lock owner, its variable, the operation, and the seqid.
+    pub seqids: Vec<(bool, u32, u32, u32)>,
+}
+
+impl Values {
+    /// None are known. `tag` goes into the names of clients.
+    pub fn new(tag: &str) -> Self {
+        Self { tag: tag.chars().take(16).collect(), ..Self::default() }
+    }
+
+    /// Begins a Call whose arguments begin at this byte of its head.
+    pub fn begin(&mut self, body: u32) {
+        self.body = body;
+        self.unbound = None;
+        self.used.slot = None;
+        self.used.seqids.clear();
+    }
+
+    /// The first variable of the Call without a value, which then must not be sent.
+    pub fn unbound(&self) -> Option<&Slot> {
+        self.unbound.as_ref()
+    }
+
+    /// The counts of the Call that was emitted.
+    pub fn used(&self) -> &Used {
+        &self.used
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, variable: u32) -> Option<&[u8]> {
+        self.names.get(variable as usize)?.as_deref()
+    }
+
+    /// Gives a variable its value. Whether there was room for it.
+    pub fn set(&mut self, variable: u32, value: &[u8]) -> bool {
+        let at = variable as usize;
+        if let Some(Some(known)) = self.names.get_mut(at)
+            && known.len() == value.len()
+        {
+            known.copy_from_slice(value);
+            return true;
+        }
+        let room = (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
+        if value.len() > LONGEST || self.bytes + room > MEMORY {
+            return false;
+        }
+        if at >= self.names.len() {
+            self.names.resize(at + 1, None);
+        }
+        if let Some(place) = self.names.get_mut(at) {
+            self.bytes = (self.bytes + room).saturating_sub(place.as_ref().map_or(0, |old| old.len()));
+            *place = Some(value.into());
+        }
+        true
+    }
+
+    /// Takes what stands in a slot of a live Reply; `None` where the live one has nothing there.
+    pub fn bind(&mut self, slot: &Slot, value: Option<&[u8]>) -> bool {
+        let Some(value) = value else { return true };
+        let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+        match slot.holds {
+            Holds::STATEID_SEQID => {
+                if let Some(seqid) = number() {
+                    self.stateid_seqids.insert(slot.variable, seqid);
+                }
+                true
+            }
+            Holds::CREATE_SEQUENCE => {
+                if let Some(sequence) = number() {
+                    self.create.insert(slot.variable, sequence);
+                }
+                true
+            }
+            holds if holds.is_count() => true,
+            _ => self.set(slot.variable, value),
+        }
+    }
+
+    /// Gives a stateid its count.
+    pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
+        self.stateid_seqids.insert(variable, seqid);
+    }
+
+    /// A session came into being.
+    pub fn open_session(&mut self, variable: u32, session: Session) {
+        self.sessions.insert(variable, session);
+    }
+
+    /// CREATE_SESSION went well: the next has the next number (RFC 8881 section 18.36.4).
+    pub fn created_session(&mut self, clientid: u32) {
+        if let Some(sequence) = self.create.get_mut(&clientid) {
+            *sequence = sequence.wrapping_add(1);
+        }
+    }
+
+    /// The session of a variable.
+    pub fn session(&self, variable: u32) -> Option<&Session> {
+        self.sessions.get(&variable)
+    }
+
+    /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.
+    pub fn occupy(&mut self, (session, slot): (u32, u32), is_busy: bool, is_counted: bool) {
+        let session = self.sessions.get_mut(&session);
+        if let Some((sequence, busy)) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
+            *busy = is_busy;
+            if is_counted {
+                *sequence = sequence.wrapping_add(1);
+            }
+        }
+    }
+
+    /// An operation with an owner's seqid was answered with this status.
+    pub fn count_owner(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
+        if counts(status) {
+            self.owners.insert((is_lock, owner), seqid);
+        }
+    }
+
+    fn owner_seqid(&mut self, is_lock: bool, slot: &Slot, captured: &[u8]) -> u32 {
+        let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
+        let seqid = self.owners.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
+        self.used.seqids.push((is_lock, slot.variable, slot.operation, seqid));
+        seqid
+    }
+
+    fn put(&mut self, value: u32) -> Option<&[u8]> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&value.to_be_bytes());
+        Some(&self.scratch)
+    }
+}
+
+/// Whether a seqid counts on after an answer with this status. RFC 7530 section 9.1.7.
+fn counts(status: u32) -> bool {
+    // STALE_CLIENTID, STALE_STATEID, BAD_STATEID, BAD_SEQID, BADXDR, RESOURCE, NOFILEHANDLE, MOVED.
+    !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
+}
+
+impl Emitted for Values {
+    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+        match slot.holds {
+            Holds::SEQUENCE_ID => {
+                let live = self.used.slot.and_then(|(session, slot)| {
+                    self.sessions.get(&session)?.slots.get(slot as usize).map(|(last, _)| *last)
+                });
+                // sa_sequenceid may stand before sa_slotid, whose value is known from the step.
+                self.put(live.unwrap_or(0).wrapping_add(1))
+            }
+            Holds::SLOT_ID => {
+                let live = self.used.slot.map_or(0, |(_, slot)| slot);
+                self.put(live)
+            }
+            Holds::HIGHEST_SLOT_ID => {
+                let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
+                self.put(number.min(most.saturating_sub(1)))
+            }
+            Holds::OPEN_SEQID | Holds::LOCK_SEQID => {
+                let seqid = self.owner_seqid(slot.holds == Holds::LOCK_SEQID, slot, captured);
+                self.put(seqid)
+            }
+            Holds::CREATE_SEQUENCE => {
+                let sequence = self.create.get(&slot.variable).copied()?;
+                self.put(sequence)
+            }
+            Holds::STATEID_SEQID => {
+                if captured.iter().all(|byte| *byte == 0) {
+                    return None;
+                }
+                let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
+                self.put(seqid)
+            }
+            Holds::CLIENT_OWNER => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(captured);
+                self.scratch.push(b' ');
+                self.scratch.extend_from_slice(self.tag.as_bytes());
+                Some(&self.scratch)
+            }
+            Holds::CLIENT_VERIFIER => {
+                let tag = crate::analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
+                self.scratch.clear();
+                self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
+                (self.scratch.len() == captured.len()).then_some(&self.scratch)
+            }
+            // Where the captured client listened for callbacks nobody listens for those of this run.
+            Holds::HOST if slot.at >= self.body => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(b"0.0.0.0.0.0");
+                Some(&self.scratch)
+            }
+            holds if holds.is_of_server() => {
+                let Self { names, unbound, .. } = self;
+                let value = names.get(slot.variable as usize).and_then(Option::as_deref);
+                let must = !matches!(holds, Holds::COOKIE_VERIFIER | Holds::CHANGE | Holds::SERVER_OWNER);
+                if value.is_none() && must && unbound.is_none() {
+                    *unbound = Some(slot.clone());
+                }
+                value
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Values {
+    /// The Call goes on this slot of the capture's session. `false` where the session is not known.
+    pub fn on_slot(&mut self, session: u32, captured: u32) -> bool {
+        let slot = self.sessions.get(&session).map(|known| known.slot(captured));
+        self.used.slot = slot.map(|slot| (session, slot));
+        slot.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::trace::Part;
+
+    fn slot(holds: Holds, variable: u32) -> Slot {
+        Slot {
+            at: 100,
+            length: 4,
+            holds,
+            part: Part::USED,
+            is_counted: false,
+            operation: 0,
+            variable,
+            definition: 0,
+            place: 0,
+        }
+    }
+
+    #[test]
+    fn a_filehandle_of_the_capture_is_never_sent() {
+        let mut values = Values::new("t");
+        values.begin(0);
+        assert_eq!(values.value(&slot(Holds::FILEHANDLE, 3), b"captured"), None);
+        assert!(values.unbound().is_some());
+        values.begin(0);
+        assert!(values.set(3, b"live"));
+        assert_eq!(values.value(&slot(Holds::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
+        assert!(values.unbound().is_none());
+    }
+
+    #[test]
+    fn rfc8881_section_2_10_6_1_a_slot_counts_the_calls_that_were_done() {
+        let mut values = Values::new("t");
+        values.open_session(7, Session::new(2));
+        for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
+            values.begin(0);
+            assert!(values.on_slot(7, 5));
+            let used = values.used().slot.unwrap();
+            assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
+            assert_eq!(values.value(&slot(Holds::SEQUENCE_ID, 7), &[0; 4]), Some(&sent.to_be_bytes()[..]));
+            values.occupy(used, true, false);
+            assert!(values.session(7).unwrap().is_busy(1));
+            values.occupy(used, false, is_done);
+        }
+    }
+
+    #[test]
+    fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
+        let mut values = Values::new("t");
+        for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
+            values.begin(0);
+            let captured = 9u32.to_be_bytes();
+            assert_eq!(values.value(&slot(Holds::OPEN_SEQID, 1), &captured), Some(&sent.to_be_bytes()[..]));
+            let (is_lock, owner, _, seqid) = values.used().seqids[0];
+            values.count_owner(is_lock, owner, seqid, status);
+        }
+    }
+
+    #[test]
+    fn the_most_recent_stateid_stays_so_and_another_has_the_live_count() {
+        let mut values = Values::new("t");
+        let of = slot(Holds::STATEID_SEQID, 4);
+        assert!(values.bind(&of, Some(&5u32.to_be_bytes())));
+        assert_eq!(values.value(&of, &[0; 4]), None);
+        assert_eq!(values.value(&of, &2u32.to_be_bytes()), Some(&5u32.to_be_bytes()[..]));
+    }
+
+    #[test]
+    fn a_client_calls_itself_otherwise_in_each_run() {
+        let [mut one, mut other] = [Values::new("one"), Values::new("other")];
+        let owner = slot(Holds::CLIENT_OWNER, 0);
+        assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());
+    }
+}

@@ -1,0 +1,103 @@
+//! What seeding asks of a file server, in any version of NFS.
+
+use std::fmt;
+
+use crate::replay::caller::CallError;
+
+/// A live filehandle.
+pub type Handle = Vec<u8>;
+
+/// Why something could not be made.
+#[derive(Debug)]
+pub enum Problem {
+    /// The server said no: what was asked, and its status.
+    Refused(String, String),
+    /// There was no answer.
+    Call(CallError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(what, status) => write!(f, "{what}: {status}"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// What an object is made as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with this text.
+    Link(&'a [u8]),
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// A file server.
+pub trait Files {
+    /// The directory that the URL names.
+    ///
+    /// # Errors
+    /// Where it is not there or the server does not answer.
+    fn export(&mut self, path: &str) -> Result<Handle, Problem>;
+
+    /// The object of a name; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the server refuses, or does not answer.
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem>;
+
+    /// Makes an object that must not be there.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem>;
+
+    /// Gives an object one more name.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem>;
+
+    /// Sets mode or size.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem>;
+
+    /// Writes into a file, and has it kept.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem>;
+
+    /// Whether a directory has no entries.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem>;
+
+    /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem>;
+
+    /// Gives back what this client has at the server.
+    fn leave(&mut self);
+}

@@ -1,0 +1,384 @@
+//! The directory of a run, and in it the tree that a trace expects.
+//!
+//! A run has a directory of its own below the export, and in it two: [`TREE`], which stands for the root of the captured
+//! server, and [`NAMELESS`], for objects of which the capture tells no name. What is made is made through NFS. Nothing
+//! is named in the export itself but the run's directory.
+//!
+//! - [`files`]: what is asked of a server; [`v3`], [`v4`]: in versions of NFS.
+
+pub mod files;
+pub mod v3;
+pub mod v4;
+
+use std::fmt;
+use std::io::{Read, Seek};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::trace::layout::{Existence, FileType};
+use super::trace::{Content, NONE, Trace, TraceError, keyed};
+use files::{Files, Handle, Kind, Problem};
+
+/// What stands for the root of the captured server, in the directory of the run.
+pub const TREE: &str = "tree";
+/// Where objects are whose names were not seen.
+pub const NAMELESS: &str = "nameless";
+/// Bytes of one WRITE.
+const PIECE: usize = 256 << 10;
+/// Directories above each other; deeper ones are left out.
+const DEPTH: usize = 256;
+
+/// Why there is no tree.
+#[derive(Debug)]
+pub enum SeedError {
+    /// The name of the directory cannot be one.
+    Name(String),
+    /// The directory is there, and not empty.
+    NotEmpty(String),
+    /// The directory is not there, though it was to be.
+    Missing(String),
+    /// The server has refused, or not answered; what was to be made.
+    Server(String, Problem),
+    /// The trace cannot be read.
+    Trace(TraceError),
+}
+
+impl fmt::Display for SeedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "{name:?} is no name of a directory; give one without '/'"),
+            Self::NotEmpty(name) => {
+                write!(f, "{name}: is there and not empty; name another directory, or say --into-existing")
+            }
+            Self::Missing(name) => write!(f, "{name}: is not there; seed it with `replay seed`"),
+            Self::Server(what, problem) => write!(f, "{what}: {problem}"),
+            Self::Trace(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SeedError {}
+
+impl From<TraceError> for SeedError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+/// Where a run lives, and what of it is there already.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// The path of the export, as the URL has it.
+    pub export: &'a str,
+    /// The name of the run's directory in it.
+    pub directory: &'a str,
+}
+
+impl Place<'_> {
+    fn check(&self) -> Result<(), SeedError> {
+        let name = self.directory;
+        let is_name = !name.is_empty()
+            && name.len() <= 200
+            && !matches!(name, "." | "..")
+            && !name.contains(['/', '\0']);
+        if is_name { Ok(()) } else { Err(SeedError::Name(name.to_owned())) }
+    }
+}
+
+/// What stands for the captured server's files.
+#[derive(Debug, Default)]
+pub struct Seeded {
+    /// The filehandle of what stands for the root.
+    pub root: Handle,
+    /// Live filehandles, by the variable that they are the first value of.
+    pub handles: FxHashMap<u32, Handle>,
+    /// Variables of filehandles of directories, whether they are there before the run or not.
+    pub directories: FxHashSet<u32>,
+    /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
+    pub supported: Option<Vec<u32>>,
+    /// What was made.
+    pub made: Made,
+}
+
+/// What was made, or found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Objects.
+    pub objects: u64,
+    /// Further names of them.
+    pub links: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Bytes of content that is not known: zeros stand for it.
+    pub unknown: u64,
+    /// Objects that could not be made: devices, and what is too deep or has no directory.
+    pub left_out: u64,
+}
+
+/// An object of the trace.
+struct Wanted {
+    kind: FileType,
+    is_root: bool,
+    names: Vec<(u32, Box<[u8]>)>,
+    handles: Vec<u32>,
+    size: u64,
+    mode: Option<u32>,
+    target: Box<[u8]>,
+    is_parent: bool,
+    live: Option<Handle>,
+}
+
+/// Whether the tree is made, or is to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is made, in a directory that must not be there or must be empty.
+    Make,
+    /// It is made where it is not there, in a directory that may be there.
+    Complete,
+    /// It is there: seeded before.
+    Find,
+}
+
+/// Makes the tree of a trace, or finds it.
+///
+/// # Errors
+/// Where the directory cannot be used, the server refuses, or the trace is damaged. What was made stays.
+pub fn seed(
+    trace: &mut Trace<impl Read + Seek>,
+    files: &mut dyn Files,
+    place: &Place<'_>,
+    how: How,
+) -> Result<Seeded, SeedError> {
+    place.check()?;
+    let said = |what: String| move |problem| SeedError::Server(what, problem);
+    let export = files.export(place.export).map_err(said(place.export.to_owned()))?;
+    let name = place.directory;
+    let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
+    let run = match (found, how) {
+        (None, How::Find) => return Err(SeedError::Missing(name.to_owned())),
+        (Some(run), How::Make) if !files.is_empty(&run).map_err(said(name.to_owned()))? => {
+            return Err(SeedError::NotEmpty(name.to_owned()));
+        }
+        (Some(run), _) => run,
+        (None, _) => {
+            let made = files.make(&export, name.as_bytes(), Kind::Directory, 0o755);
+            made.map_err(said(name.to_owned()))?
+        }
+    };
+    let mut maker = Maker { files, how, made: Made::default() };
+    let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
+    let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
+
+    let (mut wanted, directories) = wanted(trace)?;
+    let numbers: Vec<u32> = {
+        let mut numbers: Vec<u32> = wanted.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    for number in &numbers {
+        maker.object(&mut wanted, *number, &root, &nameless, 0)?;
+    }
+    if how != How::Find {
+        contents(trace, &mut maker, &wanted)?;
+        // Modes last: what may not be written could not be filled, nor could names be made in it.
+        for number in &numbers {
+            let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
+                continue;
+            };
+            if *kind != FileType::LINK {
+                maker.files.set(live, Some(*mode), None).map_err(said("mode".into()))?;
+            }
+        }
+    }
+    let mut handles = FxHashMap::default();
+    for object in wanted.into_values() {
+        let Some(live) = object.live else { continue };
+        for variable in object.handles {
+            handles.insert(variable, live.clone());
+        }
+    }
+    let made = maker.made;
+    let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
+    Ok(Seeded { root, handles, directories, supported, made })
+}
+
+/// What is there before the first step, and all directories.
+fn wanted(
+    trace: &mut Trace<impl Read + Seek>,
+) -> Result<(FxHashMap<u32, Wanted>, FxHashSet<u32>), SeedError> {
+    let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
+    trace.objects(|object| {
+        if object.file_type == FileType::DIRECTORY || object.existence == Existence::ROOT {
+            directories.extend(object.handles.iter());
+        }
+        if object.existence == Existence::CREATED {
+            return;
+        }
+        let names = object.names.iter().filter(|name| name.step == 0);
+        wanted.insert(
+            object.number,
+            Wanted {
+                kind: object.file_type,
+                is_root: object.existence == Existence::ROOT,
+                names: names.map(|name| (name.parent, name.name.0.into())).collect(),
+                handles: object.handles.iter().collect(),
+                size: object.size,
+                mode: (object.mode != NONE).then_some(object.mode & 0o7777),
+                target: object.target.0.into(),
+                is_parent: false,
+                live: None,
+            },
+        );
+    })?;
+    let parents: FxHashSet<u32> =
+        wanted.values().flat_map(|object: &Wanted| object.names.iter().map(|(parent, _)| *parent)).collect();
+    for parent in parents {
+        if let Some(object) = wanted.get_mut(&parent) {
+            object.is_parent = true;
+        }
+    }
+    Ok((wanted, directories))
+}
+
+struct Maker<'f> {
+    files: &'f mut dyn Files,
+    how: How,
+    made: Made,
+}
+
+impl Maker<'_> {
+    fn directory(&mut self, parent: &[u8], name: &[u8], mode: u32) -> Result<Handle, SeedError> {
+        self.one(parent, name, Kind::Directory, mode)
+    }
+
+    /// Finds an object, or makes it.
+    fn one(&mut self, parent: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, SeedError> {
+        let what = || String::from_utf8_lossy(name).into_owned();
+        let said = |problem| SeedError::Server(what(), problem);
+        // In an empty directory there is nothing to be found, but one object may have been asked for twice.
+        if let Some(found) = self.files.lookup(parent, name).map_err(said)? {
+            return Ok(found);
+        }
+        if self.how == How::Find {
+            return Err(SeedError::Missing(what()));
+        }
+        self.made.objects += 1;
+        self.files.make(parent, name, kind, mode).map_err(said)
+    }
+
+    /// Makes an object after the directories above it. Gives its filehandle.
+    fn object(
+        &mut self,
+        wanted: &mut FxHashMap<u32, Wanted>,
+        number: u32,
+        root: &[u8],
+        nameless: &[u8],
+        depth: usize,
+    ) -> Result<Option<Handle>, SeedError> {
+        let Some(object) = wanted.get(&number) else { return Ok(None) };
+        if let Some(live) = &object.live {
+            return Ok(Some(live.clone()));
+        }
+        if depth > DEPTH {
+            self.made.left_out += 1;
+            return Ok(None);
+        }
+        let (names, target) = (object.names.clone(), object.target.clone());
+        let (kind, is_root, is_parent) = (object.kind, object.is_root, object.is_parent);
+        if is_root {
+            let mut live = root.to_vec();
+            let path = names.first().map(|(_, path)| path.clone()).unwrap_or_default();
+            for name in path.split(|byte| *byte == b'/').filter(|name| is_plain(name)) {
+                live = self.directory(&live, name, 0o755)?;
+            }
+            return Ok(self.note(wanted, number, live));
+        }
+        let kind = match kind {
+            FileType::DIRECTORY => Kind::Directory,
+            FileType::LINK => Kind::Link(&target),
+            FileType::FIFO => Kind::Fifo,
+            FileType::SOCKET => Kind::Socket,
+            FileType::BLOCK | FileType::CHARACTER => {
+                self.made.left_out += 1;
+                return Ok(None);
+            }
+            _ if is_parent => Kind::Directory,
+            _ => Kind::File,
+        };
+        let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
+        let mut live: Option<Handle> = None;
+        for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
+            let parent = match *parent {
+                NONE => Some(nameless.to_vec()),
+                parent => self.object(wanted, parent, root, nameless, depth + 1)?,
+            };
+            let Some(parent) = parent else { continue };
+            match &live {
+                None => live = Some(self.one(&parent, name, kind, mode)?),
+                Some(live) if self.how != How::Find => {
+                    let said =
+                        |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
+                    if self.files.lookup(&parent, name).map_err(said)?.is_none() {
+                        self.files.link(live, &parent, name).map_err(said)?;
+                        self.made.links += 1;
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let live = match live {
+            Some(live) => live,
+            None => self.one(nameless, number.to_string().as_bytes(), kind, mode)?,
+        };
+        Ok(self.note(wanted, number, live))
+    }
+
+    fn note(&self, wanted: &mut FxHashMap<u32, Wanted>, number: u32, live: Handle) -> Option<Handle> {
+        if let Some(object) = wanted.get_mut(&number) {
+            object.live = Some(live.clone());
+        }
+        Some(live)
+    }
+}
+
+/// A name that stays in its directory.
+fn is_plain(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
+}
+
+/// Gives files what they hold before the first step.
+fn contents(
+    trace: &mut Trace<impl Read + Seek>,
+    maker: &mut Maker<'_>,
+    wanted: &FxHashMap<u32, Wanted>,
+) -> Result<(), SeedError> {
+    let said = |problem| SeedError::Server("content".into(), problem);
+    for object in wanted.values() {
+        let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
+        if let (Some(live), true) = (&object.live, is_file && object.size > 0 && !object.is_root) {
+            maker.files.set(live, None, Some(object.size)).map_err(said)?;
+        }
+    }
+    let key = trace.summary().key;
+    let mut extents = Vec::new();
+    trace.extents(|extent| extents.push(extent.clone()))?;
+    let mut data = Vec::new();
+    for extent in extents {
+        let Some(object) = wanted.get(&extent.object) else { continue };
+        let Some(live) = &object.live else { continue };
+        if !trace.extent(&extent, &mut data)? {
+            data.clear();
+            data.resize(extent.length as usize, 0);
+            match (extent.content, object.handles.first()) {
+                (Content::KEYED, Some(file)) => keyed::fill(key, *file, extent.offset, &mut data),
+                _ => maker.made.unknown += u64::from(extent.length),
+            }
+        }
+        for (at, piece) in data.chunks(PIECE).enumerate() {
+            let offset = extent.offset + (at * PIECE) as u64;
+            maker.files.write(live, offset, piece).map_err(said)?;
+        }
+        maker.made.bytes += data.len() as u64;
+    }
+    Ok(())
+}

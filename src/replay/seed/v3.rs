@@ -1,0 +1,195 @@
+//! The tree made with NFSv3. RFC 1813.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v3::{
+    Args, CreateArgs, Created, Createhow3, Diropargs3, LinkArgs, LookupArgs, MkdirArgs, MknodArgs,
+    Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReaddirArgs, Results, Sattr3, SetAtime, SetMtime,
+    SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
+
+use super::files::{Files, Handle, Kind, Problem};
+use crate::replay::caller::{Line, Procedure};
+use crate::replay::transport::Source;
+
+/// Bytes that a Reply may have.
+const REPLY: u32 = 4096;
+/// How often a server may ask to be asked again, and after which time. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
+const PATIENCE: u32 = 120;
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A client of NFSv3, which needs nothing at the server but the first filehandle.
+pub struct V3<'t> {
+    line: Line<'t>,
+    root: Handle,
+}
+
+impl<'t> V3<'t> {
+    /// A client that begins at the filehandle that MOUNT gave for the export.
+    pub fn new(line: Line<'t>, root: Handle) -> Self {
+        Self { line, root }
+    }
+
+    fn call<T>(
+        &mut self,
+        number: Nfs,
+        arguments: &Args<'_>,
+        data: &[Source<'_>],
+        mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
+    ) -> Result<T, Problem> {
+        let what = || number.name().unwrap_or("NFSv3").to_owned();
+        let procedure = Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, REPLY) };
+        for _ in 0..PATIENCE {
+            let found = self.line.call(
+                &procedure,
+                |encoder| arguments.encode(encoder),
+                |cursor| Ok(read(&Results::decode(number, cursor, &mut Unobserved)?)),
+            )?;
+            match found {
+                Ok(found) => return Ok(found),
+                Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(PAUSE),
+                Err(status) => return Err(Problem::Refused(what(), status.to_string())),
+            }
+        }
+        Err(Problem::Refused(what(), "the server asks to wait, and does not stop".into()))
+    }
+
+    /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).
+    fn made(
+        &mut self,
+        number: Nfs,
+        arguments: &Args<'_>,
+        at: Diropargs3<'_>,
+        data: &[Source<'_>],
+    ) -> Result<Handle, Problem> {
+        let of = |created: &Created<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
+        let handle = self.call(number, arguments, data, |results| match results {
+            Results::CREATE(outcome)
+            | Results::MKDIR(outcome)
+            | Results::SYMLINK(outcome)
+            | Results::MKNOD(outcome) => outcome.ok().map(of).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })?;
+        match handle {
+            Some(handle) => Ok(handle),
+            None => self
+                .lookup(at.dir.0, at.name.0)?
+                .ok_or_else(|| Problem::Refused("LOOKUP".into(), "what was just made is not there".into())),
+        }
+    }
+}
+
+fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
+    let mode = mode.map(Mode3);
+    Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
+}
+
+impl Files for V3<'_> {
+    fn export(&mut self, _: &str) -> Result<Handle, Problem> {
+        Ok(self.root.clone())
+    }
+
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem> {
+        let what = Diropargs3 { dir: Opaque(directory), name: Text(name) };
+        self.call(Nfs::LOOKUP, &Args::LOOKUP(LookupArgs { what }), &[], |results| match results {
+            Results::LOOKUP(outcome) => match outcome.status() {
+                Nfsstat3::NFS3ERR_NOENT => Ok(None),
+                status => outcome.ok().map(|ok| Some(ok.object.0.to_vec())).ok_or(status),
+            },
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem> {
+        let at = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
+        let given = attributes(Some(mode), None);
+        match kind {
+            Kind::File => {
+                let how = Createhow3::Guarded(given);
+                self.made(Nfs::CREATE, &Args::CREATE(CreateArgs { r#where: at(), how }), at(), &[])
+            }
+            Kind::Directory => {
+                let make = MkdirArgs { r#where: at(), attributes: given };
+                self.made(Nfs::MKDIR, &Args::MKDIR(make), at(), &[])
+            }
+            Kind::Link(text) => {
+                let symlink = Symlinkdata3 {
+                    symlink_attributes: attributes(None, None),
+                    symlink_data: DdpText::Inline(text),
+                };
+                self.made(Nfs::SYMLINK, &Args::SYMLINK(SymlinkArgs { r#where: at(), symlink }), at(), &[])
+            }
+            Kind::Fifo => {
+                let make = MknodArgs { r#where: at(), what: Mknoddata3::Fifo(given) };
+                self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
+            }
+            Kind::Socket => {
+                let make = MknodArgs { r#where: at(), what: Mknoddata3::Sock(given) };
+                self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
+            }
+        }
+    }
+
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem> {
+        let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
+        let arguments = Args::LINK(LinkArgs { file: Opaque(object), link });
+        self.call(Nfs::LINK, &arguments, &[], |results| match results {
+            Results::LINK(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
+        let new_attributes = attributes(mode, size);
+        let arguments = Args::SETATTR(SetattrArgs { object: Opaque(object), new_attributes, guard: None });
+        self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
+            Results::SETATTR(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let length = rest.len() as u32;
+            let arguments = Args::WRITE(WriteArgs {
+                file: Opaque(file),
+                offset: offset + done as u64,
+                count: length,
+                stable: StableHow::FILE_SYNC,
+                data: Ddp::Chunk { length, bytes: None },
+            });
+            let count =
+                self.call(Nfs::WRITE, &arguments, &[Source::Copied(rest)], |results| match results {
+                    Results::WRITE(outcome) => {
+                        outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())
+                    }
+                    _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+                })?;
+            if count == 0 || count > rest.len() {
+                return Err(Problem::Refused("WRITE".into(), format!("{count} bytes of {}", rest.len())));
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem> {
+        let arguments =
+            Args::READDIR(ReaddirArgs { dir: Opaque(directory), cookie: 0, cookieverf: [0; 8], count: 2048 });
+        self.call(Nfs::READDIR, &arguments, &[], |results| match results {
+            Results::READDIR(outcome) => outcome
+                .ok()
+                .map(|ok| ok.reply.entries.iter().all(|entry| matches!(entry.name.0, b"." | b"..")))
+                .ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn supported(&mut self, _: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
+        Ok(None)
+    }
+
+    fn leave(&mut self) {}
+}

@@ -1,0 +1,442 @@
+//! The tree made with NFSv4: of the minor version that the server has, 4.1 before 4.0.
+
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4,
+    CloseArgs, CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4,
+    DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
+    LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4,
+    OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReaddirArgs, ReclaimCompleteArgs, Reply,
+    Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm, ShareAccess, ShareDeny,
+    StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs, mask_and_values, words_of,
+};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
+
+use super::files::{Files, Handle, Kind, Problem};
+use crate::replay::caller::{Line, Procedure};
+use crate::replay::transport::Source;
+
+/// Bytes that a Reply may have.
+const REPLY: u32 = 16 << 10;
+/// The stateid that stands for no open. RFC 8881 section 8.2.3.
+const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
+
+/// What the client has at the server.
+enum Held {
+    /// NFSv4.0: a clientid, and the seqid of its one open owner.
+    Client { clientid: u64, seqid: u32 },
+    /// From NFSv4.1 on: a session, and the sequence of its first slot.
+    Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32 },
+}
+
+/// What a client has at the server, for who goes on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// NFSv4.0: a clientid.
+    Client {
+        /// The clientid.
+        clientid: u64,
+    },
+    /// From NFSv4.1 on: a session.
+    Session {
+        /// The clientid.
+        clientid: u64,
+        /// The session id.
+        id: [u8; 16],
+        /// sa_sequenceid of the last Call on slot 0.
+        sequence: u32,
+        /// Slots that were granted.
+        slots: u32,
+    },
+}
+
+/// A client of NFSv4.
+pub struct V4<'t> {
+    line: Line<'t>,
+    minor: u32,
+    held: Held,
+}
+
+fn more() -> Procedure<'static> {
+    Procedure::new(Program::NFS, 4, 1, REPLY)
+}
+
+impl<'t> V4<'t> {
+    /// Becomes known to the server as a client of this name.
+    ///
+    /// # Errors
+    /// Where the server refuses, or does not answer.
+    pub fn new(mut line: Line<'t>, name: &str, minors: &[u32]) -> Result<Self, Problem> {
+        let mut last = None;
+        for minor in minors {
+            let held = match minor {
+                0 => set_clientid(&mut line, name),
+                minor => create_session(&mut line, *minor, name),
+            };
+            match held {
+                Ok(held) => {
+                    let mut client = Self { line, minor: *minor, held };
+                    if *minor > 0 {
+                        let done = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
+                        client.run("RECLAIM_COMPLETE", &[done], &more(), |_| Some(()))?;
+                    }
+                    return Ok(client);
+                }
+                Err(Problem::Call(error)) if error.is_final() => return Err(Problem::Call(error)),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Problem::Refused("NFSv4".into(), "no minor version to try".into())))
+    }
+
+    /// What the client has at the server; somebody else goes on with it.
+    pub fn hand_over(self) -> Known {
+        match self.held {
+            Held::Client { clientid, .. } => Known::Client { clientid },
+            Held::Session { clientid, id, sequence, slots } => {
+                Known::Session { clientid, id, sequence, slots }
+            }
+        }
+    }
+
+    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH), for reading (1), writing (2) or both. Each
+    /// owner has a stateid of its own.
+    ///
+    /// # Errors
+    /// As [`Files::lookup`], and in NFSv4.0, which has no such claim.
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, Problem> {
+        let Held::Session { .. } = self.held else {
+            return Err(Problem::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
+        };
+        let open = Args::OPEN(OpenArgs {
+            seqid: 0,
+            share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid: 0, owner: Opaque(&owner.to_be_bytes()) },
+            openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+            claim: OpenClaim4::Fh,
+        });
+        self.run("OPEN", &[put(file), open], &more(), |results| match results {
+            Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
+            _ => None,
+        })
+    }
+
+    fn run<T>(
+        &mut self,
+        what: &str,
+        operations: &[Args<'_>],
+        more: &Procedure<'_>,
+        mut read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<T, Problem> {
+        for _ in 0..PATIENCE {
+            match self.run_once(what, operations, more, &mut read) {
+                Err(Problem::Refused(_, status)) if is_later(&status) => std::thread::sleep(PAUSE),
+                done => return done,
+            }
+        }
+        Err(Problem::Refused(what.into(), "the server asks to wait, and does not stop".into()))
+    }
+
+    fn run_once<T>(
+        &mut self,
+        what: &str,
+        operations: &[Args<'_>],
+        more: &Procedure<'_>,
+        read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<T, Problem> {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Held::Session { id, sequence, .. } = &mut self.held {
+            *sequence += 1;
+            all.push(Args::SEQUENCE(SequenceArgs {
+                sa_sessionid: *id,
+                sa_sequenceid: *sequence,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: false,
+            }));
+        }
+        all.extend_from_slice(operations);
+        run(&mut self.line, self.minor, what, &all, more, read)
+    }
+
+    fn next_seqid(&mut self) -> u32 {
+        match &mut self.held {
+            Held::Client { seqid, .. } => {
+                *seqid += 1;
+                *seqid
+            }
+            Held::Session { .. } => 0,
+        }
+    }
+
+    fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> Result<Handle, Problem> {
+        let clientid = match self.held {
+            Held::Client { clientid, .. } => clientid,
+            Held::Session { .. } => 0,
+        };
+        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let seqid = self.next_seqid();
+        let open = Args::OPEN(OpenArgs {
+            seqid,
+            share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid, owner: Opaque(b"seed") },
+            openhow: Openflag4::Create(Createhow4::Guarded(attributes)),
+            claim: OpenClaim4::Null(Text(name)),
+        });
+        let (mut opened, mut handle) = (None, Vec::new());
+        self.run("OPEN", &[put(directory), open, Args::GETFH(Void)], &more(), |results| {
+            match results {
+                Results::OPEN(outcome) => {
+                    let ok = outcome.ok()?;
+                    opened = Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
+                }
+                Results::GETFH(outcome) => handle = outcome.ok()?.object.0.to_vec(),
+                _ => {}
+            }
+            Some(())
+        })?;
+        let Some((mut stateid, must_confirm)) = opened else { return Ok(handle) };
+        if must_confirm {
+            let seqid = self.next_seqid();
+            let confirm = OpenConfirmArgs { open_stateid: stateid.clone(), seqid };
+            self.run("OPEN_CONFIRM", &[put(&handle), Args::OPEN_CONFIRM(confirm)], &more(), |results| {
+                if let Results::OPEN_CONFIRM(outcome) = results {
+                    stateid = outcome.ok()?.open_stateid.clone();
+                }
+                Some(())
+            })?;
+        }
+        let seqid = self.next_seqid();
+        let close = Args::CLOSE(CloseArgs { seqid, open_stateid: stateid });
+        self.run("CLOSE", &[put(&handle), close], &more(), |_| Some(()))?;
+        Ok(handle)
+    }
+}
+
+/// Whether the server asks to be asked again.
+fn is_later(status: &str) -> bool {
+    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE")
+}
+
+fn put(handle: &[u8]) -> Args<'_> {
+    Args::PUTFH(Object { object: Opaque(handle) })
+}
+
+fn handle(results: &Results<'_>) -> Option<Handle> {
+    match results {
+        Results::GETFH(outcome) => outcome.ok().map(|ok| ok.object.0.to_vec()),
+        _ => None,
+    }
+}
+
+impl Files for V4<'_> {
+    fn export(&mut self, path: &str) -> Result<Handle, Problem> {
+        let mut way = vec![Args::PUTROOTFH(Void)];
+        let names = path.split('/').filter(|name| !name.is_empty());
+        way.extend(names.map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
+        way.push(Args::GETFH(Void));
+        self.run(path, &way, &more(), handle)
+    }
+
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem> {
+        let operations =
+            [put(directory), Args::LOOKUP(LookupArgs { objname: Text(name) }), Args::GETFH(Void)];
+        match self.run("LOOKUP", &operations, &more(), handle) {
+            Ok(handle) => Ok(Some(handle)),
+            Err(Problem::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem> {
+        let objtype = match kind {
+            Kind::File => return self.create_file(directory, name, mode),
+            Kind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
+            Kind::Fifo => Createtype4::Other(NfsFtype4::NF4FIFO),
+            Kind::Socket => Createtype4::Other(NfsFtype4::NF4SOCK),
+            Kind::Link(text) => Createtype4::Link(DdpText::Inline(text)),
+        };
+        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let createattrs = match kind {
+            Kind::Link(_) => Fattr4::default(),
+            _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
+        };
+        let create = Args::CREATE(CreateArgs { objtype, objname: Text(name), createattrs });
+        self.run("CREATE", &[put(directory), create, Args::GETFH(Void)], &more(), handle)
+    }
+
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem> {
+        let link = Args::LINK(LinkArgs { newname: Text(name) });
+        let operations = [put(object), Args::SAVEFH(Void), put(directory), link];
+        self.run("LINK", &operations, &more(), |_| Some(()))
+    }
+
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
+        let size = size.map(Attribute::SIZE);
+        let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
+        let items: Vec<_> = size.into_iter().chain(mode).collect();
+        let (words, values) = mask_and_values(&items);
+        let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let set = Args::SETATTR(SetattrArgs { stateid: ANONYMOUS, obj_attributes });
+        self.run("SETATTR", &[put(object), set], &more(), |_| Some(()))
+    }
+
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let write = Args::WRITE(WriteArgs {
+                stateid: ANONYMOUS,
+                offset: offset + done as u64,
+                stable: StableHow4::FILE_SYNC4,
+                data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
+            });
+            let more = Procedure { data: &[Source::Copied(rest)], ..more() };
+            let count = self.run("WRITE", &[put(file), write], &more, |results| match results {
+                Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
+                _ => None,
+            })?;
+            if count == 0 || count > rest.len() {
+                return Err(Problem::Refused("WRITE".into(), format!("{count} bytes of {}", rest.len())));
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem> {
+        let readdir = Args::READDIR(ReaddirArgs {
+            cookie: 0,
+            cookieverf: [0; 8],
+            dircount: 1024,
+            maxcount: 4096,
+            attr_request: Bitmap4::from(&[][..]),
+        });
+        self.run("READDIR", &[put(directory), readdir], &more(), |results| match results {
+            Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
+            _ => None,
+        })
+    }
+
+    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
+        let words = words_of([Attributes::SUPPORTED_ATTRS]);
+        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
+        self.run("GETATTR", &[put(object), getattr], &more(), |results| {
+            let Results::GETATTR(outcome) = results else { return None };
+            outcome.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                Attribute::SUPPORTED_ATTRS(mask) => {
+                    Some(Some(words_of(mask.iter().take_while(|bit| *bit < 256))))
+                }
+                _ => None,
+            })
+        })
+    }
+
+    fn leave(&mut self) {
+        // What is not given back ends with its lease.
+        if let Held::Session { clientid, id, .. } = self.held {
+            let (line, minor) = (&mut self.line, self.minor);
+            let destroy = Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: id });
+            let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &more(), |_| Some(()));
+            let destroy = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
+            let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &more(), |_| Some(()));
+        }
+    }
+}
+
+/// Runs operations; the first that fails is the problem. Gives what was read last.
+fn run<T>(
+    line: &mut Line<'_>,
+    minor: u32,
+    what: &str,
+    operations: &[Args<'_>],
+    more: &Procedure<'_>,
+    mut read: impl FnMut(&Results<'_>) -> Option<T>,
+) -> Result<T, Problem> {
+    let found = line.compound(minor, operations, more, |reply: &Reply<'_>| {
+        let mut found = None;
+        for results in reply.operations() {
+            let results = results.map_err(|stop| stop.error)?;
+            if results.status() != Nfsstat4::NFS4_OK {
+                return Ok(Err(results.status()));
+            }
+            found = read(&results).or(found);
+        }
+        Ok(match reply.head.status {
+            Nfsstat4::NFS4_OK => Ok(found),
+            status => Err(status),
+        })
+    })?;
+    match found {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(Problem::Refused(what.into(), "results without what was asked".into())),
+        Err(status) => Err(Problem::Refused(what.into(), status.to_string())),
+    }
+}
+
+/// How often a server may ask to be asked again, and after which time.
+const PATIENCE: u32 = 120;
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+fn set_clientid(line: &mut Line<'_>, name: &str) -> Result<Held, Problem> {
+    let set = Args::SETCLIENTID(SetclientidArgs {
+        client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
+        callback: CbClient4 {
+            cb_program: Program::NFS_CB.0,
+            cb_location: Netaddr4 {
+                na_r_netid: Text(b"tcp"),
+                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
+            },
+        },
+        callback_ident: 1,
+    });
+    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &more(), |results| match results {
+        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
+        _ => None,
+    })?;
+    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
+    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
+    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &more(), |_| Some(()))?;
+    Ok(Held::Client { clientid, seqid: 0 })
+}
+
+fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
+    let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+        eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
+        eia_flags: ExchangeIdFlags(0),
+        eia_state_protect: StateProtect4A::None,
+        eia_client_impl_id: List::default(),
+    });
+    let (clientid, sequence) =
+        run(line, minor, "EXCHANGE_ID", &[exchange], &more(), |results| match results {
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+            _ => None,
+        })?;
+    let attributes = |size| ChannelAttrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: size,
+        ca_maxresponsesize: size,
+        ca_maxresponsesize_cached: 4096,
+        ca_maxoperations: 64,
+        ca_maxrequests: 16,
+        ca_rdma_ird: List::default(),
+    };
+    let create = Args::CREATE_SESSION(CreateSessionArgs {
+        csa_clientid: clientid,
+        csa_sequence: sequence,
+        csa_flags: CreateSessionFlags(0),
+        csa_fore_chan_attrs: attributes(2 << 20),
+        csa_back_chan_attrs: attributes(4096),
+        csa_cb_program: Program::NFS_CB.0,
+        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+    });
+    let (id, slots) = run(line, minor, "CREATE_SESSION", &[create], &more(), |results| match results {
+        Results::CREATE_SESSION(outcome) => {
+            outcome.ok().map(|ok| (ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests))
+        }
+        _ => None,
+    })?;
+    Ok(Held::Session { clientid, id, sequence: 0, slots })
+}

@@ -1,0 +1,310 @@
+//! Traces of real captures run against nfs-ganesha, and Replies that were changed are told from those that were not.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Cursor as Bytes};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_inspect::analysis::comparison::difference::Kind;
+use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
+use nfsrdma_inspect::analysis::comparison::selection::Selection;
+use nfsrdma_inspect::replay::run::judge::{Judge, Replies, Verdict};
+use nfsrdma_inspect::replay::trace::{Protection, Seen, Step, Trace};
+use serde_json::Value as Json;
+
+use super::ganesha::Ganesha;
+use crate::captures;
+use crate::schema::{assert_keeps, validator};
+
+fn program(arguments: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+/// A file that is there as long as the test.
+struct Passing(PathBuf);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn trace(capture: &str, test: &str) -> Passing {
+    let path =
+        std::env::temp_dir().join(format!("nfsrdma-inspect-{test}-{capture}-{}.trace", std::process::id()));
+    let (capture, trace) = (captures::path(capture), Passing(path));
+    let output =
+        program(&["replay", "compile", "-q", capture.to_str().unwrap(), "-o", trace.0.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    trace
+}
+
+/// Why steps of these captures cannot be done on nfs-ganesha, and what it answers.
+const NOT_DONE: &[&str] = &[
+    // It has none of these operations (RFC 8276, RFC 7862 sections 15.2 and 15.13, RFC 8881 section 18.39).
+    "unsupported: the server has no GETXATTR (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no SETXATTR (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no LISTXATTRS (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no REMOVEXATTR (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no CLONE (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no COPY (NFS4ERR_NOTSUPP)",
+    "unsupported: the server has no GET_DIR_DELEGATION (NFS4ERR_OP_ILLEGAL)",
+    // NLM is a program of its own, elsewhere.
+    "other-program: a program beside NFS, which listens elsewhere",
+];
+
+/// Where nfs-ganesha answers otherwise than Linux: the operation, what differs, and its answer.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    // It frees the stateid of a lock with the lock.
+    ("FREE_STATEID", "FREE_STATEID.status", "NFS4ERR_BAD_STATEID"),
+    // It has NFSACL, but no ACLs in files.
+    ("GETACL", "GETACL.acl", ""),
+    ("SETACL", "body.Reply.Accepted.reply_data.stat", "GARBAGE_ARGS"),
+];
+
+fn is_listed(operation: &str, difference: &Json) -> bool {
+    let (path, live) =
+        (difference["path"].as_str().unwrap(), difference["live"].as_str().unwrap_or_default());
+    OTHERWISE.iter().any(|(name, what, answer)| {
+        operation.ends_with(name) && path.starts_with(what) && (answer.is_empty() || live == *answer)
+            || operation.ends_with(name) && path == "SEQUENCE.sr_status_flags"
+    })
+}
+
+/// Runs a capture against a server, and holds the report to the lists above.
+fn replayed(capture: &str, server: &str) {
+    let path = captures::path(capture);
+    let output = program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let report: Json =
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{capture}: {e}: {text} {error}"));
+    assert_keeps(&validator("replay.schema.json"), &report, capture);
+    let states = report["states"].as_object().unwrap();
+    let of = |state: &str| states[state].as_u64().unwrap();
+    let steps = report["steps"].as_u64().unwrap();
+    assert_eq!(states.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), steps, "{capture}");
+    assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0), "{capture}: {report:#}");
+    for reason in report["reasons"].as_array().unwrap() {
+        let why = reason["reason"].as_str().unwrap();
+        assert!(reason["state"] != "unreplayable" || NOT_DONE.contains(&why), "{capture}: {reason:#}");
+    }
+    for mismatch in report["mismatches"].as_array().unwrap() {
+        let operation = mismatch["operation"].as_str().unwrap();
+        let mut differences = mismatch["differences"].as_array().unwrap().iter();
+        assert!(differences.all(|difference| is_listed(operation, difference)), "{capture}: {mismatch:#}");
+    }
+    assert!(of("mismatched") <= 2, "{capture}: {report:#}");
+    let done = of("matched") + of("tolerated") + of("repaired");
+    assert!(done * 100 >= steps * 93, "{capture}: {done} of {steps}");
+}
+
+#[test]
+fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
+    let Some(server) = Ganesha::start(false) else { return };
+    fs::write(server.export().join("bystander"), "not of any run").unwrap();
+    let url = format!("tcp://localhost:{}/export", server.port);
+    for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "rxe-v42-mid", "siw-v41", "siw-v42", "tcp-v42"] {
+        replayed(capture, &url);
+    }
+    // Nothing is named in the export but the directories of the runs.
+    assert_eq!(fs::read_to_string(server.export().join("bystander")).unwrap(), "not of any run");
+    let names =
+        fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let others: Vec<_> =
+        names.filter(|name| !["rxe-v4", "siw-v4", "tcp-v4"].iter().any(|of| name.starts_with(of))).collect();
+    assert_eq!(others, ["bystander"]);
+}
+
+#[test]
+fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let url =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    for capture in ["rxe-v3", "siw-v3", "tcp-v3"] {
+        // Of 200 steps 7 to 10 are MOUNT, PORTMAP and NLM.
+        let path = captures::path(capture);
+        let output =
+            program(&["check", "--server", &url, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+        for mismatch in report["mismatches"].as_array().unwrap() {
+            let operation = mismatch["operation"].as_str().unwrap();
+            let mut differences = mismatch["differences"].as_array().unwrap().iter();
+            assert!(
+                differences.all(|difference| is_listed(operation, difference)),
+                "{capture}: {mismatch:#}"
+            );
+        }
+        let of = |state: &str| report["states"][state].as_u64().unwrap();
+        assert!(of("matched") + of("tolerated") > 170, "{capture}: {report:#}");
+        assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+#[test]
+fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let trace = trace("rxe-v42-conc-head", "refuses");
+    let file = trace.0.to_str().unwrap();
+    fs::create_dir_all(server.export().join("used/by-somebody")).unwrap();
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let output = program(&["replay", "run", file, "--server", &url, "--directory", "used"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("is there and not empty"), "{error}");
+    for name in ["..", "a/b", ""] {
+        let output = program(&["replay", "seed", file, "--server", &url, "--directory", name]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+    }
+    let output = program(&["replay", "run", file, "--server", "tcp://127.0.0.1:1/export"]);
+    assert_eq!(output.status.code(), Some(4));
+}
+
+/// A field of a Reply: its name, its kind of difference, and a byte of it.
+struct Place {
+    name: &'static str,
+    kind: Kind,
+    at: usize,
+}
+
+/// Hears the fields of a Reply that must be as they were.
+struct Places<'m> {
+    message: &'m [u8],
+    found: Vec<Place>,
+}
+
+impl<'a> Observer<'a> for Places<'_> {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        let Role::Equal(kind) = role_of(field.name, "", false) else { return };
+        // Each server counts the changes of a stateid as they come there, which no run compares.
+        if field.name == "nfs.stateid.seqid" {
+            return;
+        }
+        // What the decoders tell of it is the last byte, or the first of text.
+        let at = match value {
+            Value::Unsigned(_) | Value::Enum(..) | Value::Bool(_) | Value::Flags(..) | Value::Signed(_) => {
+                bytes.end - 1
+            }
+            Value::Text(text) | Value::Bytes(text) if !text.is_empty() => {
+                text.as_ptr() as usize - self.message.as_ptr() as usize
+            }
+            _ => return,
+        };
+        self.found.push(Place { name: field.name, kind, at });
+    }
+}
+
+/// Content of the DDP-eligible results of a step.
+fn contents(step: &Step<'_>, trace: &mut Trace<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
+        let mut content = Vec::new();
+        if !trace.content(&payload, &mut content).unwrap() {
+            return None;
+        }
+        contents.push(content);
+    }
+    Some(contents)
+}
+
+fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
+    contents
+        .iter()
+        .map(|content| ChunkItem { position: None, length: content.len() as u32, bytes: Some(content) })
+        .collect()
+}
+
+fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> Verdict {
+    let (recorded, live) = (items(recorded), items(live));
+    let mut judge = Judge::new(false, [], Selection::default());
+    judge.judge(&Replies {
+        step: step.origin.id,
+        frames: [step.origin.call_frame, step.origin.reply_frame],
+        title: "NFS",
+        procedure: step.asked.described(),
+        recorded: Cursor::new(step.reply.head.0).with_chunks(&recorded),
+        known: &[],
+        live: Cursor::new(message).with_chunks(&live),
+        directories: &[],
+        is_racing: false,
+        listing: None,
+    })
+}
+
+#[test]
+fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_an_honest_one_is_not() {
+    let (mut lies, mut found, mut honest) = (0u32, 0u32, 0u32);
+    let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
+    for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {
+        let file = trace(capture, "lies");
+        let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        while let Some(step) = trace.next_step().unwrap() {
+            let is_whole = step.reply.seen == Seen::WHOLE && step.asked.protection == Protection::PLAIN;
+            let Some(procedure) = step.asked.described().filter(|_| is_whole) else { continue };
+            let Some(contents) = contents(&step, &mut data) else { continue };
+            let message = step.reply.head.0;
+            assert_eq!(
+                judged(&step, &contents, message, &contents),
+                Verdict::Matched,
+                "{capture} {}",
+                step.origin.id
+            );
+            honest += 1;
+            let mut places = Places { message, found: Vec::new() };
+            let chunks = items(&contents);
+            let mut cursor = Cursor::new(message).with_chunks(&chunks);
+            rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            if procedure.results(&mut cursor, &mut places).is_err() {
+                continue;
+            }
+            // Another field of each step, so that all kinds of fields come.
+            let count = places.found.len();
+            for turn in 0..3.min(count) {
+                let place = &places.found[(step.origin.id as usize * 7 + turn * 13) % count];
+                let mut lie = message.to_vec();
+                lie[place.at] ^= 1;
+                let verdict = judged(&step, &contents, &lie, &contents);
+                lies += 1;
+                let must =
+                    matches!(place.kind, Kind::Status | Kind::Data | Kind::Count | Kind::Name | Kind::Offset);
+                let is_found = match verdict {
+                    Verdict::Mismatched(_) | Verdict::Unsupported(..) => true,
+                    Verdict::Tolerated(_) => !must,
+                    Verdict::Matched => false,
+                };
+                found += u32::from(is_found);
+                if !is_found {
+                    *unseen.entry(place.name).or_default() += 1;
+                }
+            }
+            for at in 0..contents.len() {
+                let mut other = contents.clone();
+                let Some(byte) = other[at].last_mut() else { continue };
+                *byte ^= 1;
+                let verdict = judged(&step, &contents, message, &other);
+                assert!(
+                    matches!(verdict, Verdict::Mismatched(_)),
+                    "{capture} {}: {verdict:?}",
+                    step.origin.id
+                );
+                lies += 1;
+                found += 1;
+            }
+        }
+    }
+    assert!(honest > 800 && lies > 2000, "{honest} honest, {lies} lies");
+    assert!(found * 100 >= lies * 99, "{found} of {lies}; not told: {unseen:?}");
+}
