@@ -1,0 +1,310 @@
+//! A Reply comes, or will not come any more: what it gives is taken, and the step has its state.
+
+use std::borrow::Cow;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::super::judge::{Replies, Verdict};
+use super::super::outcome::Outcome;
+use super::super::report::State;
+use super::super::rules;
+use super::super::shape::{Parts, ROOT};
+use super::super::values::{Session, Used};
+use super::{Engine, FAULTS, Held, LATER, OTHERWISE, RunError, TEXT};
+use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
+use crate::analysis::comparison::record::hash;
+use crate::replay::plan::reason::Reason;
+use crate::replay::trace::{
+    Content, Holds, NONE, Payload, Protection, Seen, Slot, Step, TraceError, bind, keyed,
+};
+use crate::replay::transport::Reply;
+
+impl<R: Read + Seek> Engine<'_, R> {
+    /// A Reply has come.
+    pub(super) fn reply(&mut self, reply: &Reply<'_>) -> Result<(), RunError> {
+        let Some(mut flight) = self.flights.remove(&reply.tag.0) else { return Ok(()) };
+        let latency = flight.sent.elapsed();
+        if let Some(started) = self.started {
+            self.report.elapsed = started.elapsed();
+        }
+        let Some(step) = flight.held.step() else { return Ok(()) };
+        let procedure = step.asked.described();
+        let outcome = Outcome::of(procedure, reply.cursor());
+        self.count(&flight.used, &outcome);
+        let message = plain(&step);
+        let recorded = recorded(&step, &message);
+        if outcome.is_delayed() && !recorded.is_delayed() && flight.held.tries < self.options.delays {
+            self.report.delayed += 1;
+            flight.held.tries += 1;
+            flight.held.not_before = Some(Instant::now() + LATER * flight.held.tries.min(10));
+            self.waiting.push_front(flight.held);
+            return Ok(());
+        }
+        self.bind(&step, reply, &outcome);
+        if let (Some(fault), None) = (outcome.own_fault(), recorded.own_fault())
+            && self.report.own_faults.len() < FAULTS
+        {
+            let [call, _] = flight.held.id.frames;
+            self.report.own_faults.push(format!("{} of frame {call}: {fault}", flight.held.title));
+        }
+        let state = self.state(&flight.held, &step, reply, (&message, &recorded), &outcome)?;
+        let of = self.report.of(&flight.held.title);
+        let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if step.origin.latency > 0 {
+            for ((histogram, sum), value) in
+                of.latencies.iter_mut().zip(&mut of.sums).zip([step.origin.latency, live])
+            {
+                histogram.add(value);
+                *sum += u128::from(value);
+            }
+        }
+        let done = self.clients.entry(flight.held.client).or_insert((0, Instant::now()));
+        if flight.held.end >= done.0 {
+            *done = (flight.held.end, Instant::now());
+        }
+        self.settle(&flight.held.id, &flight.held.title, state);
+        let late = self.judge.late(false);
+        self.report.late(late, self.options.shown);
+        Ok(())
+    }
+
+    /// What slots and owners count.
+    fn count(&mut self, used: &Used, outcome: &Outcome) {
+        if let Some(slot) = used.slot {
+            self.values.occupy(slot, false, outcome.is_sequenced());
+        }
+        for (is_lock, owner, operation, seqid) in &used.seqids {
+            if let Some(status) = outcome.statuses.get(*operation as usize) {
+                self.values.count_owner(*is_lock, *owner, *seqid, *status);
+            }
+        }
+    }
+
+    /// Takes what the Reply gives.
+    fn bind(&mut self, step: &Step<'_>, reply: &Reply<'_>, outcome: &Outcome) {
+        let (ear, _) = bind::hear(&step.asked, reply.cursor());
+        let last = ear.marks.iter().rev().find(|mark| mark.holds == Holds::COOKIE);
+        let last = last.and_then(|mark| bind::value(reply.message, mark));
+        let opened = ear.marks.iter().find(|mark| mark.holds == Holds::STATEID && !mark.is_constant);
+        let opened = opened.and_then(|mark| Some((mark.operation, bind::value(reply.message, mark)?)));
+        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
+        bind::bind(step, &ear, reply.message, |slot, value| {
+            // A name that the live directory has not in this part: what comes next goes on where this part ended.
+            let value = if slot.holds == Holds::COOKIE { value.or(last) } else { value };
+            // A delegation that this server did not give: the open itself stands for it.
+            let stands_in = opened.filter(|(operation, _)| {
+                slot.holds == Holds::STATEID && value.is_none() && *operation == slot.operation
+            });
+            let value = match stands_in {
+                Some((_, stateid)) => {
+                    if borrowed.len() < OTHERWISE {
+                        borrowed.insert(slot.variable);
+                    }
+                    Some(stateid)
+                }
+                None => value,
+            };
+            forgotten += u64::from(!values.bind(slot, value));
+        });
+        self.report.forgotten += forgotten;
+        if let Some(granted) = outcome.granted {
+            if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == Holds::SESSION) {
+                self.values.open_session(slot.variable, Session::new(granted));
+            }
+            if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
+                self.values.created_session(slot.variable);
+            }
+        }
+    }
+
+    /// Holds the Reply to the recorded one.
+    fn state(
+        &mut self,
+        held: &Held,
+        step: &Step<'_>,
+        reply: &Reply<'_>,
+        (message, recorded): (&[u8], &Outcome),
+        outcome: &Outcome,
+    ) -> Result<State, TraceError> {
+        if step.reply.seen != Seen::WHOLE {
+            return Ok(State::Repaired(Reason::ReplyLost.code()));
+        }
+        if recorded.is_delayed() && !outcome.is_delayed() && !self.options.strict {
+            return Ok(State::Tolerated(rules::DELAYED));
+        }
+        let key = self.contents.summary().key;
+        let is_text = held.title.ends_with("READLINK");
+        let (mut texts, mut known) = (Vec::new(), Vec::new());
+        for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
+            let mut text = Vec::new();
+            let is_known = is_text
+                && payload.length <= TEXT
+                && matches!(payload.content, Content::KEPT | Content::ZEROS)
+                && self.contents.content(&payload, &mut text)?;
+            texts.push((payload.length, is_known.then_some(text)));
+            if !is_known {
+                known.push((payload.length, expected(key, &payload)));
+            }
+        }
+        let items: Vec<ChunkItem<'_>> = texts
+            .iter()
+            .map(|(length, text)| ChunkItem { position: None, length: *length, bytes: text.as_deref() })
+            .collect();
+        let parts = Parts::of(step);
+        let files = parts.files(step);
+        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
+        let directories: Vec<bool> = files.iter().map(is_directory).collect();
+        let listing = listing(step, &parts, &files);
+        let verdict = self.judge.judge(&Replies {
+            step: held.id.step,
+            frames: held.id.frames,
+            title: &held.title,
+            procedure: step.asked.described(),
+            recorded: Cursor::new(message).with_chunks(&items),
+            known: &known,
+            live: reply.cursor(),
+            directories: &directories,
+            is_racing: held.is_racing,
+            listing,
+        });
+        let is_file = |slot: &Slot| {
+            slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
+        };
+        let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
+        let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
+        if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
+            && self.otherwise.len() < OTHERWISE
+        {
+            self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
+        }
+        Ok(match verdict {
+            Verdict::Mismatched(differences)
+                if step.asked.flavor == Flavor::RPCSEC_GSS.0 && self.judge.is_of_rights(&differences) =>
+            {
+                State::Tolerated(rules::CREDENTIALS)
+            }
+            Verdict::Mismatched(differences) if is_otherwise && self.judge.is_of_content(&differences) => {
+                State::Tolerated(rules::AFTER)
+            }
+            Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
+                State::Repaired(held.reason.map_or("", Reason::code))
+            }
+            Verdict::Matched if held.has_fewer => State::Tolerated(rules::ATTRIBUTES_OFFERED),
+            Verdict::Matched if held.tries > 0 => State::Tolerated(rules::DELAYED),
+            Verdict::Matched => State::Matched,
+            Verdict::Tolerated(rule) => State::Tolerated(rule),
+            Verdict::Unsupported(operation, status) => {
+                State::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
+            }
+            Verdict::Mismatched(differences) => State::Mismatched(differences),
+        })
+    }
+
+    /// A Call will have no Reply.
+    pub(super) fn fail(&mut self, tag: u64, what: &str) {
+        let Some(flight) = self.flights.remove(&tag) else { return };
+        if let Some(slot) = flight.used.slot {
+            self.values.occupy(slot, false, false);
+        }
+        let held = flight.held;
+        let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+        let [call, reply] = held.id.frames.map(frame);
+        let place = Some(Place { index: held.id.step, call, reply });
+        let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };
+        let difference = Difference {
+            kind: Kind::Reply,
+            operation: held.title.clone(),
+            path: String::new(),
+            field: "",
+            times: 1,
+            a: half("there"),
+            b: half(what),
+        };
+        let state = match held.step().is_some_and(|step| step.reply.seen != Seen::NOTHING) {
+            true => State::Mismatched(vec![difference]),
+            false => State::Repaired(Reason::ReplyLost.code()),
+        };
+        self.settle(&held.id, &held.title, state);
+    }
+
+    /// Calls whose Reply has not come in time.
+    pub(super) fn expire(&mut self) {
+        let timeout = self.options.timeout;
+        let late: Vec<u64> = self
+            .flights
+            .iter()
+            .filter(|(_, flight)| flight.sent.elapsed() > timeout)
+            .map(|(tag, _)| *tag)
+            .collect();
+        for tag in late {
+            let place = self.flights.get(&tag).map(|flight| flight.connection);
+            let what = format!("no Reply within {} s", timeout.as_secs_f64());
+            self.fail(tag, &what);
+            // What may still come there belongs to nobody; the next Call has a connection of its own.
+            if let Some(connection) = place {
+                self.lines.retain(|_, live| live.connection != connection);
+            }
+        }
+    }
+}
+
+/// The recorded Reply without what protected its results (RFC 2203 section 5.3.2.2): a length and a number before them, and
+/// what follows.
+fn plain<'a>(step: &Step<'a>) -> Cow<'a, [u8]> {
+    let reply = &step.reply;
+    if step.asked.protection != Protection::INTEGRITY {
+        return Cow::Borrowed(reply.head.0);
+    }
+    let before = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
+    let results = reply.head.0.get(reply.body as usize..reply.end as usize);
+    match before.zip(results) {
+        Some(both) => Cow::Owned([both.0, both.1].concat()),
+        None => Cow::Borrowed(reply.head.0),
+    }
+}
+
+/// How the recorded Reply went.
+fn recorded(step: &Step<'_>, message: &[u8]) -> Outcome {
+    let items: Vec<ChunkItem<'_>> = step
+        .reply
+        .payloads
+        .iter()
+        .filter(|payload| !payload.is_inside)
+        .map(|payload| ChunkItem { position: None, length: payload.length, bytes: None })
+        .collect();
+    Outcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
+}
+
+/// The directory that is listed, and whether the listing begins.
+fn listing(step: &Step<'_>, parts: &Parts, files: &[u32]) -> Option<(u32, bool)> {
+    if !parts.title.contains("READDIR") {
+        return None;
+    }
+    let is_first = !step.call.slots.iter().any(|slot| slot.holds == Holds::COOKIE);
+    let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
+    let directory = match at {
+        Some(at) => files.get(at).copied(),
+        None => {
+            let slot = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+            slot.map(|slot| slot.variable)
+        }
+    };
+    Some((directory.unwrap_or(NONE), is_first))
+}
+
+/// The hash that file data of a Reply must have.
+fn expected(key: u64, payload: &Payload) -> Option<u128> {
+    match payload.content {
+        Content::UNKNOWN => None,
+        Content::KEYED => {
+            let mut data = vec![0; payload.length as usize];
+            keyed::fill(key, payload.file, payload.offset, &mut data);
+            Some(hash(&data))
+        }
+        _ => Some(u128::from_be_bytes(payload.hash)),
+    }
+}
