@@ -72,6 +72,8 @@ fn report(result: Result<()>) -> ExitCode {
 }
 
 fn target(address: &str, wish: Wish) -> Result<Target> {
+    // An emulated machine may be slow.
+    let wish = Wish { timeout: PATIENCE, ..wish };
     Ok(Target { address: address.parse::<SocketAddr>()?, name: address.to_owned(), wish })
 }
 
@@ -380,9 +382,10 @@ fn exercise(
     let mut client = Client::connect(address, Wish { remote_invalidation, ..Wish::default() })?;
     client.journal = Journal::new(journal)?;
     let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.clone());
-    let agreed = terms.is_some_and(|terms| terms.remote_invalidation);
-    if remote_invalidation && !agreed {
-        println!("no remote invalidation: the device has no windows, or the server does not invalidate");
+    // Linux invalidates without having announced it.
+    let announced = terms.and_then(|terms| terms.sent).is_some_and(|sent| sent.remote_invalidation);
+    if remote_invalidation && !announced {
+        println!("no remote invalidation: the device has no windows");
         return Ok(());
     }
     client.null().context("NULL")?;
@@ -426,7 +429,7 @@ fn exercise(
     let counts = *client.transport.counts(client.connection).context("no counts")?;
     println!("{counts:?}");
     ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each Call has its Reply");
-    ensure!(!agreed || counts.invalidations > 0, "the server never invalidated a handle");
+    ensure!(!announced || counts.invalidations > 0, "the server never invalidated a handle");
     client.journal.finish()
 }
 

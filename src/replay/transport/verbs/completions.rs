@@ -212,7 +212,10 @@ fn completion(entry: &ffi::ibv_wc) -> Completion {
     if entry.status != wc::IBV_WC_SUCCESS {
         return Completion { id, outcome: Err(Failure::of(entry.status)) };
     }
-    let with_invalidate = entry.wc_flags & ffi::ibv_wc_flags::IBV_WC_WITH_INV.0 != 0;
+    // Soft-RoCE's kernel part hands its own flags through, and its flag of an invalidation has the value that is IBV_WC_IP_CSUM_OK
+    // here, which a reliable connection does not know. The queue pair holds the handle to those of its windows.
+    let flags = ffi::ibv_wc_flags::IBV_WC_WITH_INV.0 | ffi::ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
+    let with_invalidate = entry.wc_flags & flags != 0;
     // SAFETY: both members of the union are four bytes of which every value is valid; the flag says which is meant.
     let handle = unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey };
     let invalidated = with_invalidate.then_some(Handle(handle));

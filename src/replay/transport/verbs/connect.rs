@@ -81,7 +81,9 @@ impl VerbsTransport {
             responder_resources: shared.context.limits.responder_resources,
             ..RdmaTerms::agreed(sent, received)
         };
-        if rdma.remote_invalidation {
+        // Whoever is told that it may invalidate handles may do so, as Linux does, which does not announce it itself: RFC 8797
+        // section 4.1 allows it only where both do, but what was told cannot be taken back.
+        if windows {
             queue.use_windows();
         }
         let terms = Terms {

@@ -323,11 +323,9 @@ impl QueuePair<Connected> {
         Some(region)
     }
 
-    /// A Send came that had invalidated this handle.
-    pub(crate) fn invalidated(&mut self, handle: Handle) {
-        if let Some(windows) = &mut self.queues.windows {
-            windows.invalidated(handle);
-        }
+    /// A Send came that had invalidated this handle. Whether it is that of a window in use.
+    pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
+        self.queues.windows.as_mut().is_some_and(|windows| windows.invalidated(handle))
     }
 
     /// Takes the window of a chunk back. If the server did not invalidate its handle, that is done before what is sent next.

@@ -169,12 +169,12 @@ impl VerbsTransport {
                 connection.spare.push(received.into_buffer());
                 None
             }
-            Ok(Finished::Received(received)) => {
+            Ok(Finished::Received(mut received)) => {
+                let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
-                if let Some(handle) = received.invalidated {
-                    connection.counts.invalidations += 1;
-                    connection.queue.as_mut()?.invalidated(handle);
-                }
+                let handle = received.invalidated.take();
+                received.invalidated = handle.filter(|handle| queue.invalidated(*handle));
+                connection.counts.invalidations += u64::from(received.invalidated.is_some());
                 Some(self.received(at, received, false))
             }
             Ok(Finished::Failed(failure)) => {
@@ -437,7 +437,14 @@ fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), Discard> {
 
 impl Transport for VerbsTransport {
     fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
-        self.try_connect(target).map_err(|kind| TransportError::at(&target.name, Some(target.address), kind))
+        self.try_connect(target).map_err(|kind| {
+            // Whichever step the time ended in, this is what it all may take.
+            let kind = match kind {
+                TransportErrorKind::Timeout(_) => TransportErrorKind::Timeout(target.wish.timeout),
+                other => other,
+            };
+            TransportError::at(&target.name, Some(target.address), kind)
+        })
     }
 
     fn terms(&self, connection: ConnectionId) -> Option<&Terms> {

@@ -98,11 +98,10 @@ impl Windows {
         }
     }
 
-    /// The server invalidated a handle.
-    pub(super) fn invalidated(&mut self, handle: Handle) {
-        if let Some(window) = self.windows.iter_mut().find(|window| window.handle == handle) {
-            window.is_bound = false;
-        }
+    /// The server invalidated a handle. Whether it opened anything.
+    pub(super) fn invalidated(&mut self, handle: Handle) -> bool {
+        let window = self.windows.iter_mut().find(|window| window.handle == handle);
+        window.is_some_and(|window| std::mem::take(&mut window.is_bound))
     }
 
     /// Takes a window back from its chunk, and tells whether its handle is still good: then this side has to end it before
