@@ -15,6 +15,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::facts::Fact;
 use super::gather::Gatherer;
+use super::procedures;
 use super::value::Value;
 use crate::analysis::names::About;
 
@@ -64,14 +65,26 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
         // What was told before an error stands.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         listener.finish();
-    }
-    let counts = [Fact::ReadsCount, Fact::WritesCount, Fact::ReplyCount];
-    if wants.message && counts.into_iter().any(|fact| to.slot_of(fact).is_some()) && record.rpcrdma.is_some()
-    {
-        chunk_counts(to, record);
+        chunk_lists(to, record);
     }
     if !record.is_rdma_error() {
         rpc_message(to, transaction, reading, which);
+    }
+}
+
+/// Tells how many chunks and segments the RPC-over-RDMA header of a message lists.
+fn chunk_lists(to: &mut Gatherer, record: &MessageRecord) {
+    if record.rpcrdma.is_none() || Fact::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none()) {
+        return;
+    }
+    let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
+    let Ok(header) = Header::decode(&mut cursor, &mut Unobserved) else { return };
+    let Some(lists) = header.chunk_lists() else { return };
+    to.fact(Fact::ReadsCount, || number(lists.rdma_reads.len()));
+    to.fact(Fact::WritesCount, || number(lists.rdma_writes.len()));
+    to.fact(Fact::ReplyCount, || number(u32::from(lists.rdma_reply.is_some())));
+    for chunk in lists.rdma_writes.iter().chain(lists.rdma_reply.clone()) {
+        to.fact(Fact::SegmentCount, || number(chunk.target.len()));
     }
 }
 
@@ -106,18 +119,6 @@ pub(super) fn rpc_message(to: &mut Gatherer, transaction: &Transaction, reading:
     }
 }
 
-/// Tells how many chunks a header has.
-fn chunk_counts(to: &mut Gatherer, record: &MessageRecord) {
-    let header = Header::decode(&mut Cursor::new(&record.bytes), &mut Unobserved);
-    if let Ok(header) = header
-        && let Some(lists) = header.chunk_lists()
-    {
-        to.fact(Fact::ReadsCount, || number(lists.rdma_reads.iter().count() as u64));
-        to.fact(Fact::WritesCount, || number(lists.rdma_writes.iter().count() as u64));
-        to.fact(Fact::ReplyCount, || number(u64::from(lists.rdma_reply.is_some())));
-    }
-}
-
 fn message_facts(to: &mut Gatherer, transaction: &Transaction, reading: &Reading<'_>, which: Which) {
     if let (Which::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
         let between = reply.end_time.0.checked_sub(call.end_time.0);
@@ -127,13 +128,10 @@ fn message_facts(to: &mut Gatherer, transaction: &Transaction, reading: &Reading
     if let (Which::Call, Some(reply)) = (which, &transaction.reply) {
         to.fact(Fact::ReplyFrameOfCall, || number(completed_by(reply)?.0));
     }
-    if Fact::PROCEDURES.iter().any(|(fact, ..)| to.slot_of(*fact).is_some()) {
-        let words = CallWords::of(reading);
-        let is_of = |program: &Program, version: &u32| {
-            words.program == Some(program.0.into()) && words.version == Some((*version).into())
-        };
-        for (fact, ..) in Fact::PROCEDURES.iter().filter(|(_, program, version)| is_of(program, version)) {
-            to.fact(*fact, || words.procedure.and_then(number));
+    if to.has_procedures() {
+        let CallWords { program, version, procedure } = CallWords::of(reading);
+        if let Some(procedure) = procedure {
+            to.procedure(program, version, procedure);
         }
     }
 }
@@ -156,17 +154,7 @@ struct CallWords {
 impl CallWords {
     /// The protocol that the fields of the program begin with.
     fn protocol(&self) -> Option<&'static str> {
-        let program = Program(u32::try_from(self.program?).ok()?);
-        Some(match program {
-            Program::MOUNT => "mount",
-            Program::NLM => "nlm",
-            Program::NSM => "stat",
-            Program::PORTMAP => "portmap",
-            Program::NFSACL => "nfsacl",
-            Program::RQUOTA => "rquota",
-            program if program == Program::NFS || program.is_transient() => "nfs",
-            _ => "rpc",
-        })
+        u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
     }
 
     fn of(reading: &Reading<'_>) -> Self {

@@ -9,7 +9,9 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::registry::{Layer, Place};
 use nfsrdma_dissectors::field::{FlagName, Kind};
 
-use super::facts::{ALIASES, Alias, BITS, Fact, Part};
+use super::bits::{self, Bit};
+use super::facts::{ALIASES, Alias, Fact, Part};
+use super::procedures::{self, ProcedureOf};
 
 /// The type of a field, which says what it can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,10 @@ pub enum Origin {
     Fact(Fact),
     /// It stands for other fields.
     Alias(&'static Alias),
+    /// It is a bit of a mask.
+    Bit(&'static Bit),
+    /// It is what a Call is for, told with the Reply, too.
+    Procedure(&'static ProcedureOf),
 }
 
 /// A field, by its name.
@@ -141,27 +147,39 @@ impl Catalog {
         for protocol in protocols(&entries) {
             entries.insert(protocol.name, protocol);
         }
-        for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::MESSAGE, Fact::TRANSACTION].concat() {
+        let (name, _, text, source) = TOGETHER;
+        let origin = Origin::Protocol(vec![Layer::Iwarp]);
+        entries.insert(name, plain(name, Type::Protocol, text, source, origin));
+        for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::CHUNK_LISTS, Fact::MESSAGE, Fact::TRANSACTION].concat()
+        {
             let (name, kind, text, source) = fact.description();
-            let entry = plain(name, kind, text, source, Origin::Fact(fact));
-            entries.insert(name, Entry { names: fact.names(), ..entry });
+            entries.insert(name, plain(name, kind, text, source, Origin::Fact(fact)));
         }
-        for alias in ALIASES.iter().chain(BITS) {
+        for alias in ALIASES {
             let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                Part::All | Part::Bits(..) => of.first().map_or(Type::Unsigned, |of| of.kind),
-                Part::Bit(_) => Type::Boolean,
-                Part::Hash | Part::Length => Type::Unsigned,
+                Part::Whole | Part::Bits(..) => of.first().map_or(Type::Unsigned, |of| of.kind),
+                Part::Length | Part::Crc32 | Part::Crc16From(_) => Type::Unsigned,
             };
             // A part of a value has the names of what stands in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
                 Part::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                Part::All => true,
-                Part::Bit(_) | Part::Hash | Part::Length => false,
+                Part::Whole => true,
+                _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
             entries.insert(alias.name, Entry { names, ..entry });
+        }
+        for bit in bits::all() {
+            let entry = plain(&bit.name, Type::Boolean, &bit.about, &bit.source, Origin::Bit(bit));
+            entries.entry(&bit.name).or_insert(entry);
+        }
+        for of in procedures::all() {
+            let source =
+                TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
+            let entry = plain(&of.name, Type::Enumeration, &of.about, source, Origin::Procedure(of));
+            entries.insert(&of.name, Entry { names: of.names.clone(), ..entry });
         }
         Self { entries }
     }
@@ -184,7 +202,15 @@ impl Catalog {
 
     /// The names that are most like this one, the most like it first; none where no name is like it.
     pub fn nearest(&self, name: &str) -> Vec<&'static str> {
-        nearest(name, self.entries.keys().copied())
+        match self.instead(name) {
+            [] => nearest(name, self.entries.keys().copied()),
+            instead => instead.to_vec(),
+        }
+    }
+
+    /// What there is instead of a field of Wireshark, or says more than it does.
+    pub fn instead(&self, name: &str) -> &'static [&'static str] {
+        INSTEAD.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
     }
 }
 
@@ -210,6 +236,14 @@ const TITLES: [(&str, &str, &str); 9] = [
     ("iwarp_rdma", "Remote Direct Memory Access Protocol of iWARP", "RFC 5040"),
     ("infiniband", "InfiniBand", "InfiniBand Architecture Specification volume 1"),
 ];
+
+/// A protocol of Wireshark's that is several here: its name, and what the names of their fields begin with.
+pub(super) const TOGETHER: (&str, &[&str], &str, &str) = (
+    "iwarp_ddp_rdmap",
+    &["iwarp_ddp", "iwarp_rdma"],
+    "Direct Data Placement and Remote Direct Memory Access Protocol of iWARP",
+    "RFC 5040, RFC 5041",
+);
 
 /// The protocols that have fields, but no group with their name.
 fn protocols(entries: &BTreeMap<&'static str, Entry>) -> Vec<Entry> {
@@ -258,6 +292,19 @@ fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
     }
     Some(entry)
 }
+
+/// What there is instead of fields of Wireshark that are not here.
+const INSTEAD: &[(&str, &[&str])] = &[
+    ("nfs.full_name", &["nfsrdma.path"]),
+    ("nfs.main_opcode", &["nfsrdma.operation", "nfs.opcode"]),
+    ("rpc.procedure", &["nfsrdma.procedure", "nfs.procedure_v3"]),
+    ("rpc.call.dup", &["nfsrdma.call.copies"]),
+    ("rpc.reply.dup", &["nfsrdma.reply.copies"]),
+    ("rpc.dup", &["nfsrdma.call.copies", "nfsrdma.reply.copies"]),
+    ("nlm.time", &["rpc.time", "nfsrdma.latency"]),
+    ("nlm.msg_in", &["rpc.repframe"]),
+    ("nlm.res_in", &["rpc.reqframe"]),
+];
 
 /// The most names that are proposed.
 const PROPOSALS: usize = 3;
@@ -345,9 +392,18 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_instead_is_proposed() {
+        let catalog = Catalog::new();
+        assert_eq!(catalog.nearest("nfs.full_name"), ["nfsrdma.path"]);
+        for name in INSTEAD.iter().flat_map(|(_, instead)| *instead) {
+            assert!(catalog.get(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
     fn every_alias_stands_for_a_field_that_there_is() {
         let catalog = Catalog::new();
-        for alias in ALIASES.iter().chain(BITS) {
+        for alias in ALIASES {
             assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
         }
     }

@@ -64,7 +64,7 @@ impl<'v> Shown<'v> {
 
     /// The value.
     pub fn plain(self) -> Plain<'v> {
-        match self.0.own() {
+        match self.0 {
             Value::Number(number) => Plain::Number(number),
             Value::Bool(value) => Plain::Bool(value),
             Value::Bytes(bytes) => Plain::Bytes(bytes),
@@ -73,7 +73,7 @@ impl<'v> Shown<'v> {
             Value::Ipv6(address, _) => Plain::Ipv6(Ipv6Addr::from_bits(address)),
             Value::Time(time) => Plain::Time(time),
             Value::Duration(duration) => Plain::Duration(duration),
-            Value::Protocol(..) | Value::Unknown => Plain::Unknown,
+            Value::Unknown => Plain::Unknown,
         }
     }
 }
@@ -98,7 +98,8 @@ impl Filter {
             };
             // What has other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, Type::Protocol | Type::Structure);
-            let slot = match self.fields.iter().position(|field| field.name == entry.name) {
+            let is_it = |field: &Named| field.name == entry.name && !field.is_search;
+            let slot = match self.fields.iter().position(is_it) {
                 Some(slot) => {
                     if let Some(field) = self.fields.get_mut(slot) {
                         field.has_value |= has_value;
@@ -111,7 +112,12 @@ impl Filter {
                     ));
                 }
                 None => {
-                    self.fields.push(Named { name: entry.name, origin: entry.origin.clone(), has_value });
+                    self.fields.push(Named {
+                        name: entry.name,
+                        origin: entry.origin.clone(),
+                        has_value,
+                        is_search: false,
+                    });
                     self.fields.len() - 1
                 }
             };

@@ -23,6 +23,8 @@ pub(super) struct Named {
     pub(super) origin: Origin,
     /// Whether a value is looked at; else it is enough that the field is there.
     pub(super) has_value: bool,
+    /// Whether its value is all that a protocol carries, and not its header alone: what a search looks into.
+    pub(super) is_search: bool,
 }
 
 /// What kind of value something has, as far as comparing it goes.
@@ -219,7 +221,10 @@ impl<'c> Compiler<'c> {
             |sort| if relation == Relation::Contains && sort == Sort::Ethernet { Sort::Bytes } else { sort };
         let left_beside = Beside { sort: second, field: self.field_of(right) };
         let right_beside = Beside { sort: of_part(first), field: self.field_of(left) };
-        let left = self.expression(left, left_beside)?;
+        let left = match relation {
+            Relation::Contains => self.searched(left, left_beside)?,
+            _ => self.expression(left, left_beside)?,
+        };
         let right = self.expression(right, right_beside)?;
         Ok(Node::Compare { left, is, right, every })
     }
@@ -279,7 +284,7 @@ impl<'c> Compiler<'c> {
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
                 self.error(right.span, format!("this is no regular expression: {reason}"))
             })?;
-        let of = self.expression(left, Beside { sort, field: None })?;
+        let of = self.searched(left, Beside { sort, field: None })?;
         Ok(Node::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
@@ -451,17 +456,41 @@ impl<'c> Compiler<'c> {
     }
 
     fn slot(&mut self, entry: &Entry, has_value: bool, span: Span) -> Result<Slot> {
-        if let Some(slot) = self.fields.iter().position(|field| field.name == entry.name) {
+        self.slot_of(
+            Named { name: entry.name, origin: entry.origin.clone(), has_value, is_search: false },
+            span,
+        )
+    }
+
+    fn slot_of(&mut self, named: Named, span: Span) -> Result<Slot> {
+        let is_it = |field: &Named| (field.name, field.is_search) == (named.name, named.is_search);
+        if let Some(slot) = self.fields.iter().position(is_it) {
             if let Some(field) = self.fields.get_mut(slot) {
-                field.has_value |= has_value;
+                field.has_value |= named.has_value;
             }
             return Ok(slot);
         }
         if self.fields.len() == FIELDS {
             return Err(self.error(span, format!("a filter may name {FIELDS} fields, and this is one more")));
         }
-        self.fields.push(Named { name: entry.name, origin: entry.origin.clone(), has_value });
+        self.fields.push(named);
         Ok(self.fields.len() - 1)
+    }
+
+    /// The program of what is searched for something: of a protocol, all that it carries.
+    fn searched(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
+        match self.field_of(operand) {
+            Some(entry) if entry.kind == Type::Protocol && !matches!(entry.origin, Origin::Fact(_)) => {
+                let named = Named {
+                    name: entry.name,
+                    origin: entry.origin.clone(),
+                    has_value: true,
+                    is_search: true,
+                };
+                self.slot_of(named, operand.span).map(Expression::Field)
+            }
+            _ => self.expression(operand, beside),
+        }
     }
 
     /// The program of an operand; a value without a type becomes one of the sort beside it.
@@ -562,7 +591,10 @@ impl<'c> Compiler<'c> {
             let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
             return self.error(span, format!("{word} is not {}{}", beside.sort.text(), proposal(&fields)));
         };
-        let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
+        let fields = match word.contains('.') {
+            true => self.catalog.nearest(word),
+            false => self.catalog.instead(field.name).to_vec(),
+        };
         if field.names.is_empty() || !fields.is_empty() {
             let what =
                 format!("{} is {}, which {word} is not{}", field.name, beside.sort.text(), proposal(&fields));

@@ -3,15 +3,7 @@
 //!
 //! Where Wireshark has the field, it has Wireshark's name. All others begin with `nfsrdma.`.
 
-use nfsrdma_dissectors::field::FlagName;
-use nfsrdma_dissectors::nfs::procedure_name;
-use nfsrdma_dissectors::rpc::Program;
-
 use super::catalog::Type;
-
-mod bits;
-
-pub use bits::BITS;
 
 /// Where a fact is told.
 const CAPTURE: &str = "the capture file";
@@ -50,7 +42,7 @@ facts! {
     TimeEpoch "frame.time_epoch" Duration, "When the frame was captured, since 1970-01-01 00:00:00 UTC", CAPTURE;
     TimeRelative "frame.time_relative" Duration, "When the frame was captured, since the first frame", CAPTURE;
     TimeDelta "frame.time_delta" Duration, "Time since the frame before", CAPTURE;
-    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was shown", CAPTURE;
+    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was selected", CAPTURE;
     Length "frame.len" Unsigned, "Length of the frame on the wire in bytes", CAPTURE;
     CapturedLength "frame.cap_len" Unsigned, "How many bytes of the frame were captured", CAPTURE;
     Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
@@ -59,37 +51,26 @@ facts! {
     PAYLOAD:
     TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
     TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
+    TcpNextSequence "tcp.nxtseq" Unsigned, "Sequence number behind the segment, counted in the same way", "RFC 9293 section 3.4";
     TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
     MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
+    Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
+
+    /// What the lists of chunks of an RPC-over-RDMA header hold.
+    CHUNK_LISTS:
+    ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 4.3.1";
+    WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 4.3.2";
+    ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 4.3.3";
+    SegmentCount "rpcordma.segment_count" Unsigned, "How many segments a Write chunk or the Reply chunk has", "RFC 8166 section 3.4.6";
 
     /// What a message is in its Transaction.
     MESSAGE:
     RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
     CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
     ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, where that is known", "RFC 5531 section 9";
-    ProcedureV2 "nfs.procedure_v2" Unsigned, "Procedure of NFSv2, on Call and Reply", "RFC 1094 section 2.2";
-    ProcedureV3 "nfs.procedure_v3" Unsigned, "Procedure of NFSv3, on Call and Reply", "RFC 1813 section 3";
-    ProcedureV4 "nfs.procedure_v4" Unsigned, "Procedure of NFSv4, on Call and Reply", "RFC 8881 section 16";
-    ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 3.4.5";
-    WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 3.4.6";
-    ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 3.4.7";
-    MountV1 "mount.procedure_v1" Unsigned, "Procedure of MOUNT version 1, on Call and Reply", "RFC 1094 appendix A.5";
-    MountV2 "mount.procedure_v2" Unsigned, "Procedure of MOUNT version 2, on Call and Reply", "the Solaris and Linux mount.x";
-    MountV3 "mount.procedure_v3" Unsigned, "Procedure of MOUNT version 3, on Call and Reply", "RFC 1813 section 5.2";
-    NlmV1 "nlm.procedure_v1" Unsigned, "Procedure of NLM version 1, on Call and Reply", "Protocols for Interworking: XNFS, chapter 10";
-    NlmV3 "nlm.procedure_v3" Unsigned, "Procedure of NLM version 3, on Call and Reply", "Protocols for Interworking: XNFS, chapter 10";
-    NlmV4 "nlm.procedure_v4" Unsigned, "Procedure of NLM version 4, on Call and Reply", "RFC 1813 section 6.2";
-    PortmapV2 "portmap.procedure_v2" Unsigned, "Procedure of the port mapper, on Call and Reply", "RFC 1833 section 3";
-    PortmapV3 "portmap.procedure_v3" Unsigned, "Procedure of RPCBIND version 3, on Call and Reply", "RFC 1833 section 2";
-    PortmapV4 "portmap.procedure_v4" Unsigned, "Procedure of RPCBIND version 4, on Call and Reply", "RFC 1833 section 2";
-    NfsaclV2 "nfsacl.procedure_v2" Unsigned, "Procedure of NFSACL version 2, on Call and Reply", "the Solaris and Linux nfs_acl.x";
-    NfsaclV3 "nfsacl.procedure_v3" Unsigned, "Procedure of NFSACL version 3, on Call and Reply", "the Solaris and Linux nfs_acl.x";
-    RquotaV1 "rquota.procedure_v1" Unsigned, "Procedure of RQUOTA version 1, on Call and Reply", "the Solaris and Linux rquota.x";
-    RquotaV2 "rquota.procedure_v2" Unsigned, "Procedure of RQUOTA version 2, on Call and Reply", "the Solaris and Linux rquota.x";
-    NsmV1 "stat.procedure_v1" Unsigned, "Procedure of NSM, on Call and Reply", "Protocols for Interworking: XNFS, chapter 11";
 
     /// What a Transaction is.
     TRANSACTION:
@@ -154,54 +135,21 @@ impl Fact {
         Self::Path,
         Self::NewPath,
     ];
-
-    /// Procedures of a program and version, by number.
-    pub(super) const PROCEDURES: &'static [(Self, Program, u32)] = &[
-        (Self::ProcedureV2, Program::NFS, 2),
-        (Self::ProcedureV3, Program::NFS, 3),
-        (Self::ProcedureV4, Program::NFS, 4),
-        (Self::MountV1, Program::MOUNT, 1),
-        (Self::MountV2, Program::MOUNT, 2),
-        (Self::MountV3, Program::MOUNT, 3),
-        (Self::NlmV1, Program::NLM, 1),
-        (Self::NlmV3, Program::NLM, 3),
-        (Self::NlmV4, Program::NLM, 4),
-        (Self::PortmapV2, Program::PORTMAP, 2),
-        (Self::PortmapV3, Program::PORTMAP, 3),
-        (Self::PortmapV4, Program::PORTMAP, 4),
-        (Self::NfsaclV2, Program::NFSACL, 2),
-        (Self::NfsaclV3, Program::NFSACL, 3),
-        (Self::RquotaV1, Program::RQUOTA, 1),
-        (Self::RquotaV2, Program::RQUOTA, 2),
-        (Self::NsmV1, Program::NSM, 1),
-    ];
-
-    /// What the specification calls its values.
-    pub fn names(self) -> Vec<FlagName> {
-        /// More procedures than any program has.
-        const MOST: u32 = 64;
-        let procedures = Self::PROCEDURES.iter().find(|(fact, ..)| *fact == self);
-        let named = procedures.map(|(_, program, version)| {
-            (0..MOST)
-                .filter_map(|number| Some((u64::from(number), procedure_name(*program, *version, number)?)))
-        });
-        named.into_iter().flatten().collect()
-    }
 }
 
-/// What a field has of the values of another.
+/// What a field has of the value of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
-    All,
-    /// Bits of a number: how many it is shifted to the right, and which of those are left.
+    Whole,
+    /// How many bits the value is shifted to the right, and which bits are left.
     Bits(u32, u64),
-    /// Whether a bit is set, or one of several.
-    Bit(u64),
-    /// The CRC-32 of bytes, as Ethernet has it.
-    Hash,
     /// How many bytes it has.
     Length,
+    /// Their CRC-32, as Ethernet has it.
+    Crc32,
+    /// The CRC-16 of HDLC (ITU-T X.25) over them and so many bytes before them.
+    Crc16From(usize),
 }
 
 /// A field whose values are those of others, as they are or a part of them: name, the others, what is done to a value,
@@ -221,17 +169,18 @@ pub struct Alias {
 }
 
 macro_rules! alias {
-    ($name:literal = $($of:literal)|+ $([$shift:literal, $mask:literal])?, $about:literal, $source:literal) => {
+    ($name:literal = $($of:literal)|+ $([$($part:tt)+])?, $about:literal, $source:literal) => {
         Alias {
             name: $name,
             of: &[$($of),+],
-            part: alias!(@bits $([$shift, $mask])?),
+            part: alias!(@part $($($part)+)?),
             about: $about,
             source: $source,
         }
     };
-    (@bits) => { Part::All };
-    (@bits [$shift:literal, $mask:literal]) => { Part::Bits($shift, $mask) };
+    (@part) => { Part::Whole };
+    (@part $shift:literal, $mask:literal) => { Part::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { Part::$part $(($($number)*))? };
 }
 
 /// The fields that stand for others.
@@ -243,25 +192,6 @@ pub const ALIASES: &[Alias] = &[
     alias!("ipv6.addr" = "ipv6.src" | "ipv6.dst", "Source or destination", "RFC 8200 section 3"),
     alias!("ipv6.tclass.dscp" = "ipv6.tclass" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
     alias!("ipv6.tclass.ecn" = "ipv6.tclass" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
-    alias!(
-        "iwarp_ddp_rdmap" = "iwarp_ddp.control_field",
-        "DDP and RDMAP of iWARP, under the name that Wireshark has for both",
-        "RFC 5041, RFC 5040"
-    ),
-    Alias {
-        name: "nfs.fh.hash",
-        of: &["nfs.fhandle"],
-        part: Part::Hash,
-        about: "CRC-32 of a filehandle, which --filehandles hash shows",
-        source: "docs/display-filters.md",
-    },
-    Alias {
-        name: "nfs.fh.length",
-        of: &["nfs.fhandle"],
-        part: Part::Length,
-        about: "Length of a filehandle in bytes",
-        source: "RFC 8881 section 4.2",
-    },
     alias!("tcp.port" = "tcp.srcport" | "tcp.dstport", "Source or destination", "RFC 9293 section 3.1"),
     alias!("udp.port" = "udp.srcport" | "udp.dstport", "Source or destination", "RFC 768"),
     alias!(
@@ -273,6 +203,26 @@ pub const ALIASES: &[Alias] = &[
         "nfs.want" = "nfs.share_access" [0, 0xffff_ff00],
         "What OPEN and WANT_DELEGATION want of a delegation",
         "RFC 8881 section 18.16.1, RFC 9754"
+    ),
+    alias!(
+        "nfs.fh.hash" = "nfs.fhandle"[Crc32],
+        "CRC-32 of a filehandle, which --filehandles hash shows",
+        "docs/display-filters.md"
+    ),
+    alias!(
+        "nfs.fh.length" = "nfs.fhandle"[Length],
+        "Length of a filehandle in bytes",
+        "RFC 8881 section 3.2"
+    ),
+    alias!(
+        "nfs.stateid.hash" = "nfs.stateid.other"[Crc16From(4)],
+        "CRC-16 (ITU-T X.25) of a stateid with its seqid",
+        "docs/display-filters.md"
+    ),
+    alias!(
+        "nfs.stateid.other_hash" = "nfs.stateid.other"[Crc32],
+        "CRC-32 of a stateid without its seqid",
+        "docs/display-filters.md"
     ),
     alias!(
         "nfs.status" = "nfs.status2" | "nfs.status3" | "nfs.nfsstat4",

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::field::registry::{Layer, Registry};
 use nfsrdma_dissectors::field::{self, Field, Kind, Observer};
+use nfsrdma_dissectors::net::Sll2;
 
-use super::catalog::{Catalog, Origin};
+use super::catalog::{Catalog, Origin, TOGETHER};
 use super::compile::Named;
 use super::facts::{Fact, Part};
 use super::remembered::Remembered;
 use super::value::{Slot, Value, Values};
-use crate::analysis::names::hash;
+use crate::analysis::names;
 
 /// A set of slots; a filter names at most 64 fields.
 type Slots = u64;
@@ -53,6 +54,12 @@ impl Wants {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }
 
+    fn add_all(&mut self, names: &[&str]) {
+        for entry in names.iter().filter_map(|name| Catalog::shared().get(name)) {
+            self.add(&entry.origin);
+        }
+    }
+
     fn add(&mut self, origin: &Origin) {
         match origin {
             Origin::Structure(layers) | Origin::Protocol(layers) => {
@@ -76,6 +83,8 @@ impl Wants {
                 (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
                 (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
+            Origin::Fact(Fact::UdpPayload | Fact::Arp) => self.headers = true,
+            Origin::Fact(fact) if Fact::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
             Origin::Fact(fact) if Fact::FRAME.contains(fact) || Fact::PAYLOAD.contains(fact) => {
                 self.frame = true
             }
@@ -84,13 +93,9 @@ impl Wants {
                 self.transaction = true;
                 self.outcome |= Fact::OUTCOME.contains(fact);
             }
-            Origin::Alias(alias) => {
-                for of in alias.of {
-                    if let Some(entry) = Catalog::shared().get(of) {
-                        self.add(&entry.origin);
-                    }
-                }
-            }
+            Origin::Procedure(_) => self.message = true,
+            Origin::Alias(alias) => self.add_all(alias.of),
+            Origin::Bit(bit) => self.add_all(&bit.of),
         }
     }
 }
@@ -111,8 +116,12 @@ pub(super) struct Gatherer {
     headless: Slots,
     /// Slots whose values are looked at.
     looked_at: Slots,
-    /// Slots of protocols with a header, in which a search goes on behind it.
-    whole: Slots,
+    /// Slots of protocols in which something is searched, so that they end with what they carry.
+    searched: Slots,
+    /// Slots whose values lie behind a field that is described.
+    followed: Slots,
+    /// Of those that are searched, where they begin in what is listened to.
+    begun: Vec<(Slot, usize)>,
     /// The slot of `frame.protocols`.
     names: Option<Slot>,
     protocols: String,
@@ -124,19 +133,22 @@ pub(super) struct Gatherer {
 impl Gatherer {
     pub(super) fn new(fields: Vec<Named>) -> Self {
         let mut wants = Wants::default();
-        let (mut parts, mut headless, mut looked_at, mut whole) = (0, 0, 0, 0);
+        let (mut parts, mut headless, mut looked_at, mut searched, mut followed) = (0, 0, 0, 0, 0);
         let mut names = None;
         for (slot, field) in fields.iter().enumerate() {
             wants.add(&field.origin);
             let bit = 1 << slot;
             match &field.origin {
-                Origin::Alias(alias) if alias.part != Part::All => parts |= bit,
+                Origin::Alias(alias) if alias.part != Part::Whole => parts |= bit,
+                Origin::Bit(_) => parts |= bit,
                 Origin::Protocol(_) => headless |= bit,
-                Origin::Structure(_) if !field.name.contains('.') => whole |= bit,
                 Origin::Fact(Fact::Protocols) => names = Some(slot),
+                Origin::Fact(Fact::UdpPayload | Fact::Arp) => followed |= bit,
+                Origin::Structure(_) if matches!(field.name, "ip" | "tcp") => followed |= bit,
                 _ => {}
             }
             looked_at |= if field.has_value { bit } else { 0 };
+            searched |= if field.is_search { bit } else { 0 };
         }
         Self {
             wants,
@@ -147,7 +159,9 @@ impl Gatherer {
             parts,
             headless,
             looked_at,
-            whole,
+            searched,
+            followed,
+            begun: Vec::new(),
             names,
             protocols: String::new(),
             program: None,
@@ -165,7 +179,8 @@ impl Gatherer {
     /// Listens to decoders of `bytes`, whose first has position `base`.
     pub(super) fn listen<'g, 'b>(&'g mut self, bytes: &'b [u8], base: usize) -> Listener<'g, 'b> {
         self.open.clear();
-        Listener { to: self, bytes, base, depth: 0, only: Slots::MAX }
+        self.begun.clear();
+        Listener { to: self, bytes, base, depth: 0, only: Slots::MAX, header: None }
     }
 
     /// Listens for these fields alone; `None` where the filter names none of them.
@@ -174,7 +189,7 @@ impl Gatherer {
         let slots = self.fields.iter().enumerate().filter(|(_, field)| is_named(field));
         let only = slots.fold(0, |only, (slot, _)| only | 1 << slot);
         self.open.clear();
-        (only != 0).then_some(Listener { to: self, bytes: &[], base: 0, depth: 0, only })
+        (only != 0).then_some(Listener { to: self, bytes: &[], base: 0, depth: 0, only, header: None })
     }
 
     /// Adds a fact where the filter names it; it is worked out only then.
@@ -196,9 +211,27 @@ impl Gatherer {
         self.fields.iter().position(|field| field.origin == Origin::Fact(fact))
     }
 
+    /// Whether the procedure of a version of a program is named.
+    pub(super) fn has_procedures(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.origin, Origin::Procedure(_)))
+    }
+
+    /// Adds the procedure of a Call to the field of its program and version.
+    pub(super) fn procedure(&mut self, program: Option<u64>, version: Option<u64>, procedure: u64) {
+        for (slot, field) in self.fields.iter().enumerate() {
+            if let Origin::Procedure(of) = field.origin
+                && of.is_of(program, version)
+            {
+                self.values.push(slot, Value::Number(procedure.into()));
+            }
+        }
+    }
+
     /// A protocol without a header is there, even if none of its fields is.
     pub(super) fn protocol(&mut self, name: &str) {
-        let is_it = |field: &Named| field.name == name && matches!(field.origin, Origin::Protocol(_));
+        let is_it = |field: &Named| {
+            field.name == name && !field.is_search && matches!(field.origin, Origin::Protocol(_))
+        };
         if let Some(slot) = self.fields.iter().position(is_it)
             && !self.values.has(slot)
         {
@@ -232,11 +265,13 @@ impl Gatherer {
         let mut slots = 0;
         for (slot, named) in self.fields.iter().enumerate() {
             let is_it = match &named.origin {
-                Origin::Structure(_) => named.name == field.name,
-                Origin::Protocol(_) => {
-                    field.name.split_once('.').is_some_and(|(protocol, _)| protocol == named.name)
-                }
+                Origin::Structure(_) => named.name == field.name || is_header_length(named, field),
+                Origin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
+                    let (name, together, ..) = TOGETHER;
+                    protocol == named.name || named.name == name && together.contains(&protocol)
+                }),
                 Origin::Alias(alias) => alias.of.contains(&field.name),
+                Origin::Bit(of) => of.of.contains(&field.name),
                 Origin::Fact(Fact::Protocols) => {
                     let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
                     match layer.map(|layer| &layer.origin) {
@@ -244,7 +279,10 @@ impl Gatherer {
                         _ => !field.name.contains('.') && field.kind == Kind::Group,
                     }
                 }
-                Origin::Fact(_) => false,
+                // It lies behind the header that ends after the checksum.
+                Origin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
+                Origin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
+                Origin::Fact(_) | Origin::Procedure(_) => false,
             };
             slots |= if is_it { 1 << slot } else { 0 };
         }
@@ -297,6 +335,22 @@ impl Gatherer {
     }
 }
 
+/// The field that says where a datagram of UDP ends, and how many bytes of the header stand before it and behind it.
+const UDP_LENGTH: &str = "udp.length";
+const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
+
+/// The fields that say what follows a header of the link layer; the ether type of ARP, and its length for IPv4 over
+/// Ethernet in bytes.
+const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
+const ARP: (u64, usize) = (0x0806, 28);
+
+/// Whether a field says how long the header of a protocol is, which has options behind what is described.
+fn is_header_length(protocol: &Named, field: &Field) -> bool {
+    !protocol.is_search
+        && protocol.has_value
+        && field.name.strip_suffix(".hdr_len").is_some_and(|name| name == protocol.name)
+}
+
 /// Listens to one decoder.
 pub(super) struct Listener<'g, 'b> {
     to: &'g mut Gatherer,
@@ -304,11 +358,25 @@ pub(super) struct Listener<'g, 'b> {
     base: usize,
     depth: usize,
     only: Slots,
+    /// How long the header is that was entered last, where it says so.
+    header: Option<usize>,
 }
 
 impl Listener<'_, '_> {
     /// What a field begins that stands at byte `at`: the names of its protocols, and its protocols themselves.
     fn begin(&mut self, field: &'static Field, mut slots: Slots, at: usize) -> Slots {
+        let mut searched = slots & self.to.searched;
+        slots &= !searched;
+        while searched != 0 {
+            let slot = searched.trailing_zeros() as Slot;
+            searched &= searched - 1;
+            // Protocols inside of each other are several values; one without a header begins once.
+            let is_headless = self.to.headless & 1 << slot != 0;
+            if !is_headless || self.to.is_here(slot) && self.to.begun.iter().all(|(known, _)| *known != slot)
+            {
+                self.to.begun.push((slot, at));
+            }
+        }
         if let Some(names) = self.to.names
             && slots & 1 << names != 0
         {
@@ -332,18 +400,8 @@ impl Listener<'_, '_> {
             return;
         }
         let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
-        let (start, end) = (at(range.start), at(range.end));
-        let value = match self.to.whole & 1 << slot {
-            0 => Value::Bytes(self.bytes.get(start..end).unwrap_or_default()),
-            _ => {
-                // The payload of TCP and RPC is theirs, too.
-                let is_all =
-                    self.to.fields.get(slot).is_some_and(|field| matches!(field.name, "tcp" | "rpc"));
-                let bytes = self.bytes.get(start..).unwrap_or_default();
-                Value::Protocol(bytes, if is_all { bytes.len() } else { end.saturating_sub(start) })
-            }
-        };
-        self.to.values.push(slot, value);
+        let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
+        self.to.values.push(slot, Value::Bytes(bytes));
     }
 }
 
@@ -396,23 +454,75 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::Value<'a>) {
         let slots = self.to.slots(field) & self.only;
         if slots != 0 {
-            self.found(field, slots, bytes.start, value);
+            self.found(field, slots, &bytes, value);
         }
     }
 }
 
 impl Listener<'_, '_> {
     /// The decoder is done: what an error left open ends with the bytes.
-    pub(super) fn finish(mut self) {
+    pub(super) fn finish(self) {
+        self.finish_at(usize::MAX);
+    }
+
+    /// The decoder is done, and what it decoded ends before this byte: padding of the link may follow.
+    pub(super) fn finish_at(mut self, end: usize) {
         while !self.to.open.is_empty() {
             self.close(usize::MAX);
         }
+        while let Some((slot, at)) = self.to.begun.pop() {
+            // What is outermost is the frame's, with all that stands in it.
+            let end = if at == 0 { usize::MAX } else { end };
+            self.push_bytes(slot, at..end);
+        }
+    }
+
+    /// Takes from a length or an ether type what it says of what follows; the slots that are its own are left.
+    fn behind(
+        &mut self,
+        field: &'static Field,
+        mut slots: Slots,
+        bytes: &Range<usize>,
+        number: u64,
+    ) -> Slots {
+        if slots & self.to.followed == 0 {
+            return slots;
+        }
+        let length = usize::try_from(number).unwrap_or(usize::MAX);
+        let mut of_others = slots & self.to.followed;
+        while of_others != 0 {
+            let slot = of_others.trailing_zeros() as Slot;
+            of_others &= of_others - 1;
+            let Some(named) = self.to.fields.get(slot) else { continue };
+            if named.origin == Origin::Fact(Fact::UdpPayload) {
+                let (before, behind) = AROUND_UDP_LENGTH;
+                let start = bytes.end + behind;
+                // A jumbogram has no length, and ends with the frame.
+                let end =
+                    if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
+                if start < end {
+                    self.push_bytes(slot, start..end);
+                }
+            } else if named.origin == Origin::Fact(Fact::Arp) {
+                if number == ARP.0 {
+                    // Of the second header of Linux it is the first field, of all others the last.
+                    let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
+                    self.push_bytes(slot, start..start + ARP.1);
+                }
+            } else if is_header_length(named, field) {
+                self.header = Some(length);
+            } else {
+                continue;
+            }
+            slots &= !(1 << slot);
+        }
+        slots
     }
 
     /// A group begins that is named.
     #[inline(never)]
     fn open(&mut self, field: &'static Field, slots: Slots, at: usize) {
-        let mut slots = self.begin(field, slots, at);
+        let mut slots = self.begin(field, slots, at) & !self.to.parts;
         if matches!(field.kind, Kind::Time | Kind::Duration) {
             // Its value is told when its parts were.
             slots = 0;
@@ -428,14 +538,18 @@ impl Listener<'_, '_> {
 
     /// A value was read that is named.
     #[inline(never)]
-    fn found(&mut self, field: &'static Field, slots: Slots, at: usize, value: field::Value<'_>) {
-        let slots = self.begin(field, slots, at);
-        self.add(field, slots, value);
+    fn found(&mut self, field: &'static Field, slots: Slots, bytes: &Range<usize>, value: field::Value<'_>) {
+        let mut slots = self.begin(field, slots, bytes.start);
+        if let field::Value::Unsigned(number) | field::Value::Enum(number, _) = value {
+            slots = self.behind(field, slots, bytes, number);
+        }
+        self.add(field, slots, bytes, value);
     }
 
     /// The group that was entered last ends.
     fn close(&mut self, end: usize) {
         let Some((_, slots, at)) = self.to.open.pop() else { return };
+        let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
         let mut slots = slots & self.to.looked_at;
         while slots != 0 {
             let slot = slots.trailing_zeros() as Slot;
@@ -444,7 +558,13 @@ impl Listener<'_, '_> {
         }
     }
 
-    fn add(&mut self, field: &'static Field, mut slots: Slots, value: field::Value<'_>) {
+    fn add(
+        &mut self,
+        field: &'static Field,
+        mut slots: Slots,
+        bytes: &Range<usize>,
+        value: field::Value<'_>,
+    ) {
         let value = match &value {
             field::Value::Unsigned(number)
             | field::Value::Enum(number, _)
@@ -464,29 +584,61 @@ impl Listener<'_, '_> {
             let slot = slots.trailing_zeros() as Slot;
             slots &= slots - 1;
             let value = match value {
-                value if self.to.parts & 1 << slot != 0 => self.part(slot, value),
-                value if self.to.looked_at & 1 << slot != 0 => value,
-                _ => Value::Unknown,
+                Value::Number(number)
+                    if self.to.parts & 1 << slot != 0 && self.is_left_out(slot, field, number) =>
+                {
+                    continue;
+                }
+                _ if self.to.looked_at & 1 << slot == 0 => Value::Unknown,
+                value if self.to.parts & 1 << slot != 0 => self.part(slot, value, bytes),
+                value => value,
             };
             self.to.values.push(slot, value);
         }
     }
 
-    /// What a field has that stands for a part of another.
-    fn part<'v>(&self, slot: Slot, value: Value<'v>) -> Value<'v> {
-        let Some(Origin::Alias(alias)) = self.to.fields.get(slot).map(|field| &field.origin) else {
-            return value;
-        };
-        match (alias.part, value) {
-            (Part::Bits(shift, mask), Value::Number(number)) => {
-                Value::Number(number >> shift & i128::from(mask))
+    /// Whether a bit is of a mask in which it says nothing where it is not set.
+    fn is_left_out(&self, slot: Slot, field: &'static Field, number: i128) -> bool {
+        match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(Origin::Bit(bit)) => {
+                number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
             }
-            (Part::Bit(bit), Value::Number(number)) => Value::Bool(number & i128::from(bit) != 0),
-            (Part::Hash, Value::Bytes(bytes)) => Value::Number(hash(bytes).into()),
-            (Part::Length, Value::Bytes(bytes)) => Value::Number(bytes.len() as i128),
-            (_, value) => value,
+            _ => false,
         }
     }
+
+    /// What a field has of the value of another, which stands in these bytes.
+    fn part(&self, slot: Slot, value: Value<'_>, bytes: &Range<usize>) -> Value<'static> {
+        let part = match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(Origin::Alias(alias)) => alias.part,
+            Some(Origin::Bit(bit)) => {
+                return match value {
+                    Value::Number(number) => Value::Bool(number & i128::from(bit.mask) != 0),
+                    _ => Value::Unknown,
+                };
+            }
+            _ => Part::Whole,
+        };
+        Value::Number(match (part, value) {
+            (Part::Bits(shift, mask), Value::Number(number)) => number >> shift & i128::from(mask),
+            (Part::Length, Value::Bytes(bytes)) => bytes.len() as i128,
+            (Part::Crc32, Value::Bytes(bytes)) => names::hash(bytes).into(),
+            (Part::Crc16From(before), Value::Bytes(_)) => {
+                let start = bytes.start.saturating_sub(self.base + before);
+                let end = bytes.end.saturating_sub(self.base);
+                crc16(self.bytes.get(start..end).unwrap_or_default()).into()
+            }
+            _ => return Value::Unknown,
+        })
+    }
+}
+
+/// The CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
+fn crc16(bytes: &[u8]) -> u16 {
+    const POLYNOMIAL: u16 = 0x8408;
+    !bytes.iter().fold(u16::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+    })
 }
 
 #[cfg(test)]
@@ -547,8 +699,79 @@ mod tests {
             is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
         );
         let udp = [0, 7, 0, 9, 0, 8, 0, 0];
-        assert_eq!(values("udp contains 00"), [format!("Protocol({udp:?}, 8)")]);
+        assert_eq!(values("udp contains 00"), [format!("Bytes({udp:?})")]);
         assert_eq!(values("udp"), ["Unknown"]);
+    }
+
+    #[test]
+    fn a_search_looks_into_all_that_a_protocol_carries() {
+        let bytes = |range: Range<usize>| {
+            let mut all = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+            all.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+            all.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+            [format!("Bytes({:?})", &all[range])]
+        };
+        assert_eq!(values("eth contains 00"), bytes(0..42));
+        assert_eq!(values("ip contains 00"), bytes(14..42));
+        assert_eq!(values("ip matches \"0\""), bytes(14..42));
+        assert_eq!(values("ip[:] contains 00"), bytes(14..34));
+        assert_eq!(values("len(ip) > 5"), bytes(14..34));
+    }
+
+    /// A datagram of UDP in an Ethernet frame, with two bytes and padding.
+    fn padded() -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 10, 0, 0, b'h', b'i']);
+        bytes.resize(60, 0);
+        bytes
+    }
+
+    #[test]
+    fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
+        let bytes = padded();
+        for (filter, expected) in [
+            ("udp.payload == 68", &b"hi"[..]),
+            ("udp contains 00", &bytes[34..44]),
+            ("eth contains 00", &bytes),
+        ] {
+            let mut gatherer = Gatherer::new(Filter::parse(filter).unwrap().fields);
+            let mut listener = gatherer.listen(&bytes, 0);
+            let datagram = net::decode(&frame(&bytes), &mut listener);
+            listener.finish_at(datagram.carried.end().unwrap());
+            assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(expected)], "{filter}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_tcp_belong_to_its_header() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, b'x']);
+        let mut gatherer =
+            Gatherer::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(&bytes[34..58])]);
+        assert_eq!(gatherer.values.of(1).collect::<Vec<_>>(), [Value::Bytes(&bytes[34..59])]);
+    }
+
+    #[test]
+    fn address_resolution_follows_its_ether_type() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 6]);
+        bytes.extend(1..=46);
+        let mut gatherer = Gatherer::new(Filter::parse("arp[0] == 1").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(&bytes[14..42])]);
+    }
+
+    #[test]
+    fn the_check_value_of_the_crc_of_hdlc() {
+        assert_eq!(crc16(b"123456789"), 0x906e);
     }
 
     #[test]

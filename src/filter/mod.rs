@@ -2,7 +2,7 @@
 //!
 //! A filter is read in three steps: [`token`] takes the text apart, [`syntax`] finds what belongs together, and
 //! [`compile`] makes of it a [`program`] over the fields that it names. The [`catalog`] knows the fields, of which
-//! [`facts`] are those that no structure has.
+//! [`facts`] are those that no structure has; [`bits`] and [`procedures`] follow from what masks and tables describe.
 //!
 //! To run, [`gather`] listens to the decoders for these fields alone, [`about`] adds what is known beyond the bytes, and
 //! [`selection`] tells which frames or Transactions pass.
@@ -11,11 +11,13 @@ pub mod catalog;
 pub mod facts;
 
 mod about;
+mod bits;
 mod columns;
 mod compile;
 mod error;
 mod gather;
 mod literal;
+mod procedures;
 mod program;
 mod remembered;
 mod selection;

@@ -82,7 +82,8 @@ pub(super) enum Function {
 impl Comparison {
     fn holds(self, left: &Value<'_>, right: &Value<'_>) -> bool {
         if self == Self::Contains {
-            let (Some(left), Some(right)) = (left.searched(), right.own().searched()) else { return false };
+            let (Value::Bytes(left) | Value::Text(left)) = *left else { return false };
+            let (Value::Bytes(right) | Value::Text(right)) = *right else { return false };
             return right.is_empty() || left.windows(right.len()).any(|window| window == right);
         }
         let Some(order) = left.order(right) else { return false };
@@ -116,8 +117,9 @@ impl Node {
                 })
             }),
             Self::Matches { of, regex, every } => Verdict::of(*every, |verdict| {
-                of.each(values, &mut |value| {
-                    verdict.take(value.searched().is_some_and(|bytes| regex.is_match(bytes)))
+                of.each(values, &mut |value| match value {
+                    Value::Bytes(bytes) | Value::Text(bytes) => verdict.take(regex.is_match(bytes)),
+                    _ => verdict.take(false),
                 })
             }),
             Self::Within { of, set, every } => Verdict::of(*every, |verdict| {
@@ -171,7 +173,7 @@ impl Expression {
         match self {
             Self::Field(slot) => values.of(*slot).try_for_each(take),
             Self::Constant(constant) => take(constant.value()),
-            Self::Slice(of, pieces) => of.each(values, &mut |value| match value.own() {
+            Self::Slice(of, pieces) => of.each(values, &mut |value| match value {
                 Value::Bytes(bytes) => {
                     slice(bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
                 }
@@ -237,7 +239,7 @@ fn arithmetic(left: &Value<'_>, what: Arithmetic, right: &Value<'_>, take: Take<
         Duration(duration) => Duration(duration),
         _ => Value::Unknown,
     };
-    if let (Bytes(left), Bytes(right), Arithmetic::And) = (left.own(), right.own(), what) {
+    if let (Bytes(left), Bytes(right), Arithmetic::And) = (*left, *right, what) {
         let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
         return if left.len() == right.len() { take(Bytes(&both)) } else { ControlFlow::Continue(()) };
     }
@@ -289,7 +291,7 @@ impl Function {
             // What is not there is not counted either.
             return if count == 0 { ControlFlow::Continue(()) } else { take(Value::Number(count as i128)) };
         }
-        argument.each(values, &mut |value| match (self, value.own()) {
+        argument.each(values, &mut |value| match (self, value) {
             (Self::Len, Value::Bytes(bytes) | Value::Text(bytes)) => take(Value::Number(bytes.len() as i128)),
             (Self::Upper, Value::Text(text)) => take(Value::Text(&text.to_ascii_uppercase())),
             (Self::Lower, Value::Text(text)) => take(Value::Text(&text.to_ascii_lowercase())),
@@ -322,7 +324,7 @@ impl Function {
 }
 
 fn constant(value: &Value<'_>) -> Option<Constant> {
-    Some(match value.own() {
+    Some(match *value {
         Value::Number(number) => Constant::Number(number),
         Value::Bool(value) => Constant::Bool(value),
         Value::Bytes(bytes) => Constant::Bytes(bytes.to_vec()),
@@ -331,14 +333,14 @@ fn constant(value: &Value<'_>) -> Option<Constant> {
         Value::Ipv6(address, bits) => Constant::Ipv6(Ipv6Addr::from_bits(address), bits),
         Value::Time(time) => Constant::Time(time),
         Value::Duration(duration) => Constant::Duration(duration),
-        Value::Protocol(..) | Value::Unknown => return None,
+        Value::Unknown => return None,
     })
 }
 
 /// A value as text, for `string()`.
 fn write(value: &Value<'_>, text: &mut String) {
     // Writing to a String never fails.
-    let _ = match value.own() {
+    let _ = match *value {
         Value::Number(number) => write!(text, "{number}"),
         Value::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
         Value::Ipv4(address, _) => write!(text, "{}", Ipv4Addr::from_bits(address)),
@@ -359,6 +361,6 @@ fn write(value: &Value<'_>, text: &mut String) {
             text.push_str(&String::from_utf8_lossy(bytes));
             Ok(())
         }
-        Value::Protocol(..) | Value::Unknown => Ok(()),
+        Value::Unknown => Ok(()),
     };
 }

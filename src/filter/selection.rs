@@ -13,7 +13,7 @@ use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Key, Meaning, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::infiniband::{Place, Wire, cm};
+use nfsrdma_dissectors::infiniband::{Place, cm};
 use nfsrdma_dissectors::net::{Carried, Datagram};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,7 +23,7 @@ use super::gather::Gatherer;
 use super::program::Node;
 use super::value::{Value, Values};
 use super::{Column, Filter, Shown, about};
-use crate::analysis::names::{About, Names};
+use crate::analysis::names::{About, Filehandles, Names};
 
 /// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
 const KEPT: usize = 64 << 20;
@@ -86,22 +86,28 @@ pub struct Selection {
     not_kept: u64,
     first: Option<Timestamp>,
     before: Option<Timestamp>,
-    /// The last frame that was selected.
-    shown: Option<Timestamp>,
-    /// Names of files, where the filter asks for paths.
+    /// When the frame was captured that was selected last.
+    selected: Option<Timestamp>,
+    /// The names of files, where a path is named.
     names: Option<Names>,
 }
 
 impl Selection {
-    /// A filter that has seen nothing.
+    /// A filter that has seen nothing; it tells files by path.
     pub fn new(filter: Filter) -> Self {
+        Self::telling(filter, Filehandles::Names)
+    }
+
+    /// The same, which tells files so; by path where nothing shall be told of them, because the filter asks for it.
+    pub fn telling(filter: Filter, files: Filehandles) -> Self {
+        let files = if files == Filehandles::Off { Filehandles::Names } else { files };
         let to = Gatherer::new(filter.fields);
-        let is_about_files = [Fact::Path, Fact::NewPath].into_iter().any(|fact| to.slot_of(fact).is_some());
+        let is_named = [Fact::Path, Fact::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
         Self {
             program: filter.program,
-            names: is_about_files.then(Names::default),
+            names: is_named.then(|| Names::new(files)),
+            selected: None,
             to,
-            shown: None,
             open: FxHashMap::default(),
             spare: Vec::new(),
             parts: VecDeque::new(),
@@ -134,7 +140,7 @@ impl Selection {
         self.to.finish_protocols();
         let is_selected = self.program.holds(&self.to.values);
         if is_selected {
-            self.shown = Some(frame.time);
+            self.selected = Some(frame.time);
             for key in flow.meanings().iter().filter_map(|meaning| key_of(*meaning)) {
                 // The packets of a Transaction come one after the other.
                 if self.last_chosen != Some(key) {
@@ -296,7 +302,7 @@ impl Selection {
         let (datagram, meaning) = if wants.headers {
             let mut listener = self.to.listen(frame.bytes, 0);
             let taken = flow.observed_frame(frame, &mut listener);
-            listener.finish();
+            listener.finish_at(taken.0.carried.end().unwrap_or(frame.bytes.len()));
             taken
         } else {
             flow.observed_frame(frame, &mut Unobserved)
@@ -331,7 +337,6 @@ impl Selection {
 
     fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, flow: &Flow) {
         let (first, before) = (self.first.unwrap_or(frame.time), self.before.unwrap_or(frame.time));
-        let shown = self.shown.unwrap_or(frame.time);
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.to;
         to.fact(Fact::Frame, || Some(Value::Bytes(frame.bytes)));
@@ -340,30 +345,31 @@ impl Selection {
         to.fact(Fact::TimeEpoch, || Some(Value::Duration(frame.time.0.into())));
         to.fact(Fact::TimeRelative, || Some(Value::Duration(since(first))));
         to.fact(Fact::TimeDelta, || Some(Value::Duration(since(before))));
-        to.fact(Fact::TimeDeltaDisplayed, || Some(Value::Duration(since(shown))));
+        to.fact(Fact::TimeDeltaDisplayed, || {
+            Some(Value::Duration(since(self.selected.unwrap_or(frame.time))))
+        });
         to.fact(Fact::Length, || Some(Value::Number(frame.length.into())));
         to.fact(Fact::CapturedLength, || Some(Value::Number(frame.bytes.len() as i128)));
         match &datagram.carried {
             Carried::Tcp(segment) => {
-                let places = [Fact::TcpStream, Fact::TcpSequence, Fact::TcpAcknowledgment];
+                let places =
+                    [Fact::TcpStream, Fact::TcpSequence, Fact::TcpNextSequence, Fact::TcpAcknowledgment];
                 if places.into_iter().any(|fact| to.slot_of(fact).is_some())
                     && let Some(place) = flow.place_of(datagram, segment)
                 {
                     to.fact(Fact::TcpStream, || Some(Value::Number(place.stream.into())));
                     to.fact(Fact::TcpSequence, || Some(Value::Number(place.sequence.into())));
+                    to.fact(Fact::TcpNextSequence, || {
+                        let (signs, length) = (segment.flags.syn(), segment.payload.length);
+                        let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
+                        Some(Value::Number(place.sequence.wrapping_add(behind as u32).into()))
+                    });
                     to.fact(Fact::TcpAcknowledgment, || Some(Value::Number(place.acknowledgment.into())));
                 }
                 to.fact(Fact::TcpLength, || Some(Value::Number(segment.payload.length as i128)));
                 if segment.payload.length > 0 {
                     to.fact(Fact::TcpPayload, || Some(Value::Bytes(segment.payload.bytes)));
                 }
-            }
-            Carried::Udp(udp) => to.fact(Fact::UdpPayload, || Some(Value::Bytes(udp.payload.bytes))),
-            Carried::Infiniband(packet) if packet.wire == Wire::RoceV2 => {
-                to.fact(Fact::UdpPayload, || {
-                    let end = packet.at + packet.length;
-                    frame.bytes.get(packet.at..end.min(frame.bytes.len())).map(Value::Bytes)
-                });
             }
             _ => {}
         }

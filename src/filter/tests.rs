@@ -99,6 +99,18 @@ fn booleans_are_words_or_numbers() {
 }
 
 #[test]
+fn procedures_and_flavors_go_by_their_names() {
+    assert!(holds("nfs.procedure_v3 == READ", &[("nfs.procedure_v3", number(6))]));
+    assert!(holds("nlm.procedure_v4 in {LOCK, UNLOCK}", &[("nlm.procedure_v4", number(2))]));
+    for name in ["AUTH_SYS", "AUTH_UNIX"] {
+        let filter = format!("rpc.auth.flavor == \"{name}\"");
+        assert!(holds(&filter, &[("rpc.auth.flavor", number(1))]), "{name}");
+    }
+    let (_, what) = error("rpc.procedure == READ");
+    assert!(what.contains("nfsrdma.procedure"), "{what}");
+}
+
+#[test]
 fn values_of_enumerations_go_by_their_names() {
     let read = [("nfs.opcode", number(25))];
     for filter in [

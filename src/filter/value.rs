@@ -10,9 +10,6 @@ pub(super) enum Value<'v> {
     Number(i128),
     Bool(bool),
     Bytes(&'v [u8]),
-    /// A protocol: the bytes from where it begins to where the packet or message ends, and how many of them are its own.
-    /// Only a search looks at all of them, as in Wireshark.
-    Protocol(&'v [u8], usize),
     Text(&'v [u8]),
     /// An IPv4 address, and how many of its bits count.
     Ipv4(u32, u8),
@@ -32,27 +29,11 @@ fn mask(bits: u8, width: u32) -> u128 {
     all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
-impl<'v> Value<'v> {
-    /// The same, of a protocol its own bytes alone.
-    pub(super) fn own(self) -> Self {
-        match self {
-            Self::Protocol(bytes, own) => Self::Bytes(bytes.get(..own).unwrap_or(bytes)),
-            other => other,
-        }
-    }
-
-    /// What a search looks at; `None` where there is no text and no bytes.
-    pub(super) fn searched(self) -> Option<&'v [u8]> {
-        match self {
-            Self::Bytes(bytes) | Self::Text(bytes) | Self::Protocol(bytes, _) => Some(bytes),
-            _ => None,
-        }
-    }
-
+impl Value<'_> {
     /// How it stands to another; `None` where the two cannot be compared.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         use Value::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
-        Some(match (self.own(), other.own()) {
+        Some(match (*self, *other) {
             (Number(a), Number(b)) | (Time(a), Time(b)) | (Duration(a), Duration(b)) => a.cmp(&b),
             (Bool(a), Bool(b)) => a.cmp(&b),
             (Bool(a), Number(b)) => i128::from(a).cmp(&b),
@@ -72,7 +53,7 @@ impl<'v> Value<'v> {
 
     /// Whether it counts as true where it stands by itself.
     pub(super) fn is_true(&self) -> bool {
-        match self.own() {
+        match *self {
             Self::Number(number) | Self::Duration(number) => number != 0,
             Self::Bool(value) => value,
             Self::Bytes(bytes) => bytes.iter().any(|byte| *byte != 0),
@@ -87,7 +68,6 @@ enum Stored {
     Number(i128),
     Bool(bool),
     Bytes(Range<usize>),
-    Protocol(Range<usize>, usize),
     Text(Range<usize>),
     Ipv4(u32),
     Ipv6(u128),
@@ -161,7 +141,6 @@ impl Values {
             Stored::Number(number) => Value::Number(*number),
             Stored::Bool(value) => Value::Bool(*value),
             Stored::Bytes(range) => Value::Bytes(bytes(range)),
-            Stored::Protocol(range, own) => Value::Protocol(bytes(range), *own),
             Stored::Text(range) => Value::Text(bytes(range)),
             Stored::Ipv4(address) => Value::Ipv4(*address, 32),
             Stored::Ipv6(address) => Value::Ipv6(*address, 128),
@@ -183,7 +162,6 @@ impl Values {
             Value::Number(number) => Stored::Number(number),
             Value::Bool(value) => Stored::Bool(value),
             Value::Bytes(bytes) => Stored::Bytes(keep(bytes)),
-            Value::Protocol(bytes, own) => Stored::Protocol(keep(bytes), own),
             Value::Text(bytes) => Stored::Text(keep(bytes)),
             Value::Ipv4(address, _) => Stored::Ipv4(address),
             Value::Ipv6(address, _) => Stored::Ipv6(address),

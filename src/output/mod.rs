@@ -123,7 +123,8 @@ impl<W: Write> Output<W> {
 
     /// The same of what a filter selects alone.
     pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
-        self.selection = filter.map(Selection::new);
+        let files = self.settings.filehandles;
+        self.selection = filter.map(|filter| Selection::telling(filter, files));
         self
     }
 

@@ -99,7 +99,7 @@ impl Pass {
             most_pages: if capture.is_once() { manner.pages.max(mailbox::PAGES) } else { mailbox::PAGES },
             capture: capture.clone(),
             flow: Flow::new(manner.limits.clone()),
-            selection: filter.map(Selection::new),
+            selection: filter.map(|filter| Selection::telling(filter, manner.filehandles)),
             names,
             learns,
             writer: RowWriter::new(manner.glyphs),

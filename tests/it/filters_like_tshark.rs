@@ -22,8 +22,9 @@ const V40: &[&str] = &["rxe-v40"];
 const KRB5: &[&str] = &["rxe-v42-krb5"];
 const TCP3: &[&str] = &["tcp-v3"];
 const IPV6: &[&str] = &["rxe-v42-ip6"];
+const SIW_MID: &[&str] = &["siw-v42-mid"];
 
-const FILTERS: [Row; 129] = [
+const FILTERS: &[Row] = &[
     // Streams of TCP, and numbers that count from their beginning.
     ("tcp.stream == 1 or tcp.stream in {3..5}", NFS3),
     ("tcp.seq == 1 and tcp.len > 0", NFS3),
@@ -41,27 +42,6 @@ const FILTERS: [Row; 129] = [
     ("nfs.opcode == 35 or nfs.opcode == 36", V40),
     ("rpc.auth.flavor == 6 and nfs.opcode == 9", KRB5),
     ("rpc.authgss.seqnum > 100 and rpc.authgss.seqnum < 120", KRB5),
-    // A search in a protocol goes on to the end of the packet; its length and its parts are its own.
-    ("eth contains \"s2k\"", NFS4),
-    ("udp contains \"s2k\"", NFS4),
-    ("infiniband contains \"s2k\"", NFS4),
-    ("tcp contains 00:01:86:a3", TCP3),
-    ("tcp contains \"s100\"", TCP3),
-    ("tcp matches \"s[0-9]00\"", TCP3),
-    ("tcp[20:2]", TCP3),
-    ("not ip[20:1] and not udp[8:1] and not eth[14:1]", NFS4),
-    ("len(udp) == 8", NFS4),
-    // Names of procedures, single bits, and what is worked out.
-    ("nfs.procedure_v3 == \"READ\"", NFS3),
-    ("mount.procedure_v3 == \"MNT\" or portmap.procedure_v2 == \"GETPORT\"", NFS3),
-    ("nlm.procedure_v4 == 2", NFS3),
-    ("nfsacl.procedure_v3 == 1", NFS3),
-    ("nfs.access_read == 1 and nfs.access_execute == 1", NFS4),
-    ("nfs.sequence.flags.lease_moved == 0", NFS4),
-    ("nfs.mode3.suid == 1 or nfs.mode3.wgrp == 1", NFS3),
-    ("nfs.fh.hash == 0x62d40c52", NFS3),
-    ("nfs.fh.length > 8", NFS4),
-    ("rpcordma.reads_count > 1 or rpcordma.writes_count == 1 and rpcordma.reply_count == 0", NFS4),
     // Protocols and fields that are there or not.
     ("tcp", NFS3),
     ("infiniband", NFS3),
@@ -162,6 +142,78 @@ const FILTERS: [Row; 129] = [
     ("nfs.offset4 > 0", NFS4),
     ("nfs.cb.operation == 4", CALLBACKS),
     ("nfs", CALLBACKS),
+    // A search in a protocol looks into all that it carries; its length and its parts are those of its header.
+    ("tcp contains \"s100\"", TCP3),
+    ("not ip[20:1] and not udp[8:1] and not eth[14:1]", NFS4),
+    ("len(udp) == 8", NFS4),
+    ("eth contains \"s2k\"", NFS4),
+    ("ip contains \"s2k\"", NFS4),
+    ("udp contains \"s2k\"", NFS4),
+    ("udp.payload contains \"s2k\"", NFS4),
+    ("infiniband contains \"s2k\"", NFS4),
+    ("rpcordma contains \"s2k\"", NFS4),
+    ("rpc contains \"s2k\"", NFS4),
+    ("rpc contains 00:00:00:02", NFS3),
+    ("nfs contains \"data\"", NFS3),
+    ("tcp contains 00:01:86:a3", TCP3),
+    ("tcp matches \"s[0-9]00\"", TCP3),
+    ("tcp[20:2] == 01:01", TCP3),
+    ("len(tcp) > 32", TCP3),
+    ("udp.payload", NFS3),
+    ("arp", NFS3),
+    ("arp contains 0a:09", NFS4),
+    // Procedures by name.
+    ("mount.procedure_v3 == \"MNT\" or portmap.procedure_v2 == \"GETPORT\"", NFS3),
+    ("nfsacl.procedure_v3 == 1", NFS3),
+    ("nfs.procedure_v3 == \"READ\"", NFS3),
+    ("nfs.procedure_v4 == \"COMPOUND\"", NFS4),
+    ("mount.procedure_v3 == \"MNT\"", NFS3),
+    ("portmap.procedure_v2 == \"GETPORT\"", NFS3),
+    ("nlm.procedure_v4 == 2", NFS3),
+    ("rpc.auth.flavor == \"AUTH_UNIX\"", NFS4),
+    // Hashes and lengths of filehandles and stateids.
+    ("nfs.fh.hash == 0x592bf8d9", NFS4),
+    ("nfs.fh.hash == 0x62d40c52", NFS3),
+    ("nfs.fh.length > 8", NFS4),
+    ("nfs.fh.length == 20", NFS4),
+    ("nfs.stateid.hash == 0xad5a", NFS4),
+    ("nfs.stateid.other_hash == 0xdce319c4", NFS4),
+    // Bits of masks.
+    ("nfs.access_read == 1", NFS3),
+    ("nfs.access_read == 1 and nfs.access_execute == 1", NFS4),
+    ("nfs.mode3.suid == 1 or nfs.mode3.wgrp == 1", NFS3),
+    ("nfs.access_supp_execute == 1", NFS4),
+    ("nfs.mode3.sticky == 1", NFS3),
+    ("nfs.mode.write_other == 1", NFS4),
+    ("nfs.fsinfo.properties.symlinks", NFS3),
+    ("nfs.open_rflags.may_notify_lock == 1", NFS4),
+    ("nfs.sequence.flags.lease_moved == 0", NFS4),
+    ("nfs.exchange_id.flags.pnfs_mds == 1", NFS4),
+    ("nfs.create_session.flags.persist == 1", NFS4),
+    ("nfs.fattr4.aclsupport.deny_acl == 1", NFS4),
+    ("nfs.aceflag4.id_group == 0", NFS4),
+    ("nfs.want_push_deleg_when_uncontended == 0", NFS4),
+    // Streams of TCP, and lists of chunks.
+    ("tcp.stream == 5", TCP3),
+    ("tcp.seq == 1 and tcp.len > 0", TCP3),
+    ("tcp.ack > 1000", TCP3),
+    ("tcp.nxtseq > 30", TCP3),
+    ("tcp.seq > 100000", SIW_MID),
+    ("rpcordma.reads_count > 1 or rpcordma.writes_count == 1 and rpcordma.reply_count == 0", NFS4),
+    ("rpcordma.reads_count > 0", NFS4),
+    ("rpcordma.writes_count", NFS4),
+    ("rpcordma.reply_count == 1", NFS4),
+    ("rpcordma.segment_count > 1", NFS4),
+    // iWARP.
+    ("iwarp_mpa", SIW),
+    ("iwarp_mpa.ulpdulength > 1000", SIW),
+    ("iwarp_mpa contains \"s2k\"", SIW),
+    ("iwarp_ddp_rdmap", SIW),
+    ("iwarp_ddp_rdmap contains \"s2k\"", SIW),
+    ("iwarp_ddp.stag", SIW),
+    ("iwarp_rdma.opcode == 3", SIW),
+    ("tcp contains \"s2k\"", SIW),
+    ("rpcordma.rdma_length > 4096", SIW),
 ];
 
 /// What is known of the frames of a capture, to explain what differs.
@@ -176,12 +228,16 @@ struct Known {
     no_rpc: BTreeSet<u64>,
     /// Callbacks, and their Calls of NULL.
     callbacks: BTreeSet<u64>,
+    /// Messages of which RDMA moved a part.
+    in_chunks: BTreeSet<u64>,
+    /// Segments of TCP that tshark puts together.
+    together: BTreeSet<u64>,
 }
 
 /// A difference: why, and whether it explains that a frame is selected by this program alone, or by tshark alone.
 type Difference = (&'static str, fn(&str, u64, bool, &Known) -> bool);
 
-const DIFFERENCES: [Difference; 5] = [
+const DIFFERENCES: [Difference; 7] = [
     (
         "a Call with Read chunks is shown at the last RDMA Read response, not at its SEND",
         |filter, frame, _, known| is_of_message(filter) && known.read_calls.contains(&frame),
@@ -195,6 +251,18 @@ const DIFFERENCES: [Difference; 5] = [
     ),
     ("RPC on a port that another protocol has is shown as that protocol", |filter, frame, is_ours, known| {
         is_ours && is_of_message(filter) && known.no_rpc.contains(&frame)
+    }),
+    (
+        "a search in a message looks into the chunks, too, as if their bytes had been in it",
+        |filter, frame, is_ours, known| {
+            !is_ours
+                && is_of_message(filter)
+                && filter.contains("contains")
+                && known.in_chunks.contains(&frame)
+        },
+    ),
+    ("an FPDU that does not lie in one segment is shown at its last", |filter, frame, _, known| {
+        filter.contains("iwarp") && known.together.contains(&frame)
     }),
     ("callbacks are of a protocol of their own, and not of nfs", |filter, frame, is_ours, known| {
         filter.contains("nfs") && known.callbacks.contains(&frame) && is_ours != filter.contains("not nfs")
@@ -236,7 +304,8 @@ fn ours(capture: &str, filter: &str) -> BTreeSet<u64> {
 }
 
 fn known(capture: &str) -> Option<Known> {
-    let shown = tshark(capture, "frame", &["frame.number", "_ws.malformed", "frame.protocols"])?;
+    let shown =
+        tshark(capture, "frame", &["frame.number", "_ws.malformed", "frame.protocols", "tcp.segment"])?;
     let column = |line: &[String], at: usize| line.get(at).cloned().unwrap_or_default();
     let having =
         |is: &dyn Fn(&[String]) -> bool| numbers(shown.iter().filter(|line| is(line)).cloned().collect());
@@ -252,6 +321,11 @@ fn known(capture: &str) -> Option<Known> {
     let is_open = |transaction: &Transaction| {
         ["OPEN", "GET_DIR_DELEGATION"].iter().any(|of| transaction.entry(of).is_some())
     };
+    let has_chunks = |transaction: &Transaction| {
+        let lists = ["read_chunks", "write_chunks"];
+        lists.iter().any(|list| !transaction.segments(list).is_empty())
+    };
+    let together = shown.iter().filter_map(|line| line.get(3)).flat_map(|segments| segments.split(','));
     let is_callback = |transaction: &Transaction| transaction.text("program_name") == Some("NFS_CB");
     Some(Known {
         read_calls: all(&reads, &["call"]).into_iter().chain(moved).collect(),
@@ -259,6 +333,8 @@ fn known(capture: &str) -> Option<Known> {
         opens: all(&is_open, &["call", "reply"]),
         no_rpc: having(&|line| column(line, 2).contains(":tcp:") && !column(line, 2).contains("rpc")),
         callbacks: all(&is_callback, &["call", "reply"]),
+        in_chunks: all(&has_chunks, &["call", "reply"]),
+        together: together.filter_map(|number| number.parse().ok()).collect(),
     })
 }
 

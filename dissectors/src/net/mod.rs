@@ -208,6 +208,19 @@ impl<'a> Datagram<'a> {
 }
 
 impl Carried<'_> {
+    /// Where what is carried ends in the frame, as far as it was captured; padding of the link layer may follow. `None`
+    /// where nothing that is read is carried.
+    pub fn end(&self) -> Option<usize> {
+        let part = |part: &Part<'_>| part.at + part.bytes.len();
+        match self {
+            Self::Infiniband(packet) => Some(packet.at + packet.length),
+            Self::Tcp(segment) => Some(part(&segment.payload)),
+            Self::Udp(datagram) => Some(part(&datagram.payload)),
+            Self::Fragment(fragment) => Some(part(&fragment.payload)),
+            Self::Other(_) => None,
+        }
+    }
+
     fn cut(at: usize) -> Self {
         Self::Other(Reason::Cut { at })
     }

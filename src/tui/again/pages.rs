@@ -20,7 +20,7 @@ impl Desk {
         let first = number * PAGE;
         let mut again = self.capture.again(None).ok()?;
         let mut flow = Flow::new(self.manner.limits.clone());
-        let mut selection = filter.map(Selection::new);
+        let mut selection = filter.map(|filter| Selection::telling(filter, self.manner.filehandles));
         let mut names = Names::new(self.manner.filehandles);
         let mut writer = RowWriter::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (Page::default(), 0, 0);

@@ -175,7 +175,7 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
     first(d.our_row, "rpc.program").is_some_and(|program| program == "100000")
 }
 
-pub(super) const RULES: [Rule; 43] = [
+pub(super) const RULES: [Rule; 45] = [
     Rule {
         title: "Frames that a snap length cut",
         why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
@@ -468,7 +468,9 @@ pub(super) const RULES: [Rule; 43] = [
                 let other = others.get(at).map_or("", String::as_str);
                 other.bytes().all(|digit| digit == b'0') || other.bytes().all(|digit| digit == b'f')
             };
-            d.is_one_of(&["nfs.stateid.other", "nfs.stateid.seqid"]) && d.are_those(|at, _| !is_special(at))
+            let parts =
+                ["nfs.stateid.other", "nfs.stateid.seqid", "nfs.stateid.hash", "nfs.stateid.other_hash"];
+            d.is_one_of(&parts) && d.are_those(|at, _| !is_special(at))
         },
     },
     Rule {
@@ -479,6 +481,26 @@ pub(super) const RULES: [Rule; 43] = [
         elsewhere: None,
         explains: |d, _| {
             d.field == "nfs.want" && d.are_those(|_, value| Difference::number(value) & 0xff00 != 0)
+        },
+    },
+    Rule {
+        title: "Bits of what OPEN wants of a delegation",
+        why: "tshark leaves them out where no bit of 0xff00 is set, and that of timestamps always.",
+        right: US,
+        section: "RFC 8881 section 18.16.3, RFC 9754",
+        elsewhere: None,
+        explains: |d, _| d.field.starts_with("nfs.want_") && d.is_only_ours(),
+    },
+    Rule {
+        title: "How filehandles expire",
+        why: "tshark shows the bits only where one of them is set.",
+        right: BOTH,
+        section: "RFC 8881 section 5.8.1.3",
+        elsewhere: None,
+        explains: |d, _| {
+            d.field.starts_with("nfs.fattr4_fh_expire_type.")
+                && d.is_only_ours()
+                && d.ours().iter().all(|value| value == "0")
         },
     },
     Rule {

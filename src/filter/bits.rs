@@ -1,0 +1,275 @@
+//! The bits of masks as fields: each bit that the description of a mask names is yes or no under a name of its own.
+//!
+//! Nobody lists them. A bit is called as its mask and, behind a dot, as the specification calls it, in small letters and
+//! without what all names of the mask begin with: `OPEN4_RESULT_CONFIRM` of `nfs.open_rflags` is
+//! `nfs.open_rflags.confirm`. This is mostly what Wireshark calls it; [`MASKS`] says where Wireshark has another name.
+
+use std::sync::LazyLock;
+
+use nfsrdma_dissectors::catalog;
+use nfsrdma_dissectors::field::registry::Place;
+use nfsrdma_dissectors::field::{FlagName, Kind};
+
+/// A bit of a mask.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bit {
+    /// Its name in filters.
+    pub name: String,
+    /// The masks that it is in.
+    pub of: Vec<&'static str>,
+    /// The bit.
+    pub mask: u64,
+    /// Those of the masks in which it is there only where it is set: they ask for something.
+    pub requests: Vec<&'static str>,
+    /// What it is.
+    pub about: String,
+    /// Where that is defined.
+    pub source: String,
+}
+
+/// What Wireshark calls the bits of masks.
+struct Mask {
+    of: &'static [&'static str],
+    /// What the names begin with.
+    begins: &'static str,
+    /// How they end, where they are not what the specification says.
+    ends: &'static [(u64, &'static str)],
+    /// Whether a bit that is not set says nothing.
+    is_request: bool,
+}
+
+const ACCESS: &[(u64, &str)] = &[
+    (0x001, "read"),
+    (0x002, "lookup"),
+    (0x004, "modify"),
+    (0x008, "extend"),
+    (0x010, "delete"),
+    (0x020, "execute"),
+    (0x040, "xattr_read"),
+    (0x080, "xattr_write"),
+    (0x100, "xattr_list"),
+];
+
+const MASKS: &[Mask] = &[
+    Mask { of: &["nfs.access_check"], begins: "nfs.access_", ends: ACCESS, is_request: true },
+    Mask { of: &["nfs.access_supported"], begins: "nfs.access_supp_", ends: ACCESS, is_request: true },
+    Mask { of: &["nfs.access_rights"], begins: "nfs.access_", ends: ACCESS, is_request: false },
+    Mask {
+        of: &["nfs.mode"],
+        begins: "nfs.mode.",
+        ends: &[
+            (0x800, "set_user_id"),
+            (0x400, "set_group_id"),
+            (0x200, "save_swap_text"),
+            (0x100, "read_owner"),
+            (0x080, "write_owner"),
+            (0x040, "exec_owner"),
+            (0x020, "read_group"),
+            (0x010, "write_group"),
+            (0x008, "exec_group"),
+            (0x004, "read_other"),
+            (0x002, "write_other"),
+            (0x001, "exec_other"),
+        ],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.mode3"],
+        begins: "nfs.mode3.",
+        ends: &[
+            (0x800, "suid"),
+            (0x400, "sgid"),
+            (0x200, "sticky"),
+            (0x100, "rusr"),
+            (0x080, "wusr"),
+            (0x040, "xusr"),
+            (0x020, "rgrp"),
+            (0x010, "wgrp"),
+            (0x008, "xgrp"),
+            (0x004, "roth"),
+            (0x002, "woth"),
+            (0x001, "xoth"),
+        ],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.fsinfo.properties"],
+        begins: "nfs.fsinfo.properties.",
+        ends: &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.fattr4.fs_charset_cap"],
+        begins: "nfs.fattr4.fs_charset_cap.",
+        ends: &[(0x1, "nonutf8"), (0x2, "utf8")],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.aceflags4"],
+        begins: "nfs.aceflag4.",
+        ends: &[
+            (0x01, "file_inherit"),
+            (0x02, "dir_inherit"),
+            (0x04, "no_prop_inherit"),
+            (0x08, "inherit_only"),
+            (0x10, "successful_access"),
+            (0x20, "failed_access"),
+            (0x40, "id_group"),
+            (0x80, "inherited_ace"),
+        ],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
+        begins: "nfs.exchange_id.flags.",
+        ends: &[
+            (0x0000_0001, "moved_refer"),
+            (0x0000_0002, "moved_migr"),
+            (0x0000_0100, "bind_princ"),
+            (0x0001_0000, "non_pnfs"),
+            (0x0002_0000, "pnfs_mds"),
+            (0x0004_0000, "pnfs_ds"),
+            (0x4000_0000, "confirmed_rec_a"),
+        ],
+        is_request: false,
+    },
+    // These bits are described one by one.
+    Mask {
+        of: &["tcp.flags"],
+        begins: "tcp.flags.",
+        ends: &[(0x04, "reset"), (0x08, "push")],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.create_session_flags"],
+        begins: "nfs.create_session.flags.",
+        ends: &[],
+        is_request: false,
+    },
+    Mask {
+        of: &["nfs.share_access"],
+        begins: "nfs.want_",
+        ends: &[
+            (0x01_0000, "notification.when_resrc_avail"),
+            (0x02_0000, "push_deleg_when_uncontended"),
+            (0x10_0000, "deleg_timestamps"),
+            (0x20_0000, "open_xor_delegation"),
+        ],
+        is_request: false,
+    },
+];
+
+/// Every bit of every mask.
+pub(super) fn all() -> &'static [Bit] {
+    static ALL: LazyLock<Vec<Bit>> = LazyLock::new(|| {
+        let mut all: Vec<Bit> = Vec::new();
+        for (field, places) in catalog::all().fields() {
+            for bit in of_mask(field, places) {
+                let is_same = |known: &&mut Bit| (&known.name, known.mask) == (&bit.name, bit.mask);
+                match all.iter_mut().find(is_same) {
+                    Some(known) => {
+                        known.of.push(field);
+                        known.requests.extend(bit.requests);
+                    }
+                    None => all.push(bit),
+                }
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// The bits of one mask. Those that one name puts together with others are no fields of their own: together they are a
+/// number.
+fn of_mask(field: &'static str, places: &[Place]) -> Vec<Bit> {
+    let mut names: Vec<FlagName> = Vec::new();
+    for (mask, name) in
+        places.iter().filter(|place| place.field.kind == Kind::Flags).flat_map(|place| place.names)
+    {
+        if !names.iter().any(|(_, known)| known == name) {
+            names.push((*mask, name));
+        }
+    }
+    let together =
+        names.iter().filter(|(mask, _)| mask.count_ones() > 1).fold(0, |all, (mask, _)| all | mask);
+    let source = places.first().map(|place| place.said().source).unwrap_or_default();
+    let known = MASKS.iter().find(|mask| mask.of.contains(&field));
+    let shared = shared(&names);
+    let own = format!("{field}.");
+    let begins = known.map_or(own.as_str(), |known| known.begins);
+    let mut bits: Vec<Bit> = Vec::new();
+    for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & together == 0) {
+        let end = known.and_then(|known| known.ends.iter().find(|(of, _)| of == mask));
+        let end = match end {
+            Some((_, end)) => (*end).to_owned(),
+            None => name.get(shared..).unwrap_or(name).to_ascii_lowercase(),
+        };
+        let bit = Bit {
+            name: format!("{begins}{end}"),
+            of: vec![field],
+            mask: *mask,
+            requests: known.filter(|known| known.is_request).map(|_| field).into_iter().collect(),
+            about: format!("Whether {name} is set"),
+            source: source.clone(),
+        };
+        if !bits.iter().any(|known| known.name == bit.name) {
+            bits.push(bit);
+        }
+    }
+    bits
+}
+
+/// How much of the names is the same in all, up to an underscore.
+fn shared(names: &[FlagName]) -> usize {
+    let Some(((_, first), rest)) = names.split_first() else { return 0 };
+    let same = rest.iter().fold(first.len(), |same, (_, name)| {
+        first.bytes().zip(name.bytes()).take(same).take_while(|(a, b)| a == b).count()
+    });
+    let same = if rest.is_empty() { 0 } else { same };
+    first.get(..same).and_then(|same| same.rfind('_')).map_or(0, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(field: &str) -> Vec<(u64, &'static str)> {
+        let bits = all().iter().filter(|bit| bit.of.contains(&field));
+        bits.map(|bit| (bit.mask, bit.name.as_str())).collect()
+    }
+
+    #[test]
+    fn a_bit_is_called_as_its_mask_and_the_specification_call_it() {
+        let flags = of("nfs.open_rflags");
+        assert!(flags.contains(&(0x02, "nfs.open_rflags.confirm")), "{flags:?}");
+        assert!(of("nfs.acemask4").contains(&(0x1, "nfs.acemask4.read_data")));
+        assert!(of("nfs.acemask4").contains(&(0x1, "nfs.acemask4.list_directory")));
+    }
+
+    #[test]
+    fn wiresharks_name_comes_first_and_may_be_of_two_masks() {
+        let bit = all().iter().find(|bit| bit.name == "nfs.exchange_id.flags.pnfs_mds").unwrap();
+        assert_eq!(bit.of, ["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"]);
+        assert!(of("nfs.exchange_id.call_flags").contains(&(4, "nfs.exchange_id.flags.supp_fence_ops")));
+    }
+
+    #[test]
+    fn what_several_bits_say_together_is_no_field() {
+        let names: Vec<_> = of("nfs.share_access").into_iter().map(|(_, name)| name).collect();
+        assert!(!names.iter().any(|name| name.ends_with("read")), "{names:?}");
+        assert!(names.contains(&"nfs.want_deleg_timestamps"));
+    }
+
+    #[test]
+    fn every_mask_with_names_of_wireshark_is_described_and_has_these_bits() {
+        for Mask { of: fields, begins, ends, .. } in MASKS {
+            for field in *fields {
+                for (mask, end) in *ends {
+                    let name = format!("{begins}{end}");
+                    assert!(of(field).contains(&(*mask, name.as_str())), "{field}: {name}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Which procedure of which version of a program, as a field for each: `nfs.procedure_v3 == READ`. The names are those of
+//! the tables of procedures.
+
+use std::sync::LazyLock;
+
+use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::nfs::{self, Procedure};
+use nfsrdma_dissectors::rpc::Program;
+
+/// The protocol whose fields the messages of a program have.
+pub(super) fn protocol(program: Program) -> &'static str {
+    match program {
+        Program::MOUNT => "mount",
+        Program::NLM => "nlm",
+        Program::NSM => "stat",
+        Program::PORTMAP => "portmap",
+        Program::NFSACL => "nfsacl",
+        Program::RQUOTA => "rquota",
+        program if program == Program::NFS || program.is_transient() => "nfs",
+        _ => "rpc",
+    }
+}
+
+/// A field that holds the procedure of one version of a program.
+#[derive(Debug, PartialEq)]
+pub struct ProcedureOf {
+    /// Its name in filters.
+    pub name: String,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// The program; that of callbacks stands for all programs with a transient number.
+    program: Program,
+    version: u32,
+    /// What the procedures are called.
+    pub names: Vec<FlagName>,
+    /// What it is.
+    pub about: String,
+}
+
+impl ProcedureOf {
+    fn new(program: Program, version: u32) -> Self {
+        /// More than any of the programs has.
+        const MOST: u32 = 64;
+        let protocol = protocol(program);
+        let is_callback = program.is_transient();
+        let name = if is_callback {
+            format!("{protocol}.cb_procedure")
+        } else {
+            format!("{protocol}.procedure_v{version}")
+        };
+        let names = (0..MOST)
+            .filter_map(|number| Some((number.into(), nfs::procedure_name(program, version, number)?)))
+            .collect();
+        let of = program.name().unwrap_or(protocol);
+        let version_of = if is_callback { String::new() } else { format!(" version {version}") };
+        let about = format!("Procedure of {of}{version_of}, on Call and Reply");
+        Self { name, protocol, program, version, names, about }
+    }
+
+    /// Whether it is about Calls of this program and version.
+    pub(super) fn is_of(&self, program: Option<u64>, version: Option<u64>) -> bool {
+        let Some(program) = program.and_then(|program| u32::try_from(program).ok()).map(Program) else {
+            return false;
+        };
+        match self.program.is_transient() {
+            true => program.is_transient(),
+            false => program == self.program && version == Some(self.version.into()),
+        }
+    }
+}
+
+/// Every version of every program that has procedures.
+pub(super) fn all() -> &'static [ProcedureOf] {
+    static ALL: LazyLock<Vec<ProcedureOf>> = LazyLock::new(|| {
+        let tables = Procedure::PROGRAMS.iter().copied();
+        let compounds = [(Program::NFS, 4), (Program::NFS_CB, 4)];
+        tables.chain(compounds).map(|(program, version)| ProcedureOf::new(program, version)).collect()
+    });
+    &ALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_has_the_names_of_its_own_procedures() {
+        let of = |name: &str| all().iter().find(|of| of.name == name).unwrap_or_else(|| panic!("{name}"));
+        assert!(of("nfs.procedure_v3").names.contains(&(6, "READ")));
+        assert!(of("nfs.procedure_v2").names.contains(&(6, "READ")));
+        assert!(of("nfs.procedure_v3").names.contains(&(3, "LOOKUP")));
+        assert!(of("nfs.procedure_v2").names.contains(&(4, "LOOKUP")));
+        assert_eq!(of("nfs.procedure_v4").names, [(0, "NULL"), (1, "COMPOUND")]);
+        assert!(of("nfs.cb_procedure").names.contains(&(1, "CB_COMPOUND")));
+        assert!(of("mount.procedure_v3").names.contains(&(1, "MNT")));
+        assert!(of("nlm.procedure_v4").names.contains(&(2, "LOCK")));
+        assert!(of("portmap.procedure_v2").names.contains(&(3, "GETPORT")));
+    }
+
+    #[test]
+    fn callbacks_have_any_transient_number() {
+        let callback = all().iter().find(|of| of.name == "nfs.cb_procedure").unwrap();
+        assert!(callback.is_of(Some(0x4000_0001), Some(1)));
+        assert!(!callback.is_of(Some(100_003), Some(4)));
+    }
+}
