@@ -6,8 +6,9 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, Fattr4, GetattrArgs, Mode4, Object, Openflag4,
-    ReaddirArgs, ShareAccess, mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, ExchangeIdArgs, ExchangeIdFlags, Fattr4,
+    GetattrArgs, Mode4, Object, Openflag4, ReaddirArgs, ShareAccess, StateProtect4A, mask_and_values,
+    words_of,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, Opaque};
@@ -24,6 +25,8 @@ pub(super) struct Live<'a> {
     pub(super) supported: Option<&'a [u32]>,
     /// What the OPENs of the COMPOUND got in the capture.
     pub(super) opens: Opens,
+    /// The Call had RPCSEC_GSS, and has AUTH_SYS now.
+    pub(super) is_unsigned: bool,
 }
 
 /// What became of a COMPOUND.
@@ -35,6 +38,8 @@ pub(super) struct Adapted {
     pub(super) has_fewer: bool,
     /// An OPEN wants what it got in the capture.
     pub(super) has_other_wants: bool,
+    /// EXCHANGE_ID asks for no state protection.
+    pub(super) is_unprotected: bool,
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
@@ -44,6 +49,8 @@ const OFFERS: u32 = 0x0030_0000;
 enum New {
     Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>),
     Root,
+    /// State protection takes RPCSEC_GSS: NFS4ERR_INVAL without (RFC 8881 section 18.35.3).
+    Unprotected,
     Mask(Vec<u32>),
     Attributes(Vec<u32>, Vec<u8>),
 }
@@ -89,6 +96,10 @@ impl Live<'_> {
     fn replacement(&self, at: usize, operation: &Args<'_>) -> Option<New> {
         match operation {
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => Some(New::Root),
+            Args::EXCHANGE_ID(args) => {
+                let is_protected = args.eia_state_protect != StateProtect4A::None;
+                (self.is_unsigned && is_protected).then_some(New::Unprotected)
+            }
             Args::GETATTR(args) => self.mask(&args.attr_request),
             Args::READDIR(args) => self.mask(&args.attr_request),
             Args::CREATE(args) => self.attributes(&args.createattrs),
@@ -119,6 +130,13 @@ impl Live<'_> {
 fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, New::Root) => Args::PUTFH(Object { object: Opaque(root) }),
+        (Args::EXCHANGE_ID(args), New::Unprotected) => Args::EXCHANGE_ID(ExchangeIdArgs {
+            eia_flags: ExchangeIdFlags(
+                args.eia_flags.0 & !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0,
+            ),
+            eia_state_protect: StateProtect4A::None,
+            ..args
+        }),
         (Args::GETATTR(_), New::Mask(words)) => {
             Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) })
         }
@@ -179,7 +197,8 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         for new in news.iter().flatten() {
             adapted.is_rooted |= matches!(new, New::Root);
             adapted.has_other_wants |= matches!(new, New::Open(..));
-            adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None));
+            adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None) | New::Unprotected);
+            adapted.is_unprotected |= matches!(new, New::Unprotected);
         }
         if adapted == Adapted::default() {
             return Some(adapted);
@@ -211,8 +230,10 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::nfs::v4::{CallHead, CreateArgs, Createtype4, ModeUmask4, NfsFtype4};
-    use nfsrdma_dissectors::xdr::{Text, Void};
+    use nfsrdma_dissectors::nfs::v4::{
+        CallHead, ClientOwner4, CreateArgs, Createtype4, ModeUmask4, NfsFtype4, StateProtectOps4,
+    };
+    use nfsrdma_dissectors::xdr::{List, Text, Void};
 
     use super::*;
 
@@ -226,7 +247,7 @@ mod tests {
     #[test]
     fn the_root_is_the_directory_of_the_run() {
         let mut bytes = message(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]);
-        let live = Live { root: b"root!", supported: None, opens: Opens::default() };
+        let live = Live { root: b"root!", supported: None, opens: Opens::default(), is_unsigned: false };
         let adapted = adapt(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.is_rooted && !adapted.has_fewer);
         assert_eq!(bytes, message(&[Args::PUTFH(Object { object: Opaque(b"root!") }), Args::GETFH(Void)]));
@@ -245,9 +266,34 @@ mod tests {
         let both = ModeUmask4 { mu_mode: Mode4(0o777), mu_umask: Mode4(0o022) };
         let mut bytes = create(Attribute::MODE_UMASK(both));
         let supported = words_of([Attributes::MODE]);
-        let live = Live { root: b"", supported: Some(&supported), opens: Opens::default() };
+        let live =
+            Live { root: b"", supported: Some(&supported), opens: Opens::default(), is_unsigned: false };
         assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_3_without_rpcsec_gss_no_state_is_protected() {
+        let exchange = |flags, eia_state_protect| {
+            message(&[Args::EXCHANGE_ID(ExchangeIdArgs {
+                eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(b"me") },
+                eia_flags: ExchangeIdFlags(flags),
+                eia_state_protect,
+                eia_client_impl_id: List::default(),
+            })])
+        };
+        let ops = StateProtectOps4 {
+            spo_must_enforce: Bitmap4::default(),
+            spo_must_allow: Bitmap4::default(),
+        };
+        let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
+        let before = bytes.clone();
+        let mut live = Live { root: b"", supported: None, opens: Opens::default(), is_unsigned: false };
+        adapt(&mut bytes, &mut [], live).unwrap();
+        assert_eq!(bytes, before);
+        live.is_unsigned = true;
+        adapt(&mut bytes, &mut [], live).unwrap();
+        assert_eq!(bytes, exchange(1, StateProtect4A::None));
     }
 
     #[test]
@@ -256,7 +302,7 @@ mod tests {
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();
-        let live = Live { root: b"", supported: Some(&mask), opens: Opens::default() };
+        let live = Live { root: b"", supported: Some(&mask), opens: Opens::default(), is_unsigned: false };
         assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
         assert_eq!(bytes, before);
     }

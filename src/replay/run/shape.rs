@@ -144,6 +144,7 @@ impl Parts {
                 *operation,
                 Operation::PUTROOTFH
                     | Operation::PUTPUBFH
+                    | Operation::EXCHANGE_ID
                     | Operation::GETATTR
                     | Operation::READDIR
                     | Operation::CREATE

@@ -14,12 +14,15 @@ for capture in /shared/brought/*; do
     case $name in
     *-v3*) url+='export?vers=3' ;;
     esac
-    "$program" replay compile -q "$capture" -o "/tmp/$name.trace"
+    trace=/tmp/$name.trace
+    "$program" replay compile -q "$capture" -o "$trace"
+    run=(--server "$url" --same-server --directory "$name-$$")
+    "$program" replay seed -q "${run[@]}" "$trace"
     start_recording "$name"
     code=0
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run --server "$url" --same-server -c 1000 -T json ${OPTIONS:-} \
-        "/tmp/$name.trace" > "/shared/$name.json" 2> "/shared/$name.said" || code=$?
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --chunks captured -c 1000 -T json ${OPTIONS:-} "$trace" \
+        > "/shared/$name.json" 2> "/shared/$name.said" || code=$?
     stop_recording
     cat "/shared/$name.said"
     say "$name: exit code $code"

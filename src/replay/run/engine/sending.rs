@@ -70,6 +70,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.values.on_slot(session, slot);
         }
         let header = new_header(&step, Xid(live.xid));
+        let is_unsigned = header.is_some();
         let header = header.as_deref().map_or(Header::Xid(Xid(live.xid)), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
@@ -77,7 +78,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             true => Opens::of(&step),
             false => Opens::default(),
         };
-        let live_server = adapt::Live { root, supported: self.seeded.supported.as_deref(), opens };
+        let live_server =
+            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens, is_unsigned };
         let adapted = match parts.is_adaptable() && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
