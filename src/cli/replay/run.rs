@@ -55,11 +55,13 @@ pub(in crate::cli) struct RunArgs {
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HowArgs {
-    /// Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)
-    #[arg(long, value_name = "ORDER", default_value = "trace")]
+    /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
+    /// conservative (one at a time of each client)
+    #[arg(long, value_name = "ORDER", default_value = "dependence")]
     order: Order,
 
-    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)
+    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
+    /// the capture), depth (no more in flight than in the capture)
     #[arg(long, value_name = "PACE", default_value = "asap")]
     pace: Pace,
 

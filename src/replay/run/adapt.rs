@@ -168,14 +168,19 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
         let header = message.get(..cursor.at())?;
         let call = Call::decode(&mut cursor, &mut Unobserved).ok()?;
+        // Most Calls stay as they are, which is found out without room for them.
+        let mut stays = true;
+        for operation in call.operations() {
+            stays &= live.replacement(&operation.ok()?).is_none();
+        }
+        if stays {
+            return Some(adapted);
+        }
         let operations: Vec<Args<'_>> = call.operations().collect::<Result<_, _>>().ok()?;
         let news: Vec<Option<New>> = operations.iter().map(|operation| live.replacement(operation)).collect();
         for new in news.iter().flatten() {
             adapted.is_rooted |= matches!(new, New::Root);
             adapted.has_fewer |= !matches!(new, New::Root);
-        }
-        if adapted == Adapted::default() {
-            return Some(adapted);
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::lateness::Lateness;
 use super::rules::Rule;
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::histogram::Histogram;
@@ -137,6 +138,8 @@ pub struct Report {
     pub forgotten: u64,
     /// From the first Call to the last Reply.
     pub elapsed: Duration,
+    /// How much later than intended Calls were sent, where the pace has times.
+    pub lateness: Lateness,
     /// From the first Call of the capture to the last, in nanoseconds.
     pub recorded: u64,
     /// Whether it was ended before its end.

@@ -3,5 +3,7 @@
 mod client;
 mod ganesha;
 mod loopback;
+mod made;
 mod over_tcp;
+mod paces;
 mod replays;

@@ -81,7 +81,14 @@ fn is_listed(operation: &str, difference: &Json) -> bool {
 /// Runs a capture against a server, and holds the report to the lists above.
 fn replayed(capture: &str, server: &str) {
     let path = captures::path(capture);
-    let output = program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+    hold(
+        capture,
+        program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]),
+    );
+}
+
+/// Holds a report to the lists above.
+fn hold(capture: &str, output: std::process::Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout).unwrap();
     let report: Json =
@@ -121,6 +128,20 @@ fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
     let others: Vec<_> =
         names.filter(|name| !["rxe-v4", "siw-v4", "tcp-v4"].iter().any(|of| name.starts_with(of))).collect();
     assert_eq!(others, ["bystander"]);
+}
+
+#[test]
+fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "tcp-v42"] {
+        let trace = trace(capture, "orders");
+        for order in ["dependence", "trace"] {
+            let arguments = ["-c", "1000", "-T", "json", "--server", &url, "--order", order];
+            let run = ["replay", "run", trace.0.to_str().unwrap()];
+            hold(&format!("{capture} {order}"), program(&[&run[..], &arguments[..]].concat()));
+        }
+    }
 }
 
 #[test]
