@@ -397,7 +397,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             held.bytes.extend_from_slice(bytes);
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
-            (held.tries, held.due, held.has_fewer, held.flight) = (0, None, false, None);
+            (held.tries, held.due, held.flight) = (0, None, None);
+            (held.has_fewer, held.has_other_wants) = (false, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));

@@ -39,6 +39,8 @@ pub(super) struct Held {
     pub(super) is_racing: bool,
     /// Attributes that the live server does not have were left out.
     pub(super) has_fewer: bool,
+    /// An OPEN asks for what it got in the capture.
+    pub(super) has_other_wants: bool,
     /// The counts that its Call carries.
     pub(super) used: Used,
     /// Where it is in flight, and since when.
