@@ -143,8 +143,9 @@ impl View<'_> {
         }
         if !self.report.mismatches.is_empty() {
             writeln!(to, "\n{}", Styled(styles.header, "mismatched"))?;
-            for Mismatch { step, operation, differences } in &self.report.mismatches {
-                writeln!(to, "  {operation}, {}", frames(step))?;
+            for Mismatch { step, copy, operation, differences } in &self.report.mismatches {
+                let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
+                writeln!(to, "  {operation}, {}{of}", frames(step))?;
                 for difference in differences.iter().take(SHOWN) {
                     writeln!(to, "    {}", told(difference))?;
                 }
@@ -221,6 +222,7 @@ impl View<'_> {
             .iter()
             .map(|mismatch| JsonMismatch {
                 step: mismatch.step.step,
+                client: mismatch.copy,
                 call_frame: mismatch.step.frames[0],
                 reply_frame: mismatch.step.frames[1],
                 operation: &mismatch.operation,
@@ -383,6 +385,7 @@ struct JsonReason<'a> {
 #[derive(Serialize)]
 struct JsonMismatch<'a> {
     step: u64,
+    client: u32,
     call_frame: u64,
     reply_frame: u64,
     operation: &'a str,

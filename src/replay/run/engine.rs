@@ -1,6 +1,7 @@
 //! What is in flight, what comes next, and what becomes of it.
 //!
 //! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
+//! - [`thoughts`]: how long a client thinks;
 //! - [`sending`]: a step becomes a Call of this run;
 //! - [`hearing`]: its Reply gives it its state.
 
@@ -8,6 +9,7 @@ mod hearing;
 mod held;
 mod queue;
 mod sending;
+mod thoughts;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,8 +39,9 @@ use crate::replay::trace::{NONE, Step, Trace, TraceError};
 use crate::replay::transport::{
     ConnectionId, Discard, Disconnect, Event, Tag, Target, Transport, TransportError,
 };
-use held::{Held, Seats};
+use held::{Held, Seats, party};
 use queue::Queue;
+use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
 const SLACK: u32 = 1024;
@@ -52,6 +55,8 @@ const LATER: Duration = Duration::from_millis(50);
 const FAULTS: usize = 100;
 /// Files that a step left otherwise, which are remembered.
 const OTHERWISE: usize = 1 << 16;
+/// Copies of the captured clients at most.
+pub const PARTIES: usize = 4096;
 /// Events between two looks at the clock.
 const EVENTS: u32 = 64;
 /// How long before a step is due waiting ends, and looking begins: waiting may take that much longer.
@@ -129,6 +134,16 @@ enum Going {
     Slot((u32, u32)),
 }
 
+/// A copy of the captured clients, with a directory of its own.
+pub struct Party<'r, R> {
+    /// The trace.
+    pub steps: &'r mut Trace<R>,
+    /// The trace, opened once more.
+    pub contents: &'r mut Trace<R>,
+    /// Its directory.
+    pub seeded: &'r Seeded,
+}
+
 /// Runs a trace: `steps` and `contents` are the same trace, opened twice.
 ///
 /// # Errors
@@ -142,68 +157,122 @@ pub fn run<R: Read + Seek>(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Report, RunError> {
-    let plan = plan::judge::Judge::new(steps)?;
-    let names = Names::new(steps)?;
-    steps.rewind();
-    let mut values = Values::new(&options.tag);
-    let mut report = Report::default();
-    for (variable, handle) in &seeded.handles {
-        report.forgotten += u64::from(!values.set(*variable, handle));
+    run_all(vec![Party { steps, contents, seeded }], transport, target, options, watch)
+}
+
+/// Runs several copies of the captured clients at the same time, at most [`PARTIES`]. The report is of all together.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_all<R: Read + Seek>(
+    parties: Vec<Party<'_, R>>,
+    transport: &mut dyn Transport,
+    target: &Target,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Report, RunError> {
+    let mut engines = Vec::new();
+    for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
+        engines.push(Engine::new(number as u32, party, transport, target, options)?);
     }
-    let made = prologue(contents, transport, target, &options.tag, &mut values);
-    match made {
-        Ok(made) => report.bridged = made,
-        Err(PrologueError::Trace(error)) => return Err(error.into()),
-        Err(PrologueError::Transport(error)) => return Err(error.into()),
-        // What is missing is told where it is used.
-        Err(PrologueError::Server(what)) => report.refused.push(what),
+    let mut together = Together { total: 0, is_one: engines.len() == 1 };
+    together.total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    drive(&mut engines, &together, transport, watch)?;
+    let mut reports = engines.into_iter().map(Engine::conclude);
+    let Some(first) = reports.next() else { return Ok(Report::default()) };
+    let mut sum = first?;
+    for (number, report) in (2..).zip(reports) {
+        sum.join(report?, number, options.shown);
     }
-    let end = &steps.summary().end;
-    report.recorded = end.last.saturating_sub(end.first);
-    let first = end.first;
-    let mut engine = Engine {
-        steps,
-        contents,
-        target,
-        seeded,
-        options,
-        plan,
-        values,
-        judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone()),
-        report,
-        titles: Titles::default(),
-        seats: Seats::default(),
-        graph: Graph::default(),
-        claims: Claims::new(options.order, options.pace, names),
-        queue: Queue::default(),
-        ready: Vec::new(),
-        turns: 0,
-        before: None,
-        latest: 0,
-        depths: BinaryHeap::new(),
-        in_flight: 0,
-        expiries: VecDeque::new(),
-        lines: Vec::new(),
-        by_place: FxHashMap::default(),
-        by_connection: FxHashMap::default(),
-        slots: FxHashMap::default(),
-        clients: FxHashMap::default(),
-        started: None,
-        first,
-        sent: 0,
-        is_exhausted: false,
-        otherwise: FxHashSet::default(),
-        borrowed: FxHashSet::default(),
-        out: Vec::new(),
-        placed: Vec::new(),
-        buffers: Vec::new(),
-        needs: Vec::new(),
-    };
-    drive(&mut engine, transport, watch)?;
-    engine.conclude()
+    Ok(sum)
+}
+
+/// What all engines have in common.
+struct Together {
+    /// Steps of all.
+    total: u64,
+    is_one: bool,
+}
+
+impl<'r, R: Read + Seek> Engine<'r, R> {
+    fn new(
+        number: u32,
+        party: Party<'r, R>,
+        transport: &mut dyn Transport,
+        target: &'r Target,
+        options: &'r Options,
+    ) -> Result<Self, RunError> {
+        let Party { steps, contents, seeded } = party;
+        let plan = plan::judge::Judge::new(steps)?;
+        let names = Names::new(steps)?;
+        steps.rewind();
+        // The first calls itself as the only one would.
+        let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
+        let mut values = Values::new(&tag);
+        let mut report = Report::default();
+        for (variable, handle) in &seeded.handles {
+            report.forgotten += u64::from(!values.set(*variable, handle));
+        }
+        let made = prologue(contents, transport, target, &tag, &mut values);
+        match made {
+            Ok(made) => report.bridged = made,
+            Err(PrologueError::Trace(error)) => return Err(error.into()),
+            Err(PrologueError::Transport(error)) => return Err(error.into()),
+            // What is missing is told where it is used.
+            Err(PrologueError::Server(what)) => report.refused.push(what),
+        }
+        let end = &steps.summary().end;
+        report.recorded = end.last.saturating_sub(end.first);
+        let first = end.first;
+        Ok(Self {
+            number,
+            tag,
+            steps,
+            contents,
+            target,
+            seeded,
+            options,
+            plan,
+            values,
+            judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone()),
+            report,
+            titles: Titles::default(),
+            seats: Seats::default(),
+            graph: Graph::default(),
+            claims: Claims::new(options.order, options.pace, names),
+            queue: Queue::default(),
+            ready: Vec::new(),
+            turns: 0,
+            before: None,
+            latest: 0,
+            depths: BinaryHeap::new(),
+            in_flight: 0,
+            expiries: VecDeque::new(),
+            lines: Vec::new(),
+            by_place: FxHashMap::default(),
+            by_connection: FxHashMap::default(),
+            slots: FxHashMap::default(),
+            clients: FxHashMap::default(),
+            started: None,
+            first,
+            sent: 0,
+            is_exhausted: false,
+            next_due: None,
+            otherwise: FxHashSet::default(),
+            borrowed: FxHashSet::default(),
+            out: Vec::new(),
+            placed: Vec::new(),
+            buffers: Vec::new(),
+            needs: Vec::new(),
+        })
+    }
 }
 
 struct Engine<'r, R> {
+    /// Which of several copies, from 0.
+    number: u32,
+    /// What makes its clients strangers to those of other runs, and of other copies.
+    tag: String,
     steps: &'r mut Trace<R>,
     contents: &'r mut Trace<R>,
     target: &'r Target,
@@ -237,13 +306,15 @@ struct Engine<'r, R> {
     by_connection: FxHashMap<ConnectionId, usize>,
     /// Steps that wait for a slot of a live session.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
-    /// Of each client the latest recorded end of a step that is done, and when it was done.
-    clients: FxHashMap<u32, (u64, Instant)>,
+    /// Of each client, if it is to think, when its latest steps were done.
+    clients: FxHashMap<u32, Thoughts>,
     started: Option<Instant>,
     /// When the first Call of the capture was seen.
     first: u64,
     sent: u64,
     is_exhausted: bool,
+    /// When the next step is due, if that is known.
+    next_due: Option<Instant>,
     /// Variables of files that a step left otherwise than in the capture.
     otherwise: FxHashSet<u32>,
     /// Variables of delegations that this server did not give.
@@ -256,60 +327,90 @@ struct Engine<'r, R> {
 
 /// Drives a run to its end.
 fn drive<R: Read + Seek>(
-    engine: &mut Engine<'_, R>,
+    engines: &mut [Engine<'_, R>],
+    together: &Together,
     transport: &mut dyn Transport,
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
-    let total = engine.steps.summary().end.steps;
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
     let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
+    // The engine that may have something to do since the last event; all of them where that is not known.
+    let mut busy: Option<usize> = None;
     loop {
-        let mut due = None;
-        if ending.is_none() {
-            engine.admit()?;
-            due = engine.issue(transport)?;
+        let (mut due, mut in_flight, mut is_done) = (None, 0, true);
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if ending.is_none() && busy.is_none_or(|busy| busy == number) {
+                engine.admit()?;
+                engine.next_due = engine.issue(transport)?;
+            }
+            due = [due, engine.next_due].into_iter().flatten().min();
+            in_flight += engine.in_flight;
+            is_done &= engine.is_done();
         }
-        if engine.in_flight == 0 && (engine.is_done() || ending.is_some()) {
+        busy = None;
+        if in_flight == 0 && (is_done || ending.is_some()) {
             return Ok(());
         }
         let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
-        let until = if due.is_some() {
-            deadline.checked_sub(EARLY).filter(|until| *until > now)
-        } else {
-            Some(deadline)
+        let until = match due {
+            Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
+            None => Some(deadline),
         };
         let event = transport.poll(until)?;
         let is_idle = event.is_none();
         match event {
-            Some(Event::Reply(reply)) => engine.reply(&reply)?,
-            Some(Event::RdmaError { tag, error, .. }) => engine.fail(tag, &format!("RDMA_ERROR: {error:?}")),
+            Some(Event::Reply(reply)) => {
+                let number = party(reply.tag);
+                if let Some(engine) = engines.get_mut(number) {
+                    engine.reply(&reply)?;
+                }
+                busy = due.is_none().then_some(number);
+            }
+            Some(Event::RdmaError { tag, error, .. }) => {
+                if let Some(engine) = engines.get_mut(party(tag)) {
+                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"));
+                }
+            }
             Some(Event::Call(call)) => {
                 let mut names = Vec::new();
                 answer = responder::answer(call.message, &mut names)
                     .map(|message| (call.connection, call.xid, message));
-                for name in names {
-                    *engine.report.callbacks.entry(name).or_default() += 1;
+                if let Some(engine) = owner(engines, call.connection) {
+                    for name in names {
+                        *engine.report.callbacks.entry(name).or_default() += 1;
+                    }
+                    engine.report.unanswered += u64::from(answer.is_none());
                 }
-                engine.report.unanswered += u64::from(answer.is_none());
             }
             Some(Event::Disconnected { connection, reason, lost }) => {
-                engine.report.disconnects += u64::from(reason != Disconnect::Asked);
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.disconnects += u64::from(reason != Disconnect::Asked);
+                }
                 let what = format!("the connection went away: {reason}");
-                lost.iter().for_each(|tag| engine.fail(*tag, &what));
-                engine.forget(connection);
+                for tag in lost {
+                    if let Some(engine) = engines.get_mut(party(*tag)) {
+                        engine.fail(*tag, &what);
+                    }
+                }
+                engines.iter_mut().for_each(|engine| engine.forget(connection));
             }
-            Some(Event::Discarded { why, .. }) => {
-                engine.report.discarded += 1;
-                let is_own = matches!(why, Discard::ReverseCall);
-                engine.report.unanswered += u64::from(is_own);
+            Some(Event::Discarded { why, connection, .. }) => {
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.discarded += 1;
+                    let is_own = matches!(why, Discard::ReverseCall);
+                    engine.report.unanswered += u64::from(is_own);
+                }
             }
-            Some(Event::Credits { connection, .. }) => engine.unpark(connection, usize::MAX),
+            Some(Event::Credits { connection, .. }) => {
+                engines.iter_mut().for_each(|engine| engine.unpark(connection, usize::MAX));
+            }
             None => {}
         }
         if let Some((connection, xid, message)) = answer.take()
             && transport.answer(connection, xid, &message).is_err()
+            && let Some(engine) = owner(engines, connection)
         {
             engine.report.unanswered += 1;
         }
@@ -317,26 +418,51 @@ fn drive<R: Read + Seek>(
         if !is_idle && events < EVENTS {
             continue;
         }
-        (now, events) = (Instant::now(), 0);
-        engine.expire(now);
-        watch.look(&engine.report, total, now - begin);
+        (now, events, busy) = (Instant::now(), 0, None);
+        engines.iter_mut().for_each(|engine| engine.expire(now));
+        look(engines, together, watch, now - begin);
         if ending.is_none() && watch.is_over() {
-            engine.report.is_interrupted = true;
+            engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
             ending = Some(now + FAREWELL);
         }
         if ending.is_some_and(|end| now > end) {
-            engine.abandon("no Reply before the run was ended");
+            engines.iter_mut().for_each(|engine| engine.abandon("no Reply before the run was ended"));
         }
         // A transport that never waits leaves the waiting to us.
         if let Some(until) = until
             && is_idle
-            && engine.in_flight == 0
+            && in_flight == 0
             && until > now
         {
             std::thread::sleep(until - now);
             now = Instant::now();
         }
     }
+}
+
+/// The engine that a connection belongs to; of one that none uses any more, the first.
+fn owner<'e, 'r, R>(
+    engines: &'e mut [Engine<'r, R>],
+    connection: ConnectionId,
+) -> Option<&'e mut Engine<'r, R>> {
+    let at = engines.iter().position(|engine| engine.by_connection.contains_key(&connection));
+    engines.get_mut(at.unwrap_or(0))
+}
+
+/// Shows how it stands.
+fn look<R>(engines: &[Engine<'_, R>], together: &Together, watch: &mut dyn Watch, elapsed: Duration) {
+    let Some((first, others)) = engines.split_first() else { return };
+    if together.is_one {
+        watch.look(&first.report, together.total, elapsed);
+        return;
+    }
+    // What people look at while it goes.
+    let mut sum = Report { steps: first.report.steps, states: first.report.states, ..Report::default() };
+    for Engine { report, .. } in others {
+        sum.steps += report.steps;
+        sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
+    }
+    watch.look(&sum, together.total, elapsed);
 }
 
 impl<R: Read + Seek> Engine<'_, R> {
@@ -440,9 +566,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 let after = held.start.saturating_sub(self.first) as f64;
                 Some(since(&mut self.started) + nanoseconds(after / times))
             }
-            Pace::Think => self.clients.get(&held.client).map(|(end, done)| {
-                *done + Duration::from_nanos(held.start.saturating_sub(*end).min(1 << 60))
-            }),
+            Pace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
         };
         self.queue.push(held.turn, seat, held.due);
     }

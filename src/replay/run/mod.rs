@@ -2,6 +2,7 @@
 //! recorded Reply, and forgotten.
 //!
 //! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it; [`lateness`]: how well times were kept;
+//!   [`sum`]: of several copies together;
 //! - [`engine`]: what is in flight and what comes next; [`order`]: which step waits for which;
 //! - [`values`]: what the live server and this run call things;
 //! - [`judge`]: a live Reply beside the recorded one;
@@ -23,9 +24,10 @@ pub mod report;
 mod responder;
 pub mod rules;
 mod shape;
+mod sum;
 pub mod values;
 mod wants;
 
-pub use engine::{RunError, Watch, run};
+pub use engine::{PARTIES, Party, RunError, Watch, run, run_all};
 pub use options::{Options, Order, Pace};
 pub use report::{Report, State};

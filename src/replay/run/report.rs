@@ -71,6 +71,8 @@ pub struct StepId {
 pub struct Mismatch {
     /// Which.
     pub step: StepId,
+    /// Which copy of the captured clients, from 1; 0 where there is one.
+    pub copy: u32,
     /// What it is about.
     pub operation: String,
     /// What differs.
@@ -163,7 +165,7 @@ impl Report {
         if let State::Mismatched(differences) = state
             && self.mismatches.len() < shown
         {
-            self.mismatches.push(Mismatch { step, operation: operation.to_owned(), differences });
+            self.mismatches.push(Mismatch { step, copy: 0, operation: operation.to_owned(), differences });
         }
     }
 
@@ -209,7 +211,7 @@ impl Report {
             moved(&mut self.states, from);
             moved(&mut self.of(&operation).states, from);
             if self.mismatches.len() < shown {
-                self.mismatches.push(Mismatch { step, operation, differences: vec![difference] });
+                self.mismatches.push(Mismatch { step, copy: 0, operation, differences: vec![difference] });
             }
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);

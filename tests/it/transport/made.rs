@@ -8,7 +8,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 use nfsrdma_inspect::replay::caller::{Caller, Line};
-use nfsrdma_inspect::replay::run::{Options, Report, run};
+use nfsrdma_inspect::replay::run::{Options, Party, Report, run, run_all};
 use nfsrdma_inspect::replay::seed::Seeded;
 use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
 use nfsrdma_inspect::replay::seed::v3::V3;
@@ -131,6 +131,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             file: 1,
             offset: 0,
         }];
+        // The data of a READ came in one Write chunk of two segments.
+        let chunks = [Segments { lengths: List::from(&[1024, PIECE][..]) }];
         let none = || Segments { lengths: List::default() };
         let step = Step {
             origin: Origin {
@@ -176,7 +178,12 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 slots: List::default(),
                 payloads: List::from(payloads.get(..needs.len()).unwrap()),
             },
-            shape: Shape { call: none(), reads: List::default(), writes: List::default(), reply: none() },
+            shape: Shape {
+                call: none(),
+                reads: List::default(),
+                writes: List::from(chunks.get(..needs.len()).unwrap()),
+                reply: none(),
+            },
             carried: Carried {
                 call: Form::MESSAGE,
                 reply: Form::MESSAGE,
@@ -207,6 +214,20 @@ impl Made {
     pub(crate) fn run(&self, options: &Options) -> Report {
         let mut transport = Loopback::to(Arc::clone(&self.server), Settings::default());
         self.run_over(&mut transport, &Wish::default(), options)
+    }
+
+    /// Runs the trace so many times at once.
+    pub(crate) fn run_copies(
+        &self,
+        transport: &mut dyn Transport,
+        copies: usize,
+        options: &Options,
+    ) -> Report {
+        let open = || Trace::open(Bytes::new(&self.trace[..])).unwrap();
+        let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
+        let seeded = &self.seeded;
+        let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
+        run_all(parties.collect(), transport, &target(Wish::default()), options, &mut ()).unwrap()
     }
 
     /// Runs the trace over a transport.

@@ -16,9 +16,10 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// The server inside the program, and when each Call was submitted; Replies wait until the transport is asked for the
 /// second time without anything new, so that Calls pile up as far as they are let.
-struct Timed {
-    inner: Loopback,
+pub(super) struct Timed {
+    pub(super) inner: Loopback,
     sent: Vec<Instant>,
+    pub(super) submitted: Vec<Submitted>,
     replied: Vec<Instant>,
     in_flight: usize,
     deepest: usize,
@@ -27,9 +28,18 @@ struct Timed {
 }
 
 impl Timed {
-    fn new(made: &Made, patience: u32) -> Self {
+    pub(super) fn new(made: &Made, patience: u32) -> Self {
         let inner = Loopback::to(std::sync::Arc::clone(&made.server), Settings::default());
-        Self { inner, sent: Vec::new(), replied: Vec::new(), in_flight: 0, deepest: 0, patience, polls: 0 }
+        Self {
+            inner,
+            sent: Vec::new(),
+            submitted: Vec::new(),
+            replied: Vec::new(),
+            in_flight: 0,
+            deepest: 0,
+            patience,
+            polls: 0,
+        }
     }
 }
 
@@ -52,6 +62,7 @@ impl Transport for Timed {
     fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());
+        self.submitted.push(submitted);
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
         self.polls = 0;

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::super::judge::{Replies, Verdict};
+use super::super::options::Pace;
 use super::super::outcome::Outcome;
 use super::super::report::State;
 use super::super::rules;
@@ -49,9 +50,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.seats.put(seat, held);
             return Ok(());
         };
-        let done = self.clients.entry(held.client).or_insert((0, now));
-        if held.end >= done.0 {
-            *done = (held.end, now);
+        if self.options.pace == Pace::Think {
+            self.clients.entry(held.client).or_default().done(held.end, now);
         }
         self.settle(seat, held, state);
         let late = self.judge.late(false);
@@ -312,7 +312,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn abandon(&mut self, what: &str) {
         for seat in self.seats.flying() {
             if let Some(held) = self.seats.get(seat) {
-                self.fail(tagged(seat, held.turn), what);
+                self.fail(tagged(self.number, seat, held.turn), what);
             }
         }
     }

@@ -119,14 +119,21 @@ impl Seats {
     pub(super) fn find(&self, tag: Tag) -> Option<u32> {
         let seat = (tag.0 & SEAT) as u32;
         let held = self.held.get(seat as usize)?;
-        (held.flight.is_some() && tagged(seat, held.turn) == tag).then_some(seat)
+        (held.flight.is_some() && (tag.0 >> 20) & TURN == held.turn & TURN).then_some(seat)
     }
 }
 
-/// Bits of a tag that tell the seat: of more than the window may have.
+/// Bits of a tag that tell the seat: of more than the window may have; those that tell the turn; and the others the party.
 const SEAT: u64 = 0xf_ffff;
+const TURN: u64 = 0xffff_ffff;
 
-/// What a transport knows a step by: its seat, and its turn, so that what comes late for a step that is gone meets no other.
-pub(super) fn tagged(seat: u32, turn: u64) -> Tag {
-    Tag(turn << 20 | u64::from(seat) & SEAT)
+/// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
+/// meets no other.
+pub(super) fn tagged(party: u32, seat: u32, turn: u64) -> Tag {
+    Tag(u64::from(party) << 52 | (turn & TURN) << 20 | u64::from(seat) & SEAT)
+}
+
+/// Whose step a tag names.
+pub(super) fn party(tag: Tag) -> usize {
+    (tag.0 >> 52) as usize
 }

@@ -35,7 +35,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let connection = transport.connect(self.target)?;
         self.report.connections += 1;
-        let seed = hash(format!("{} {} {:?}", self.options.tag, self.report.connections, place).as_bytes());
+        let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
         let line = self.lines.len();
         self.lines.push(Line { connection, xid: seed as u32, parked: VecDeque::new() });
         self.by_place.insert(place, line);
@@ -128,7 +128,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.needs.extend(step.needs.payloads.iter().take(Call::MAX_PAYLOADS));
         let chunks = self.options.captured_chunks.then(|| Chunks::of(&step));
         let lists = chunks.as_ref().map(Chunks::lists);
-        let tag = tagged(seat, held.turn);
+        let tag = tagged(self.number, seat, held.turn);
         let call = Call {
             xid,
             tag,
