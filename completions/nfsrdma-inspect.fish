@@ -180,12 +180,15 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l timeout -d 'Seconds that a connection and a Reply may take' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l credits -d 'Credits to ask for, over RDMA' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l order -d 'Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l pace -d 'When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l order -d 'Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or conservative (one at a time of each client)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l pace -d 'When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture), depth (no more in flight than in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l clients -d 'Copies of the captured clients, each with a directory of its own' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l connections -d 'Connections of each client, at most (default: as many as in the capture)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l window -d 'Steps that are looked at ahead, and in flight at most' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t''
 captured\t''"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t''
+asked\t''"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s c -l count -d 'Mismatches that are shown' -r
