@@ -66,14 +66,24 @@ impl VerbsTransport {
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
         let mut spare = Vec::new();
-        for _ in 0..depth.receives {
-            spare.push(shared.take(Right::Message, size).map_err(NoBuffer::into_kind)?);
+        if let Err(kind) = shared.take_all(Right::Message, size, depth.receives, &mut spare) {
+            return Err(NoBuffer::into_kind(kind));
         }
-        queue.receive(&mut spare)?;
+        if let Err(kind) = queue.receive(&mut spare) {
+            queue.destroy(&mut spare);
+            shared.give_back_all(&mut spare);
+            return Err(kind);
+        }
 
         let bytes = sent.as_ref().map(PrivateData::encode);
         let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let (mut queue, answer) = queue.connect(private_data, deadline)?;
+        let (mut queue, answer) = match queue.connect(private_data, deadline, &mut spare) {
+            Ok(connected) => connected,
+            Err(kind) => {
+                shared.give_back_all(&mut spare);
+                return Err(kind);
+            }
+        };
         let received = PrivateData::find(&answer, 0, &mut Unobserved);
         let rdma = RdmaTerms {
             device: shared.context.name.clone(),

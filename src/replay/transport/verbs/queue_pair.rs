@@ -206,7 +206,7 @@ impl QueuePair<Initialized> {
         Ok(Self { queues, state: Initialized })
     }
 
-    /// Connects, and tells what private data came back.
+    /// Connects, and tells what private data came back. Where there is no connection, all that was posted goes to `free`.
     ///
     /// # Errors
     /// Where the server is not reached, or does not want the connection.
@@ -214,7 +214,22 @@ impl QueuePair<Initialized> {
         self,
         private_data: &[u8],
         deadline: Instant,
+        free: &mut Vec<Buffer>,
     ) -> Result<(QueuePair<Connected>, Vec<u8>), TransportErrorKind> {
+        match self.established(private_data, deadline) {
+            Ok(answer) => {
+                let Self { queues, state: Initialized } = self;
+                Ok((QueuePair { queues, state: Connected }, answer))
+            }
+            Err(kind) => {
+                self.destroy(free);
+                Err(kind)
+            }
+        }
+    }
+
+    /// The private data of a connection that stands.
+    fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, TransportErrorKind> {
         let limits = self.queues.domain.context().limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -235,10 +250,7 @@ impl QueuePair<Initialized> {
             return Err(failure::last("rdma_connect"));
         }
         match expect(&self.queues.identifier, CmEventKind::Established, deadline) {
-            Ok(event) => {
-                let Self { queues, state: Initialized } = self;
-                Ok((QueuePair { queues, state: Connected }, event.private_data))
-            }
+            Ok(event) => Ok(event.private_data),
             Err(Unexpected::Event(event)) => Err(unconnected(&event)),
             Err(Unexpected::Failed(kind)) => Err(kind),
         }
@@ -370,7 +382,9 @@ impl QueuePair<Connected> {
     pub(crate) fn disconnect(&self) {
         self.queues.disconnect();
     }
+}
 
+impl<S> QueuePair<S> {
     /// Destroys the queue pair, and gives back all that was posted, and the fence that covers all it exposed.
     pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Fence {
         self.queues.disconnect();
@@ -383,9 +397,7 @@ impl QueuePair<Connected> {
         free.extend(self.queues.receives.drain(..));
         Fence { queue: self.queues.number, at: u64::MAX }
     }
-}
 
-impl<S> QueuePair<S> {
     /// What completions name it by.
     pub(crate) fn number(&self) -> u32 {
         self.queues.number

@@ -53,6 +53,31 @@ impl Shared {
         self.pool(right).take(length)
     }
 
+    /// So many buffers of at least this many bytes, all or none.
+    pub(super) fn take_all(
+        &mut self,
+        right: Right,
+        length: usize,
+        count: u32,
+        into: &mut Vec<Buffer>,
+    ) -> Result<(), NoBuffer> {
+        for _ in 0..count {
+            match self.take(right, length) {
+                Ok(buffer) => into.push(buffer),
+                Err(why) => {
+                    self.give_back_all(into);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes buffers back.
+    pub(super) fn give_back_all(&mut self, buffers: &mut Vec<Buffer>) {
+        buffers.drain(..).for_each(|buffer| self.give_back(buffer));
+    }
+
     /// Takes a buffer back.
     pub(super) fn give_back(&mut self, buffer: Buffer) {
         self.pool(buffer.right()).give_back(buffer);
@@ -71,6 +96,11 @@ impl Shared {
         let stored = if bytes.is_empty() { None } else { Some(Stored::new(&self.domain, bytes)?) };
         self.stores.push(stored);
         Ok(())
+    }
+
+    /// Takes back the last shared memory.
+    pub(super) fn unshare(&mut self) {
+        self.stores.pop();
     }
 
     /// Shared memory, if it is not empty.

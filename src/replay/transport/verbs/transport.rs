@@ -461,9 +461,14 @@ impl Transport for VerbsTransport {
     }
 
     fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError> {
-        for shared in &mut self.devices {
-            let result = shared.share(memory);
-            result.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+        for at in 0..self.devices.len() {
+            let Some(shared) = self.devices.get_mut(at) else { continue };
+            if let Err(kind) = shared.share(memory) {
+                let error = TransportError::at(&shared.context.name, None, kind);
+                // A store has one number everywhere.
+                self.devices.iter_mut().take(at).for_each(Shared::unshare);
+                return Err(error);
+            }
         }
         self.stores.push(Arc::clone(memory));
         Ok(StoreId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
