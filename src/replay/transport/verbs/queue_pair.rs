@@ -18,7 +18,7 @@ use super::events::{CmEvent, CmEventKind};
 use super::failure;
 use super::identifier::{CmId, Identifier, Routed, Unexpected, expect};
 use super::memory::{Buffer, Exposed, Part, Stored};
-use super::window::{Bound, Windows};
+use super::window::{Bound, Ended, Windows};
 
 /// Numbers of queue pairs. One is not used again before four thousand million others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -76,8 +76,10 @@ impl Fence {
 pub(crate) struct Received {
     buffer: Buffer,
     length: usize,
-    /// The handle that the Send invalidated.
+    /// The handle that the device says the Send invalidated.
     pub(crate) invalidated: Option<Handle>,
+    /// The same, where it is that of a window of ours.
+    pub(crate) ended: Option<Ended>,
     fence: Fence,
 }
 
@@ -335,9 +337,9 @@ impl QueuePair<Connected> {
         Some(region)
     }
 
-    /// A Send came that had invalidated this handle. Whether it is that of a window in use.
-    pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
-        self.queues.windows.as_mut().is_some_and(|windows| windows.invalidated(handle))
+    /// A Send came that had invalidated this handle; nothing, if it is not that of a window in use.
+    pub(crate) fn invalidated(&mut self, handle: Handle) -> Option<Ended> {
+        self.queues.windows.as_mut().and_then(|windows| windows.invalidated(handle))
     }
 
     /// Takes the window of a chunk back. If the server did not invalidate its handle, that is done before what is sent next.
@@ -541,7 +543,13 @@ impl Queues {
                 self.clock += 1;
                 let fence = Fence { queue: self.number, at: self.clock };
                 let length = done.length.min(buffer.len());
-                Ok(Finished::Received(Received { buffer, length, invalidated: done.invalidated, fence }))
+                Ok(Finished::Received(Received {
+                    buffer,
+                    length,
+                    invalidated: done.invalidated,
+                    ended: None,
+                    fence,
+                }))
             }
         }
     }
