@@ -195,11 +195,12 @@ pub enum Disconnect {
     Unreachable,
     /// The server had no receive buffer posted, more often than is borne (RNR retries exceeded).
     NoReceiver,
-    /// The server, or its device, refused an operation of ours, or we one of its: a handle that is not valid, an access
-    /// beyond a chunk's end (RFC 8166 section 4.5.3).
+    /// An access to a chunk was refused: a handle that is not valid, an access beyond its end (RFC 8166 section 4.5.3).
     RemoteAccess,
     /// A Send was longer than the buffer that waited for it.
     Length,
+    /// The device of this side refused what this program asked of it: the program's own fault.
+    Own,
     /// The device of this side is gone or reset.
     Device,
     /// The server sent what cannot be followed any further, such as a record without end.
@@ -216,6 +217,7 @@ impl fmt::Display for Disconnect {
             Self::NoReceiver => "the server has no receive buffer posted (RNR)",
             Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
             Self::Length => "a Send was longer than the buffer that waited for it",
+            Self::Own => "the local device refused an operation of this program, which is its own fault",
             Self::Device => "the local device is gone",
             Self::Protocol => "the server sent what cannot be followed any further",
         })
