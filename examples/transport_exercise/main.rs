@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpc::Xid;
@@ -137,12 +137,14 @@ impl Client {
         let time = started.elapsed();
         let terms = transport.terms(connection).context("no terms")?;
         println!("connected in {time:?}: {terms:?}");
-        Ok(Self { transport, connection, xid: 0x7000_0000, journal: Journal::new(None)? })
+        // A server answers a Call whose XID it has seen a moment ago with the Reply that it gave then.
+        let xid = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u32;
+        Ok(Self { transport, connection, xid, journal: Journal::new(None)? })
     }
 
     /// The header of a Call with AUTH_SYS, up to the arguments.
     fn header(&mut self, procedure: u32) -> (Xid, Encoder) {
-        self.xid += 1;
+        self.xid = self.xid.wrapping_add(1);
         let mut call = Encoder::new();
         [self.xid, 0, 2, 100_003, 4, procedure].into_iter().for_each(|word| call.word(word));
         // AUTH_SYS: stamp, machine name, uid, gid, no other groups; and no verifier.

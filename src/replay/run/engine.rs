@@ -116,6 +116,8 @@ struct Held {
     is_racing: bool,
     /// Attributes that the live server does not have were left out.
     has_fewer: bool,
+    /// An OPEN asks for what it got in the capture.
+    has_other_wants: bool,
 }
 
 impl Held {
@@ -376,6 +378,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 not_before: None,
                 is_racing,
                 has_fewer: false,
+                has_other_wants: false,
             });
         }
         Ok(())

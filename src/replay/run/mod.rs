@@ -5,7 +5,7 @@
 //! - [`engine`]: what is in flight and what comes next;
 //! - [`values`]: what the live server and this run call things;
 //! - [`judge`]: a live Reply beside the recorded one;
-//! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`outcome`]: how a live Reply went;
+//! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`responder`]: answers to Calls of the server.
 //!
@@ -22,6 +22,7 @@ mod responder;
 pub mod rules;
 mod shape;
 pub mod values;
+mod wants;
 
 pub use engine::{RunError, Watch, run};
 pub use options::{Options, Order, Pace};

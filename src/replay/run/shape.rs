@@ -25,8 +25,8 @@ pub(super) struct Parts {
     pub(super) has_dots: bool,
 }
 
-/// DDP-eligible arguments that stand beside the head, with positions that count from its arguments on.
-fn items(message: &Message<'_>) -> Vec<ChunkItem<'static>> {
+/// DDP-eligible items that stand beside the head, with positions that count from its arguments or results on.
+pub(super) fn items(message: &Message<'_>) -> Vec<ChunkItem<'static>> {
     let mut beside: u32 = 0;
     let payloads = message.payloads.iter().filter(|payload| !payload.is_inside);
     payloads
@@ -144,6 +144,7 @@ impl Parts {
                 *operation,
                 Operation::PUTROOTFH
                     | Operation::PUTPUBFH
+                    | Operation::EXCHANGE_ID
                     | Operation::GETATTR
                     | Operation::READDIR
                     | Operation::CREATE

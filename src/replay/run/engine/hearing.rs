@@ -194,6 +194,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 State::Repaired(held.reason.map_or("", Reason::code))
             }
             Verdict::Matched if held.has_fewer => State::Tolerated(rules::ATTRIBUTES_OFFERED),
+            Verdict::Matched if held.has_other_wants => State::Tolerated(rules::DELEGATION),
             Verdict::Matched if held.tries > 0 => State::Tolerated(rules::DELAYED),
             Verdict::Matched => State::Matched,
             Verdict::Tolerated(rule) => State::Tolerated(rule),

@@ -11,6 +11,7 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use super::super::adapt::{self, adapt};
 use super::super::report::State;
 use super::super::shape::Parts;
+use super::super::wants::Opens;
 use super::{Engine, Flight, Going, Held, Live, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::emit::{Header, emit};
@@ -69,15 +70,22 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.values.on_slot(session, slot);
         }
         let header = new_header(&step, Xid(live.xid));
+        let is_unsigned = header.is_some();
         let header = header.as_deref().map_or(Header::Xid(Xid(live.xid)), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
-        let live_server = adapt::Live { root, supported: self.seeded.supported.as_deref() };
+        let opens = match parts.operations.contains(&Operation::OPEN) {
+            true => Opens::of(&step),
+            false => Opens::default(),
+        };
+        let live_server =
+            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens, is_unsigned };
         let adapted = match parts.is_adaptable() && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
         };
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
+        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_other_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
         // What has no value here would name something of the captured server.
         let unbound = self.values.unbound().map(|slot| slot.holds.words());
@@ -128,6 +136,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.values.occupy(slot, true, false);
         }
         held.has_fewer = has_fewer;
+        held.has_other_wants = has_other_wants;
         held.is_racing |= !self.flights.is_empty();
         for flight in self.flights.values_mut() {
             flight.held.is_racing = true;
