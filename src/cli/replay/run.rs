@@ -75,6 +75,10 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long, value_name = "HOW", default_value = "optimal", value_parser = ["optimal", "captured"])]
     chunks: String,
 
+    /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
+    #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
+    wants: String,
+
     /// Tolerate nothing
     #[arg(long)]
     strict: bool,
@@ -117,6 +121,7 @@ impl HowArgs {
             connections: None,
             window: 256,
             chunks: "optimal".into(),
+            wants: "granted".into(),
             strict: false,
             without: Vec::new(),
             min_coverage: 0.0,
@@ -148,6 +153,7 @@ impl HowArgs {
             off,
             shown: self.count,
             captured_chunks: self.chunks == "captured",
+            wants_as_asked: self.wants == "asked",
             tag: tag.to_owned(),
             ..Options::default()
         })

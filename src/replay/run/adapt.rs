@@ -282,10 +282,8 @@ mod tests {
                 eia_client_impl_id: List::default(),
             })])
         };
-        let ops = StateProtectOps4 {
-            spo_must_enforce: Bitmap4::default(),
-            spo_must_allow: Bitmap4::default(),
-        };
+        let ops =
+            StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
         let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
         let before = bytes.clone();
         let mut live = Live { root: b"", supported: None, opens: Opens::default(), is_unsigned: false };

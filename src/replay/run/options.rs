@@ -102,6 +102,8 @@ pub struct Options {
     pub shown: usize,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
+    /// OPENs want the delegations that they asked for in the capture, not what they got.
+    pub wants_as_asked: bool,
     /// What makes the clients of this run strangers to those of others.
     pub tag: String,
 }
@@ -120,6 +122,7 @@ impl Default for Options {
             selection: Selection::default(),
             shown: 20,
             captured_chunks: false,
+            wants_as_asked: false,
             tag: String::new(),
         }
     }

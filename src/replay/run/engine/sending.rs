@@ -74,7 +74,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let header = header.as_deref().map_or(Header::Xid(Xid(live.xid)), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
-        let opens = match parts.operations.contains(&Operation::OPEN) {
+        let opens = match !self.options.wants_as_asked && parts.operations.contains(&Operation::OPEN) {
             true => Opens::of(&step),
             false => Opens::default(),
         };
