@@ -9,11 +9,13 @@ use crate::analysis::comparison::selection::Selection;
 /// In which order steps go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
+    /// A step waits for those that it depends on.
+    #[default]
+    Dependence,
     /// That of the capture: a step waits for those whose Reply was there when its Call was sent, so that as much is in
     /// flight at once as was then.
-    #[default]
     Trace,
-    /// One at a time of each client.
+    /// By dependence, and one at a time of each client.
     Conservative,
 }
 
@@ -22,9 +24,10 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "dependence" => Ok(Self::Dependence),
             "trace" => Ok(Self::Trace),
             "conservative" => Ok(Self::Conservative),
-            _ => Err("is neither trace nor conservative".into()),
+            _ => Err("is none of dependence, trace and conservative".into()),
         }
     }
 }
@@ -41,6 +44,8 @@ pub enum Pace {
     Rate(f64),
     /// As long after the step before it was answered as in the capture.
     Think,
+    /// At once, as long as no more are in flight than there were in the capture when the step was sent.
+    Depth,
 }
 
 impl FromStr for Pace {
@@ -52,8 +57,8 @@ impl FromStr for Pace {
             _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
         };
         match text {
-            // What is in flight at once follows from the order.
-            "asap" | "depth" => Ok(Self::Asap),
+            "asap" => Ok(Self::Asap),
+            "depth" => Ok(Self::Depth),
             "original" => Ok(Self::Original(1.0)),
             "think" => Ok(Self::Think),
             _ => match (text.strip_prefix('x'), text.strip_prefix("rate=")) {
@@ -73,6 +78,7 @@ impl fmt::Display for Pace {
             Self::Original(times) => write!(f, "x{times}"),
             Self::Rate(rate) => write!(f, "rate={rate}"),
             Self::Think => f.write_str("think"),
+            Self::Depth => f.write_str("depth"),
         }
     }
 }
@@ -111,7 +117,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            order: Order::Trace,
+            order: Order::Dependence,
             pace: Pace::Asap,
             connections: None,
             window: 256,
@@ -134,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_read_as_it_is_written() {
-        for text in ["asap", "original", "think", "x2.5", "rate=1000"] {
+        for text in ["asap", "original", "think", "depth", "x2.5", "rate=1000"] {
             assert_eq!(text.parse::<Pace>().unwrap().to_string(), text);
         }
         assert!("fast".parse::<Pace>().is_err());

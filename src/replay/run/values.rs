@@ -105,6 +105,11 @@ impl Values {
         &self.used
     }
 
+    /// Gives the counts of the Call that was emitted, for those of one that is done.
+    pub fn swap_used(&mut self, used: &mut Used) {
+        std::mem::swap(&mut self.used, used);
+    }
+
     /// The value of a variable.
     pub fn get(&self, variable: u32) -> Option<&[u8]> {
         self.names.get(variable as usize)?.as_deref()

@@ -1,7 +1,10 @@
 //! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
 
 mod client;
+mod copies;
 mod ganesha;
 mod loopback;
+mod made;
 mod over_tcp;
+mod paces;
 mod replays;

@@ -1,0 +1,42 @@
+//! What a replayed operation costs: read from the trace, ordered, sent with the values of the run, answered by the server
+//! inside the program, and held to the recorded Reply. `cargo bench --bench replay`
+#![allow(missing_docs, reason = "criterion's macros make functions that have none")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark says what is wrong by panicking"
+)]
+
+#[path = "../tests/it/transport/made.rs"]
+mod made;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use made::{Kind, Planned, made};
+use nfsrdma_inspect::replay::run::{Options, Order};
+
+/// Steps of a run.
+const STEPS: u64 = 20_000;
+/// Steps that were in flight at once in the capture.
+const DEPTH: u64 = 32;
+
+fn operations(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("replayed operation on loopback");
+    group.throughput(Throughput::Elements(STEPS)).sample_size(10);
+    for (name, kind) in [("GETATTR", Kind::Getattr), ("READ of 4 KiB", Kind::Read(4096))] {
+        let latency = DEPTH * 1000 - 1;
+        let made = made((0..STEPS).map(|at| Planned { kind, time: at * 1000, latency, client: 0 }));
+        for (order, named) in [(Order::Trace, "trace"), (Order::default(), "default")] {
+            let options = Options { order, ..Options::default() };
+            group.bench_function(format!("{name}, order {named}"), |bencher| {
+                bencher.iter(|| {
+                    let report = made.run(&options);
+                    assert_eq!(report.states[0], STEPS);
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, operations);
+criterion_main!(benches);
