@@ -144,7 +144,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, timeout: f64, tag: &str) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, tag: &str) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -159,12 +159,13 @@ impl HowArgs {
             pace: self.pace,
             connections: self.connections,
             window: self.window as usize,
-            timeout: Duration::from_secs_f64(timeout),
+            timeout: Duration::from_secs_f64(server.timeout),
             strict: self.strict,
             off,
             shown: self.count,
             captured_chunks: self.chunks == "captured",
             wants_as_asked: self.wants == "asked",
+            mount_port: server.server.mount_port,
             tag: tag.to_owned(),
             ..Options::default()
         })
@@ -221,7 +222,7 @@ pub(super) struct Ran {
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     // Usage before anything is made.
-    how.options(server.timeout, "")?;
+    how.options(server, "")?;
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
@@ -233,7 +234,7 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
         ready.get_or_insert(of_this);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
-    let options = how.options(server.timeout, &ready.tag)?;
+    let options = how.options(server, &ready.tag)?;
     let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
     let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);

@@ -208,14 +208,18 @@ impl ServerArgs {
             }
             Problem::Refused(..) => Refused::Usage(anyhow!("{}: {problem}", self.server)),
         };
+        let (export, mut mounted) = (&self.server.export, None);
         let mut files: Box<dyn Files + '_> = if is_v3 {
-            let (_, root) = mount(&self.server, address, &self.wish());
+            let (exports, root) = mount(&self.server, address, &self.wish());
+            // What is mounted of `/` is the first export.
+            let first = exports.ok().and_then(|exports| exports.list.into_iter().next());
+            mounted = first.map(|(path, _)| path).filter(|_| export == "/");
             let root = root.map_err(|error| anyhow!("{}: {error}", self.server))?;
             Box::new(V3::new(line, root))
         } else {
             Box::new(V4::new(line, &name, minors).map_err(|error| problem(&error))?)
         };
-        let place = Place { export: &self.server.export, directory: &directory };
+        let place = Place { export: mounted.as_ref().unwrap_or(export), directory: &directory };
         let seeded = seed(trace, &mut *files, &place, how);
         files.leave();
         drop(files);

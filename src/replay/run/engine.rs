@@ -3,9 +3,11 @@
 //! - [`driving`]: engines and their transport, until all is done;
 //! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
 //! - [`thoughts`]: how long a client thinks;
+//! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
 //! - [`hearing`]: its Reply gives it its state.
 
+mod asking;
 mod driving;
 mod hearing;
 mod held;
@@ -20,7 +22,7 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::judge::Judge;
@@ -32,6 +34,8 @@ use super::prologue::{PrologueError, prologue};
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
+use crate::analysis::comparison::record::hash;
+use crate::replay::beside::Beside;
 use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
@@ -121,6 +125,8 @@ enum Going {
     Settled(State),
     /// There is no room for it on its line now.
     Parked(usize),
+    /// The server asked to be asked again, and is, at this time.
+    Later(Instant),
     /// The slot of the live session is in use, by what had another slot in the capture.
     Slot((u32, u32)),
 }
@@ -190,6 +196,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         steps.rewind();
         // The first calls itself as the only one would.
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
+        let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
         let mut values = Values::new(&tag);
         let mut report = Report::default();
         for (variable, handle) in &seeded.handles {
@@ -246,6 +253,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             placed: Vec::new(),
             buffers: Vec::new(),
             needs: Vec::new(),
+            beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
     }
 }
@@ -305,6 +313,8 @@ struct Engine<'r, R> {
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
+    /// What is not NFS; nothing while it is asked.
+    beside: Option<Beside>,
 }
 
 impl<R: Read + Seek> Engine<'_, R> {
@@ -356,7 +366,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             let (seat, mut held) = self.seats.take_free();
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
-            if let Some(state) = unsent(&step, reason) {
+            if let Some(state) = unsent(reason) {
                 self.report.settle(held.id, held.parts.title(), state, self.options.shown);
                 self.seats.leave(seat, held);
                 continue;
@@ -444,6 +454,12 @@ impl<R: Read + Seek> Engine<'_, R> {
                     // What it gives up others may use.
                     self.admit()?;
                 }
+                Going::Later(due) => {
+                    held.tries += 1;
+                    held.due = Some(due);
+                    self.queue.push(held.turn, seat, held.due);
+                    self.seats.put(seat, held);
+                }
                 Going::Parked(line) => {
                     self.seats.put(seat, held);
                     if let Some(line) = self.lines.get_mut(line) {
@@ -498,7 +514,7 @@ fn id(step: &Step<'_>) -> StepId {
 }
 
 /// The state of a step that is not sent.
-fn unsent(step: &Step<'_>, reason: Option<Reason>) -> Option<State> {
+fn unsent(reason: Option<Reason>) -> Option<State> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
@@ -507,11 +523,5 @@ fn unsent(step: &Step<'_>, reason: Option<Reason>) -> Option<State> {
             Planned::Run | Planned::Bridged => {}
         }
     }
-    match Program(step.asked.program) {
-        Program::NFS | Program::NFSACL => None,
-        Program::MOUNT => Some(State::Skipped(
-            "mount: the run's directory stands for what was mounted, and is known".into(),
-        )),
-        _ => Some(State::Unreplayable("other-program: a program beside NFS, which listens elsewhere".into())),
-    }
+    None
 }

@@ -108,6 +108,8 @@ pub struct Options {
     pub shown: usize,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
+    /// The port of MOUNT, where the port mapper is not to be asked.
+    pub mount_port: Option<u16>,
     /// OPENs want the delegations that they asked for in the capture, not what they got.
     pub wants_as_asked: bool,
     /// What makes the clients of this run strangers to those of others.
@@ -128,6 +130,7 @@ impl Default for Options {
             selection: Selection::default(),
             shown: 20,
             captured_chunks: false,
+            mount_port: None,
             wants_as_asked: false,
             tag: String::new(),
         }

@@ -224,6 +224,44 @@ impl<R: Read + Seek> Trace<R> {
         Ok(())
     }
 
+    /// Tells `take` every step, from the last to the first.
+    ///
+    /// # Errors
+    /// As [`Self::next_step`].
+    pub fn steps_backward(&mut self, mut take: impl FnMut(&Step<'_>)) -> Result<(), TraceError> {
+        self.rewind();
+        let mut blocks = Vec::new();
+        while self.next < self.tables {
+            let found = self.header()?;
+            if found.header.kind == Kind::STEPS {
+                blocks.push(self.next);
+            }
+            self.next = found.next;
+        }
+        let mut places = Vec::new();
+        for block in blocks.into_iter().rev() {
+            self.next = block;
+            let found = self.header()?;
+            self.load(&found)?;
+            places.clear();
+            let mut start = 0;
+            while start < self.block.len() {
+                let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
+                let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+                step.map_err(|error| TraceError::line(self.at, start, error))?;
+                places.push(start);
+                start += cursor.at();
+            }
+            for start in places.iter().rev() {
+                let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
+                let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+                take(&step.map_err(|error| TraceError::line(self.at, *start, error))?);
+            }
+        }
+        self.rewind();
+        Ok(())
+    }
+
     /// Tells `take` every object.
     ///
     /// # Errors

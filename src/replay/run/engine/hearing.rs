@@ -62,7 +62,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The state of a step that was answered; `None` where it is to be sent again.
-    fn answered(
+    pub(super) fn answered(
         &mut self,
         held: &mut Held,
         step: &Step<'_>,

@@ -54,6 +54,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(step) = step(bytes) else {
             return Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into())));
         };
+        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+            return self.ask(held);
+        }
         let root = &self.seeded.root;
         let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
         if parts.leaves(&step, is_root) {
@@ -129,12 +132,14 @@ impl<R: Read + Seek> Engine<'_, R> {
         let chunks = self.options.captured_chunks.then(|| Chunks::of(&step));
         let lists = chunks.as_ref().map(Chunks::lists);
         let tag = tagged(self.number, seat, held.turn);
+        // Chunks as captured have the room that they had.
+        let slack = if self.options.captured_chunks { 0 } else { SLACK };
         let call = Call {
             xid,
             tag,
             message: &self.out,
             payloads: payloads.get(..self.placed.len()).unwrap_or_default(),
-            reply: Expected { message: step.needs.message.saturating_add(SLACK), payloads: &self.needs },
+            reply: Expected { message: step.needs.message.saturating_add(slack), payloads: &self.needs },
             shape: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => Shape::Captured(chunks.shape(lists)),
                 None => Shape::Fitting,
