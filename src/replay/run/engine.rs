@@ -24,6 +24,7 @@ use super::report::{Report, State, StepId};
 use super::responder;
 use super::shape::Parts;
 use super::values::{Used, Values};
+use super::walk::{Live as Left, Walk};
 use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
@@ -185,7 +186,8 @@ pub fn run<R: Read + Seek>(
         options,
         plan,
         values,
-        judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone()),
+        judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
+            .with_rules(options.rules.clone()),
         report,
         waiting: VecDeque::new(),
         flights: FxHashMap::default(),
@@ -201,6 +203,7 @@ pub fn run<R: Read + Seek>(
         placed: Vec::new(),
         buffers: Vec::new(),
         needs: Vec::new(),
+        walk: options.walk.then(Walk::new),
     };
     engine.drive(steps, transport, total, watch)
 }
@@ -233,6 +236,8 @@ struct Engine<'r, R> {
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
+    /// What the steps must have left, if that is looked at.
+    walk: Option<Walk>,
 }
 
 impl<R: Read + Seek> Engine<'_, R> {
@@ -307,11 +312,11 @@ impl<R: Read + Seek> Engine<'_, R> {
                 left.into_iter().for_each(|tag| self.fail(tag, "no Reply before the run was ended"));
             }
         }
-        self.conclude(steps)
+        self.conclude(steps, transport)
     }
 
     /// Nothing is in flight any more: what was not sent has its state, too.
-    fn conclude(mut self, steps: &mut Trace<R>) -> Result<Report, RunError> {
+    fn conclude(mut self, steps: &mut Trace<R>, transport: &mut dyn Transport) -> Result<Report, RunError> {
         let ended = || State::Skipped("interrupted: the run was ended before it".into());
         for held in std::mem::take(&mut self.waiting) {
             self.settle(&held.id, &held.title, ended());
@@ -327,6 +332,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
+        if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+            let left = Left { seeded: self.seeded, values: &self.values, otherwise: &self.otherwise };
+            let (tag, shown) = (&self.options.tag, self.options.shown);
+            self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));
+        }
         self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
         Ok(self.report)
     }

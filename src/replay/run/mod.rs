@@ -7,7 +7,8 @@
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
-//! - [`responder`]: answers to Calls of the server.
+//! - [`responder`]: answers to Calls of the server;
+//! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
@@ -22,6 +23,7 @@ mod responder;
 pub mod rules;
 mod shape;
 pub mod values;
+pub mod walk;
 
 pub use engine::{RunError, Watch, run};
 pub use options::{Options, Order, Pace};
