@@ -2,6 +2,7 @@
 
 mod client;
 mod ganesha;
+mod liars;
 mod loopback;
 mod over_tcp;
 mod replays;
