@@ -132,14 +132,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         let chunks = self.options.captured_chunks.then(|| Chunks::of(&step));
         let lists = chunks.as_ref().map(Chunks::lists);
         let tag = tagged(self.number, seat, held.turn);
-        // Chunks as captured have the room that they had.
-        let slack = if self.options.captured_chunks { 0 } else { SLACK };
+        // A Reply chunk as captured has the room that it had.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(SLACK) };
         let call = Call {
             xid,
             tag,
             message: &self.out,
             payloads: payloads.get(..self.placed.len()).unwrap_or_default(),
-            reply: Expected { message: step.needs.message.saturating_add(slack), payloads: &self.needs },
+            reply: Expected { message: expected, payloads: &self.needs },
             shape: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => Shape::Captured(chunks.shape(lists)),
                 None => Shape::Fitting,
