@@ -86,7 +86,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "capture" -d 'Record what an interface sees, as pcapng'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "compare" -d 'Compare two captures or traces, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -a "replay" -d 'Drive the work of a capture again'
@@ -136,7 +136,7 @@ always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand fields" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l timeout -d 'Seconds that each step may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l timeout -d 'Seconds that each step may take: connecting, a Call, the NULL Calls of which the time is taken' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l credits -d 'Credits to ask for, over RDMA' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
@@ -181,12 +181,15 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l timeout -d 'Seconds that a connection and a Reply may take' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l credits -d 'Credits to ask for, over RDMA' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l order -d 'Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l pace -d 'When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l order -d 'Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or conservative (one at a time of each client)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l pace -d 'When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture), depth (no more in flight than in the capture)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l clients -d 'Copies of the captured clients, each with a directory of its own' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l connections -d 'Connections of each client, at most (default: as many as in the capture)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l window -d 'Steps that are looked at ahead, and in flight at most' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t''
 captured\t''"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t''
+asked\t''"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l rules -d 'A file of rules: what else may differ, and why (docs/replay.md)' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r
@@ -253,7 +256,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "capture" -d 'Record what an interface sees, as pcapng'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "check" -d 'Check captures against their baselines, for CI'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "compare" -d 'Compare two captures, and show what differs'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "compare" -d 'Compare two captures or traces, and show what differs'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "fields" -d 'List the fields that display filters can name'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "probe" -d 'Ask a server what it offers'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and not __fish_seen_subcommand_from capture check compare fields probe replay export tui help" -f -a "replay" -d 'Drive the work of a capture again'

@@ -1,4 +1,4 @@
-//! `compare`: two captures side by side.
+//! `compare`: two captures or traces side by side.
 
 use std::cell::Cell;
 use std::io::{BufWriter, Write};
@@ -21,6 +21,7 @@ use crate::output::comparison::{View, json_line};
 /// What people may want to do, for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       what an upgrade changed
   nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data; no chunks
+  nfsrdma-inspect compare capture.pcap live.trace      a recording of replay run --record, beside what it replayed
   nfsrdma-inspect compare --ignore inline,order A B    without lengths and order
   nfsrdma-inspect compare --only data,status A B       nothing but file data and statuses
   nfsrdma-inspect compare --only READ,WRITE A B        nothing but these operations
@@ -38,7 +39,9 @@ fn kinds() -> String {
     Kind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
 }
 
-/// Compare two captures, and show what differs
+/// Compare two captures or traces, and show what differs
+///
+/// A and B are captures, or traces that replay compile or replay run --record wrote.
 ///
 /// Transactions of both captures are put together, client by client, and everything in them is compared: operations,
 /// statuses, names, offsets, counts, file data by its hash, chunks and inline lengths. Filehandles, stateids and the like
@@ -51,11 +54,11 @@ fn kinds() -> String {
 #[command(after_long_help = format!("{KINDS_TITLE}:\n{}\nExamples:\n{EXAMPLES}\nExit codes:\n  0  \
     no difference\n  1  they differ\n  2  usage, or input that could not be read\n", kinds()))]
 pub(super) struct CompareArgs {
-    /// Capture file: a recording, or how it was before
+    /// Capture or trace: a recording, or how it was before
     #[arg(value_hint = ValueHint::FilePath)]
     a: PathBuf,
 
-    /// Capture file: its replay, or how it is now
+    /// Capture or trace: its replay, or how it is now
     #[arg(value_hint = ValueHint::FilePath)]
     b: PathBuf,
 

@@ -1,7 +1,10 @@
-//! Captures read as records, for the commands that compare them.
+//! Captures and traces read as records, for the commands that compare them.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
+use anyhow::{Context, Result, anyhow};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use super::progress::Progress;
@@ -9,7 +12,10 @@ use crate::analysis::comparison::Client;
 use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::trace::Trace;
-use crate::source::{Source, SourceError};
+use crate::replay::trace::layout::MAGIC;
+use crate::replay::trace::retold::Retelling;
+use crate::replay::trace::{self, TraceError};
+use crate::source::{self, Source, SourceError};
 
 /// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is hashed,
 /// so they are fewer than where nothing looks into it.
@@ -17,38 +23,83 @@ const LINGERING: usize = 256;
 /// Bytes of chunks that are kept until they are hashed: what so many Transactions of 1 MiB have.
 const KEPT: u64 = 256 << 20;
 
-/// A capture that is being read.
+/// What records are read from.
+enum From {
+    /// A capture: its frames.
+    Capture(Box<(Source, Flow)>),
+    /// A trace: its steps, the same file for their file data, and how steps are told.
+    Steps(Box<Steps>),
+}
+
+/// A trace, opened twice.
+struct Steps {
+    steps: trace::Trace<BufReader<File>>,
+    contents: trace::Trace<BufReader<File>>,
+    retelling: Retelling,
+    total: u64,
+}
+
+/// A capture or a trace that is being read.
 pub(super) struct Reader {
-    source: Source,
-    flow: Flow,
+    from: From,
     is_over: bool,
     /// What is known of it as a whole.
     pub(super) trace: Trace,
     /// What was wrong with the file.
-    pub(super) errors: Vec<SourceError>,
+    pub(super) errors: Vec<anyhow::Error>,
+}
+
+/// Whether a file begins as a trace does.
+fn is_trace(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let is_file = path.is_file();
+    is_file && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == MAGIC
+}
+
+impl Steps {
+    fn open(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let open = || {
+            let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+            trace::Trace::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
+        };
+        let (steps, contents) = (open()?, open()?);
+        let (retelling, total) = (Retelling::of(steps.summary()), steps.summary().end.steps);
+        Ok(Self { steps, contents, retelling, total })
+    }
+
+    /// The next record; tells the trace as a whole of it.
+    fn next(
+        &mut self,
+        recorder: &mut Recorder,
+        whole: &mut Trace,
+    ) -> Result<Option<(Client, Record)>, TraceError> {
+        let Some(step) = self.steps.next_step()? else { return Ok(None) };
+        let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
+        let mut record = recorder.record(&transaction);
+        amended.tell(&mut record, recorder);
+        whole.transaction(&transaction, &record);
+        let client =
+            Client { address: recorder.word(self.retelling.client(&step)), direction: transaction.direction };
+        Ok(Some((client, record)))
+    }
 }
 
 impl Reader {
-    /// Opens a capture.
-    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
-        let limits = Limits {
-            keep_data: true,
-            lingering_transactions: LINGERING,
-            kept_bytes: KEPT,
-            ..Limits::default()
-        };
+    /// Opens a capture or a trace.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let from = if is_trace(path) { From::Steps(Box::new(Steps::open(path)?)) } else { capture(path)? };
         Ok(Self {
-            source: Source::open([path])?,
-            flow: Flow::new(limits),
+            from,
             is_over: false,
             trace: Trace { name: path.to_string_lossy().into_owned(), ..Trace::default() },
             errors: Vec::new(),
         })
     }
 
-    /// Whether it turned out to be no capture at all.
+    /// Whether it turned out to be neither capture nor trace.
     pub(super) fn is_no_capture(&self) -> bool {
-        !self.errors.is_empty() && self.trace.frames == 0
+        !self.errors.is_empty() && self.trace.frames == 0 && self.trace.transactions == 0
     }
 
     /// The next record, and whose it is; `None` at the end.
@@ -57,8 +108,27 @@ impl Reader {
         recorder: &mut Recorder,
         progress: &mut Progress,
     ) -> Option<(Client, Record)> {
+        if self.is_over && matches!(self.from, From::Steps(_)) {
+            return None;
+        }
+        let (source, flow) = match &mut self.from {
+            From::Capture(capture) => &mut **capture,
+            From::Steps(steps) => {
+                let next = steps.next(recorder, &mut self.trace);
+                if progress.is_due(false) {
+                    let read = self.trace.transactions;
+                    let part = source::Progress { read, total: Some(steps.total) };
+                    progress.draw(part, self.trace.transactions);
+                }
+                return next.unwrap_or_else(|error| {
+                    self.errors.push(anyhow!("{}: {error}", self.trace.name));
+                    self.is_over = true;
+                    None
+                });
+            }
+        };
         loop {
-            if let Some(transaction) = self.flow.next_transaction() {
+            if let Some(transaction) = flow.next_transaction() {
                 let record = recorder.record(&transaction);
                 self.trace.transaction(&transaction, &record);
                 let client = Client {
@@ -70,25 +140,31 @@ impl Reader {
             if self.is_over {
                 return None;
             }
-            match self.source.next() {
+            match source.next() {
                 Ok(Some(frame)) => {
                     self.trace.frames += 1;
                     let is_known = frame.link.is_known();
-                    self.flow.frame(&frame);
+                    flow.frame(&frame);
                     if !is_known {
-                        self.errors.extend(self.source.unknown_link());
+                        self.errors.extend(source.unknown_link().map(anyhow::Error::from));
                     }
                 }
                 Ok(None) => {
-                    self.flow.finish();
-                    self.trace.end(&self.flow);
+                    flow.finish();
+                    self.trace.end(flow);
                     self.is_over = true;
                 }
-                Err(error) => self.errors.push(error),
+                Err(error) => self.errors.push(error.into()),
             }
             if progress.is_due(false) {
-                progress.draw(self.source.progress(), self.trace.transactions);
+                progress.draw(source.progress(), self.trace.transactions);
             }
         }
     }
+}
+
+fn capture(path: &Path) -> Result<From, SourceError> {
+    let limits =
+        Limits { keep_data: true, lingering_transactions: LINGERING, kept_bytes: KEPT, ..Limits::default() };
+    Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::style::{Screen, Styled};
-use super::units::{Bytes, Duration, unquoted};
+use super::units::{Bytes, Count, Duration, unquoted};
 use crate::replay::plan::reason::{Reason, State};
 use crate::replay::plan::{Because, Plan, Steps};
 use crate::replay::trace::layout::{FileType, Keeping, Transport};
@@ -29,19 +29,6 @@ const NAMES: usize = 14;
 
 /// Operations that are shown of each reason.
 const OPERATIONS: usize = 6;
-
-/// A number with its thousands apart.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 fn type_name(of: FileType, is_plural: bool) -> &'static str {
     match (of, is_plural) {
@@ -86,7 +73,7 @@ fn keeping_name(of: Keeping) -> &'static str {
 /// Steps in one line: `110 run, 3 bridged, 2 skipped`.
 fn states(steps: &Steps) -> String {
     let named = State::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
-    let parts: Vec<_> = named.map(|(state, steps)| format!("{} {}", count(*steps), state.name())).collect();
+    let parts: Vec<_> = named.map(|(state, steps)| format!("{} {}", Count(*steps), state.name())).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
@@ -102,7 +89,7 @@ impl View<'_> {
         writeln!(to, "{}", Styled(styles.header, self.shown(self.name.as_bytes())))?;
         self.line(to, "captures", &summary.captures.join(", "))?;
         let time = Duration(end.last.saturating_sub(end.first), self.screen.glyphs);
-        self.line(to, "steps", &format!("{} in {time}: {}", count(self.plan.total()), states(steps)))?;
+        self.line(to, "steps", &format!("{} in {time}: {}", Count(self.plan.total()), states(steps)))?;
         let sides = |is_server| summary.hosts.iter().filter(|host| host.is_server == is_server).count();
         let mut transports: Vec<_> =
             summary.connections.iter().map(|connection| transport_name(connection.transport)).collect();
@@ -110,9 +97,9 @@ impl View<'_> {
         transports.dedup();
         let hosts = format!(
             "{} of {} clients to {} servers, over {}",
-            count(summary.connections.len() as u64),
-            count(sides(false) as u64),
-            count(sides(true) as u64),
+            Count(summary.connections.len() as u64),
+            Count(sides(false) as u64),
+            Count(sides(true) as u64),
             transports.join(" and ")
         );
         self.line(to, "connections", &hosts)?;
@@ -133,7 +120,7 @@ impl View<'_> {
             (self.plan.forgotten, "needs forgotten"),
         ];
         for (number, what) in lost.into_iter().filter(|(number, _)| *number > 0) {
-            self.line(to, "bounds", &format!("{} {what}, because memory is bounded", count(number)))?;
+            self.line(to, "bounds", &format!("{} {what}, because memory is bounded", Count(number)))?;
         }
         writeln!(to, "{}", Styled(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -158,7 +145,7 @@ impl View<'_> {
         if !undefined.is_empty() {
             let parts: Vec<_> = undefined
                 .iter()
-                .map(|(holds, number)| format!("{} {}", count(*number), holds.words()))
+                .map(|(holds, number)| format!("{} {}", Count(*number), holds.words()))
                 .collect();
             writeln!(to, "{}", Styled(styles.header, "From before the capture"))?;
             self.line(to, "names", &parts.join(", "))?;
@@ -167,16 +154,16 @@ impl View<'_> {
     }
 
     fn because(&self, to: &mut impl Write, reason: Reason, because: &Because) -> io::Result<()> {
-        writeln!(to, "  {:>7}  {}", count(because.steps), reason.text())?;
+        writeln!(to, "  {:>7}  {}", Count(because.steps), reason.text())?;
         let mut most: Vec<_> = because.operations.iter().collect();
         most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
         let left = most.len().saturating_sub(OPERATIONS);
         let mut operations: Vec<_> =
-            most.iter().take(OPERATIONS).map(|(name, steps)| format!("{} {name}", count(**steps))).collect();
+            most.iter().take(OPERATIONS).map(|(name, steps)| format!("{} {name}", Count(**steps))).collect();
         if left > 0 {
             operations.push(format!("{left} other operations"));
         }
-        let frames: Vec<_> = because.first.iter().map(|first| count(first.frame)).collect();
+        let frames: Vec<_> = because.first.iter().map(|first| Count(first.frame).to_string()).collect();
         let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
         writeln!(to, "           {}", self.shown(format!("{operations}; frames {frames}{more}").as_bytes()))
@@ -188,12 +175,12 @@ impl View<'_> {
         let parts: Vec<_> = tree
             .objects
             .iter()
-            .map(|(of, number)| format!("{} {}", count(*number), type_name(*of, *number != 1)))
+            .map(|(of, number)| format!("{} {}", Count(*number), type_name(*of, *number != 1)))
             .collect();
         let made = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
         self.line(to, "to be made", &made)?;
         if tree.nameless > 0 {
-            self.line(to, "without name", &count(tree.nameless))?;
+            self.line(to, "without name", &Count(tree.nameless).to_string())?;
         }
         let roots: Vec<_> = tree.roots.iter().map(|root| String::from_utf8_lossy(root)).collect();
         if !roots.is_empty() {
@@ -209,7 +196,7 @@ impl View<'_> {
             Bytes(tree.content + tree.unknown)
         );
         self.line(to, "content", &content)?;
-        self.line(to, "by steps", &format!("{} objects are created", count(tree.created)))?;
+        self.line(to, "by steps", &format!("{} objects are created", Count(tree.created)))?;
         for item in tree.items.iter().take(self.count) {
             let path = if item.path.is_empty() { "(no name was seen)".as_bytes() } else { &item.path };
             let what = match item.file_type {
@@ -221,7 +208,7 @@ impl View<'_> {
         }
         let left = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
         if left > 0 {
-            writeln!(to, "    and {} more; -c shows more", count(left))?;
+            writeln!(to, "    and {} more; -c shows more", Count(left))?;
         }
         Ok(())
     }

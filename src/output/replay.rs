@@ -96,6 +96,7 @@ fn json_mismatches(mismatches: &[Mismatch]) -> Vec<JsonMismatch<'_>> {
         .iter()
         .map(|mismatch| JsonMismatch {
             step: mismatch.step.step,
+            client: mismatch.copy,
             call_frame: mismatch.step.frames[0],
             reply_frame: mismatch.step.frames[1],
             operation: &mismatch.operation,
@@ -140,6 +141,18 @@ impl View<'_> {
             duration(self.report.recorded),
             self.pace
         )?;
+        let lateness = &self.report.lateness;
+        if lateness.count() > 0 {
+            let at = |part| duration(lateness.quantile(part));
+            let count = lateness.count();
+            writeln!(
+                to,
+                "  issue times   p50 {} late, p99 {}, latest {} ({count} Calls)",
+                at(0.5),
+                at(0.99),
+                at(1.0)
+            )?;
+        }
         let parts: Vec<_> = State::NAMES
             .iter()
             .zip(states)
@@ -185,8 +198,9 @@ impl View<'_> {
         }
         if !self.report.mismatches.is_empty() {
             writeln!(to, "\n{}", Styled(styles.header, "mismatched"))?;
-            for Mismatch { step, operation, differences } in &self.report.mismatches {
-                writeln!(to, "  {operation}, {}", frames(step))?;
+            for Mismatch { step, copy, operation, differences } in &self.report.mismatches {
+                let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
+                writeln!(to, "  {operation}, {}{of}", frames(step))?;
                 for difference in differences.iter().take(SHOWN) {
                     writeln!(to, "    {}", told(difference))?;
                 }
@@ -316,6 +330,12 @@ impl View<'_> {
             unanswered: report.unanswered,
             elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
             recorded_ns: report.recorded,
+            lateness: (report.lateness.count() > 0).then(|| JsonLateness {
+                calls: report.lateness.count(),
+                p50_ns: report.lateness.quantile(0.5),
+                p99_ns: report.lateness.quantile(0.99),
+                max_ns: report.lateness.max(),
+            }),
             bridged: report.bridged,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
@@ -377,6 +397,14 @@ impl View<'_> {
 }
 
 #[derive(Serialize)]
+struct JsonLateness {
+    calls: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+#[derive(Serialize)]
 struct Json<'a> {
     schema: u32,
     kind: &'static str,
@@ -395,6 +423,7 @@ struct Json<'a> {
     unanswered: u64,
     elapsed_ns: u64,
     recorded_ns: u64,
+    lateness: Option<JsonLateness>,
     bridged: u64,
     compared_fields: u64,
     compared_bytes: u64,
@@ -431,6 +460,7 @@ struct JsonReason<'a> {
 #[derive(Serialize)]
 struct JsonMismatch<'a> {
     step: u64,
+    client: u32,
     call_frame: u64,
     reply_frame: u64,
     operation: &'a str,

@@ -9,6 +9,17 @@ use serde_json::Value;
 use crate::captures;
 use crate::program;
 
+const SCHEMAS: [&str; 8] = [
+    "transaction.schema.json",
+    "summary.schema.json",
+    "operation.schema.json",
+    "connection.schema.json",
+    "comparison.schema.json",
+    "probe.schema.json",
+    "plan.schema.json",
+    "replay.schema.json",
+];
+
 fn schema(file: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -41,32 +52,14 @@ fn assert_described(schema: &Value, path: &str) {
 
 #[test]
 fn every_key_of_the_schemas_is_described() {
-    for file in [
-        "transaction.schema.json",
-        "summary.schema.json",
-        "operation.schema.json",
-        "connection.schema.json",
-        "comparison.schema.json",
-        "probe.schema.json",
-        "plan.schema.json",
-        "replay.schema.json",
-    ] {
+    for file in SCHEMAS {
         assert_described(&schema(file), file);
     }
 }
 
 #[test]
 fn the_schemas_are_schemas() {
-    for file in [
-        "transaction.schema.json",
-        "summary.schema.json",
-        "operation.schema.json",
-        "connection.schema.json",
-        "comparison.schema.json",
-        "probe.schema.json",
-        "plan.schema.json",
-        "replay.schema.json",
-    ] {
+    for file in SCHEMAS {
         assert!(jsonschema::meta::is_valid(&schema(file)), "{file}");
     }
 }

@@ -10,12 +10,14 @@
 //! - [`renaming`]: the names that identities have on both sides;
 //! - [`difference`]: what comes out; [`selection`]: which differences count, by a [`vocabulary`]; [`tally`]: how many there
 //!   are, and the first;
+//! - [`amended`]: what is known of a Transaction that comes from a trace;
 //! - [`drive`]: both captures from beginning to end.
 //!
 //! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
 //! what the other has not. So captures of any length are compared in a fixed amount of memory.
 
 mod alignment;
+pub mod amended;
 mod clients;
 pub mod difference;
 mod drive;

@@ -10,13 +10,15 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueHint};
 
-use super::server::{Refused, ServerArgs, open_trace};
+use super::server::{Copy, Ready, Refused, ServerArgs, open_trace, tag};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
-use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, rules, run as drive};
+use crate::replay::run::{
+    Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
+};
 use crate::replay::seed::{How, Made};
 
 /// What people may want to do, for the help.
@@ -24,6 +26,8 @@ pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
                                                                          at the captured times, for CI
+  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
+                                                                         sixteen times at once, each in its directory
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
 ";
 
@@ -55,13 +59,19 @@ pub(in crate::cli) struct RunArgs {
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HowArgs {
-    /// Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)
-    #[arg(long, value_name = "ORDER", default_value = "trace")]
+    /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
+    /// conservative (one at a time of each client)
+    #[arg(long, value_name = "ORDER", default_value = "dependence")]
     order: Order,
 
-    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)
+    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
+    /// the capture), depth (no more in flight than in the capture)
     #[arg(long, value_name = "PACE", default_value = "asap")]
     pace: Pace,
+
+    /// Copies of the captured clients, each with a directory of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=PARTIES as i64))]
+    clients: u32,
 
     /// Connections of each client, at most (default: as many as in the capture)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
@@ -74,6 +84,10 @@ pub(in crate::cli) struct HowArgs {
     /// Chunks over RDMA: as the connection allows, or as in the capture
     #[arg(long, value_name = "HOW", default_value = "optimal", value_parser = ["optimal", "captured"])]
     chunks: String,
+
+    /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
+    #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
+    wants: String,
 
     /// Tolerate nothing
     #[arg(long)]
@@ -122,9 +136,11 @@ impl HowArgs {
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
+            clients: 1,
             connections: None,
             window: 256,
             chunks: "optimal".into(),
+            wants: "granted".into(),
             strict: false,
             without: Vec::new(),
             rules: None,
@@ -138,7 +154,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, timeout: f64, tag: &str) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, tag: &str) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -157,12 +173,14 @@ impl HowArgs {
             pace: self.pace,
             connections: self.connections,
             window: self.window as usize,
-            timeout: Duration::from_secs_f64(timeout),
+            timeout: Duration::from_secs_f64(server.timeout),
             strict: self.strict,
             off,
             rules,
             shown: self.count,
             captured_chunks: self.chunks == "captured",
+            wants_as_asked: self.wants == "asked",
+            mount_port: server.server.mount_port,
             tag: tag.to_owned(),
             walk: !self.no_walk,
             ..Options::default()
@@ -226,18 +244,35 @@ pub(super) struct Ran {
 
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
-    let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
     // Usage before anything is made.
-    how.options(server.timeout, "")?;
-    let mut ready = server.ready(path, &mut contents, seeding)?;
-    let options = how.options(server.timeout, &ready.tag)?;
+    how.options(server, "")?;
+    let mut ready: Option<Ready> = None;
+    let mut copies = Vec::new();
+    for number in 1..=how.clients {
+        let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+        let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
+        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number })?;
+        copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
+        // The connections of the first carry all.
+        ready.get_or_insert(of_this);
+    }
+    let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
+    let options = how.options(server, &ready.tag)?;
     let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
-    let (target, seeded) = (&ready.target, &ready.seeded);
-    let outcome =
-        drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
+    let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
+    let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
+    let mut made = Made::default();
+    for (_, _, seeded) in &copies {
+        let Made { objects, links, bytes, unknown, left_out } = seeded.made;
+        made.objects += objects;
+        made.links += links;
+        made.bytes += bytes;
+        made.unknown += unknown;
+        made.left_out += left_out;
+    }
     match outcome {
-        Ok(report) => Ok(Ran { report, directory: ready.directory, made: ready.seeded.made }),
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made }),
         Err(RunError::Transport(error)) => Err(error.into()),
         Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
     }

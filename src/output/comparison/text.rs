@@ -6,25 +6,13 @@ use super::{View, frame_of, words};
 use crate::analysis::comparison::difference::{Difference, Half};
 use crate::analysis::comparison::trace::Trace;
 use crate::output::style::{Styled, columns, fit};
+use crate::output::units::Count;
 
 /// Columns where nothing limits a line.
 const WIDTH: usize = 100;
 
-/// A number with its thousands apart.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn of(number: u64, what: &str) -> String {
-    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+    format!("{} {what}{}", Count(number), if number == 1 { "" } else { "s" })
 }
 
 fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
@@ -34,7 +22,7 @@ fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
 fn describe(trace: &Trace) -> String {
     let mut text = of(trace.transactions, "Transaction");
     if trace.incomplete > 0 {
-        text += &format!(", {} not complete", count(trace.incomplete));
+        text += &format!(", {} not complete", Count(trace.incomplete));
     }
     for words in [&trace.transports, &trace.versions] {
         if !words.is_empty() {
@@ -89,7 +77,7 @@ fn first_difference(view: &View<'_>, to: &mut impl Write, first: &Difference) ->
         writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
     }
     if first.times > 1 {
-        writeln!(to, "   and {} more of it in this Transaction", count(first.times - 1))?;
+        writeln!(to, "   and {} more of it in this Transaction", Count(first.times - 1))?;
     }
     Ok(())
 }
@@ -108,7 +96,7 @@ fn counts(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> 
     let total = view.comparison.total();
     writeln!(to, "\n{}", Styled(styles.header, of(total, "difference")))?;
     let rows: Vec<_> =
-        view.comparison.counts().iter().map(|(kind, number)| (count(*number), *kind)).collect();
+        view.comparison.counts().iter().map(|(kind, number)| (Count(*number).to_string(), *kind)).collect();
     let widest = rows.iter().map(|(number, _)| number.len()).max().unwrap_or(0);
     for (number, kind) in rows {
         let line = format!("  {number:>widest$}  {kind:<12} {}", kind.meaning());
@@ -135,7 +123,7 @@ fn mix(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     writeln!(to, "\n{}", Styled(styles.header, head))?;
     for (operation, mix) in differing {
         let operation = fit(operation, name, &view.screen.glyphs);
-        writeln!(to, "{operation:<name$}  {:>9}  {:>9}", count(mix.counts[0]), count(mix.counts[1]))?;
+        writeln!(to, "{operation:<name$}  {:>9}  {:>9}", Count(mix.counts[0]), Count(mix.counts[1]))?;
     }
     Ok(())
 }
@@ -175,7 +163,7 @@ fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
         )?;
     }
     if shown < total {
-        writeln!(to, "and {} more; -c shows more", count(total - shown))?;
+        writeln!(to, "and {} more; -c shows more", Count(total - shown))?;
     }
     Ok(())
 }

@@ -153,14 +153,7 @@ impl Namer {
         is_reverse: bool,
         slots: &mut Vec<(usize, Slot)>,
     ) {
-        if mark.holds.is_count() {
-            slots.push((mark.range.start, slot(mark, Part::USED, NONE, 0)));
-            return;
-        }
-        let Some(name) = heard.value(mark).filter(|_| !mark.is_constant) else { return };
-        if mark.holds == Holds::CHANGE && scope.file == NONE {
-            return;
-        }
+        let Some(name) = name(heard, mark, scope.file != NONE, Part::USED, slots) else { return };
         let is_given = mark.holds.is_of_server() == is_reverse;
         let (known, was_known) = self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
         let part = if is_given && !was_known { Part::DEFINED } else { Part::USED };
@@ -335,14 +328,8 @@ impl Namer {
         is_reverse: bool,
         slots: &mut Vec<(usize, Slot)>,
     ) {
-        if mark.holds.is_count() {
-            slots.push((mark.range.start, slot(mark, Part::AGAIN, NONE, 0)));
-            return;
-        }
-        let Some(name) = heard.value(mark).filter(|_| !mark.is_constant) else { return };
-        if mark.holds == Holds::CHANGE && (scope.file == NONE || is_reverse) {
-            return;
-        }
+        let is_of_file = scope.file != NONE && !is_reverse;
+        let Some(name) = name(heard, mark, is_of_file, Part::AGAIN, slots) else { return };
         let (Known { variable, definition }, was_known) = self.variables.get(mark.holds, scope, name, id);
         let part = if was_known { Part::AGAIN } else { Part::DEFINED };
         slots.push((mark.range.start, slot(mark, part, variable, definition)));
@@ -375,6 +362,22 @@ impl Namer {
             _ => {}
         }
     }
+}
+
+/// What stands at a mark, if that is a name; a count has no variable of its own, and its slot at once.
+fn name<'h>(
+    heard: &'h Heard<'_, '_>,
+    mark: &Mark,
+    is_of_file: bool,
+    part: Part,
+    slots: &mut Vec<(usize, Slot)>,
+) -> Option<&'h [u8]> {
+    if mark.holds.is_count() {
+        slots.push((mark.range.start, slot(mark, part, NONE, 0)));
+        return None;
+    }
+    let is_name = !mark.is_constant && (is_of_file || mark.holds != Holds::CHANGE);
+    heard.value(mark).filter(|_| is_name)
 }
 
 /// The marks of an operation, and those after it.

@@ -2,16 +2,18 @@
 //! not asked for.
 //!
 //! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
-//! becomes the mode that follows from both. Everything else stays, byte for byte where nothing is to be changed.
+//! becomes the mode that follows from both. An OPEN wants what it got ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, Fattr4, GetattrArgs, Mode4, Object, Openflag4,
-    ReaddirArgs, ShareAccess, mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, ExchangeIdArgs, ExchangeIdFlags, Fattr4,
+    GetattrArgs, Mode4, Object, Openflag4, ReaddirArgs, ShareAccess, StateProtect4A, mask_and_values,
+    words_of,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, Opaque};
 
+use super::wants::Opens;
 use crate::replay::trace::emit::Placed;
 
 /// What a COMPOUND is adapted to.
@@ -21,6 +23,10 @@ pub(super) struct Live<'a> {
     pub(super) root: &'a [u8],
     /// Words of the mask of the attributes that the server has; `None` where that is not known.
     pub(super) supported: Option<&'a [u32]>,
+    /// What the OPENs of the COMPOUND got in the capture.
+    pub(super) opens: Opens,
+    /// The Call had RPCSEC_GSS, and has AUTH_SYS now.
+    pub(super) is_unsigned: bool,
 }
 
 /// What became of a COMPOUND.
@@ -30,15 +36,21 @@ pub(super) struct Adapted {
     pub(super) is_rooted: bool,
     /// Attributes were left out or told otherwise.
     pub(super) has_fewer: bool,
+    /// An OPEN wants what it got in the capture.
+    pub(super) has_other_wants: bool,
+    /// EXCHANGE_ID asks for no state protection.
+    pub(super) is_unprotected: bool,
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
-const WANTS: u32 = 0x0030_0000;
+const OFFERS: u32 = 0x0030_0000;
 
 /// What comes into the place of an operation's own.
 enum New {
-    Open(u32, Option<(Vec<u32>, Vec<u8>)>),
+    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>),
     Root,
+    /// State protection takes RPCSEC_GSS: NFS4ERR_INVAL without (RFC 8881 section 18.35.3).
+    Unprotected,
     Mask(Vec<u32>),
     Attributes(Vec<u32>, Vec<u8>),
 }
@@ -81,9 +93,13 @@ impl Live<'_> {
         Some(New::Attributes(words, values))
     }
 
-    fn replacement(&self, operation: &Args<'_>) -> Option<New> {
+    fn replacement(&self, at: usize, operation: &Args<'_>) -> Option<New> {
         match operation {
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => Some(New::Root),
+            Args::EXCHANGE_ID(args) => {
+                let is_protected = args.eia_state_protect != StateProtect4A::None;
+                (self.is_unsigned && is_protected).then_some(New::Unprotected)
+            }
             Args::GETATTR(args) => self.mask(&args.attr_request),
             Args::READDIR(args) => self.mask(&args.attr_request),
             Args::CREATE(args) => self.attributes(&args.createattrs),
@@ -101,9 +117,9 @@ impl Live<'_> {
                     _ => None,
                 };
                 // A client may ask so of a server that says it knows (RFC 9754 section 2).
-                let wants =
-                    if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { args.share_access.0 & WANTS };
-                (wants != 0 || given.is_some()).then_some(New::Open(args.share_access.0 & !wants, given))
+                let offers = if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
+                let access = ShareAccess(self.opens.wants(at, args.share_access).0 & !offers);
+                (access != args.share_access || given.is_some()).then_some(New::Open(access, given))
             }
             _ => None,
         }
@@ -114,6 +130,13 @@ impl Live<'_> {
 fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, New::Root) => Args::PUTFH(Object { object: Opaque(root) }),
+        (Args::EXCHANGE_ID(args), New::Unprotected) => Args::EXCHANGE_ID(ExchangeIdArgs {
+            eia_flags: ExchangeIdFlags(
+                args.eia_flags.0 & !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0,
+            ),
+            eia_state_protect: StateProtect4A::None,
+            ..args
+        }),
         (Args::GETATTR(_), New::Mask(words)) => {
             Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) })
         }
@@ -129,11 +152,11 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
             Args::SETATTR(args)
         }
         (Args::OPEN(mut args), New::Open(access, None)) => {
-            args.share_access = ShareAccess(*access);
+            args.share_access = *access;
             Args::OPEN(args)
         }
         (Args::OPEN(mut args), New::Open(access, Some((words, values)))) => {
-            args.share_access = ShareAccess(*access);
+            args.share_access = *access;
             let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
             args.openhow = match args.openhow {
                 Openflag4::Create(Createhow4::Unchecked(_)) => {
@@ -168,14 +191,22 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
         let header = message.get(..cursor.at())?;
         let call = Call::decode(&mut cursor, &mut Unobserved).ok()?;
+        // Most Calls stay as they are, which is found out without room for them.
+        let mut stays = true;
+        for (at, operation) in call.operations().enumerate() {
+            stays &= live.replacement(at, &operation.ok()?).is_none();
+        }
+        if stays {
+            return Some(adapted);
+        }
         let operations: Vec<Args<'_>> = call.operations().collect::<Result<_, _>>().ok()?;
-        let news: Vec<Option<New>> = operations.iter().map(|operation| live.replacement(operation)).collect();
+        let news: Vec<Option<New>> =
+            operations.iter().enumerate().map(|(at, operation)| live.replacement(at, operation)).collect();
         for new in news.iter().flatten() {
             adapted.is_rooted |= matches!(new, New::Root);
-            adapted.has_fewer |= !matches!(new, New::Root);
-        }
-        if adapted == Adapted::default() {
-            return Some(adapted);
+            adapted.has_other_wants |= matches!(new, New::Open(..));
+            adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None) | New::Unprotected);
+            adapted.is_unprotected |= matches!(new, New::Unprotected);
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()
@@ -204,8 +235,10 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::nfs::v4::{CallHead, CreateArgs, Createtype4, ModeUmask4, NfsFtype4};
-    use nfsrdma_dissectors::xdr::{Text, Void};
+    use nfsrdma_dissectors::nfs::v4::{
+        CallHead, ClientOwner4, CreateArgs, Createtype4, ModeUmask4, NfsFtype4, StateProtectOps4,
+    };
+    use nfsrdma_dissectors::xdr::{List, Text, Void};
 
     use super::*;
 
@@ -219,7 +252,7 @@ mod tests {
     #[test]
     fn the_root_is_the_directory_of_the_run() {
         let mut bytes = message(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]);
-        let live = Live { root: b"root!", supported: None };
+        let live = Live { root: b"root!", supported: None, opens: Opens::default(), is_unsigned: false };
         let adapted = adapt(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.is_rooted && !adapted.has_fewer);
         assert_eq!(bytes, message(&[Args::PUTFH(Object { object: Opaque(b"root!") }), Args::GETFH(Void)]));
@@ -238,9 +271,32 @@ mod tests {
         let both = ModeUmask4 { mu_mode: Mode4(0o777), mu_umask: Mode4(0o022) };
         let mut bytes = create(Attribute::MODE_UMASK(both));
         let supported = words_of([Attributes::MODE]);
-        let live = Live { root: b"", supported: Some(&supported) };
+        let live =
+            Live { root: b"", supported: Some(&supported), opens: Opens::default(), is_unsigned: false };
         assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_3_without_rpcsec_gss_no_state_is_protected() {
+        let exchange = |flags, eia_state_protect| {
+            message(&[Args::EXCHANGE_ID(ExchangeIdArgs {
+                eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(b"me") },
+                eia_flags: ExchangeIdFlags(flags),
+                eia_state_protect,
+                eia_client_impl_id: List::default(),
+            })])
+        };
+        let ops =
+            StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
+        let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
+        let before = bytes.clone();
+        let mut live = Live { root: b"", supported: None, opens: Opens::default(), is_unsigned: false };
+        adapt(&mut bytes, &mut [], live).unwrap();
+        assert_eq!(bytes, before);
+        live.is_unsigned = true;
+        adapt(&mut bytes, &mut [], live).unwrap();
+        assert_eq!(bytes, exchange(1, StateProtect4A::None));
     }
 
     #[test]
@@ -249,7 +305,7 @@ mod tests {
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();
-        let live = Live { root: b"", supported: Some(&mask) };
+        let live = Live { root: b"", supported: Some(&mask), opens: Opens::default(), is_unsigned: false };
         assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
         assert_eq!(bytes, before);
     }

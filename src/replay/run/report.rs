@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::lateness::Lateness;
 use super::rules::Rule;
 use super::walk::Walked;
 use crate::analysis::comparison::difference::{Difference, Kind};
@@ -71,6 +72,8 @@ pub struct StepId {
 pub struct Mismatch {
     /// Which.
     pub step: StepId,
+    /// Which copy of the captured clients, from 1; 0 where there is one.
+    pub copy: u32,
     /// What it is about.
     pub operation: String,
     /// What differs.
@@ -140,6 +143,8 @@ pub struct Report {
     pub forgotten: u64,
     /// From the first Call to the last Reply.
     pub elapsed: Duration,
+    /// How much later than intended Calls were sent, where the pace has times.
+    pub lateness: Lateness,
     /// From the first Call of the capture to the last, in nanoseconds.
     pub recorded: u64,
     /// Whether it was ended before its end.
@@ -168,7 +173,7 @@ impl Report {
         if let State::Mismatched(differences) = state
             && self.mismatches.len() < shown
         {
-            self.mismatches.push(Mismatch { step, operation: operation.to_owned(), differences });
+            self.mismatches.push(Mismatch { step, copy: 0, operation: operation.to_owned(), differences });
         }
     }
 
@@ -215,7 +220,7 @@ impl Report {
             moved(&mut self.states, from);
             moved(&mut self.of(&operation).states, from);
             if self.mismatches.len() < shown {
-                self.mismatches.push(Mismatch { step, operation, differences: vec![difference] });
+                self.mismatches.push(Mismatch { step, copy: 0, operation, differences: vec![difference] });
             }
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);

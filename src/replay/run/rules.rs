@@ -85,6 +85,9 @@ pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<Rule> {
         "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
         "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
         "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
+        // Where a program listens, and what a server exports and to whom.
+        "GETPORT" | "GETADDR" if !is_status => SERVER_IDENTITY,
+        "EXPORT" | "DUMP" | "GETADDRLIST" if !is_status => SERVER_IDENTITY,
         "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
         "FSINFO" | "PATHCONF" | "FSSTAT" if !is_status && !path.starts_with("obj_attributes") => CAPABILITIES,
         "OPEN" if path.starts_with("delegation.") => DELEGATION,

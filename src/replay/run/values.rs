@@ -4,6 +4,7 @@
 //! A filehandle, stateid, clientid or session of the capture is never sent: a Call whose variable has no value is not
 //! sent at all, so that nothing of the captured server, should it be the same, can be met by accident.
 
+use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::replay::trace::emit::Values as Emitted;
@@ -102,6 +103,11 @@ impl Values {
     /// The counts of the Call that was emitted.
     pub fn used(&self) -> &Used {
         &self.used
+    }
+
+    /// Gives the counts of the Call that was emitted, for those of one that is done.
+    pub fn swap_used(&mut self, used: &mut Used) {
+        std::mem::swap(&mut self.used, used);
     }
 
     /// The value of a variable.
@@ -274,8 +280,8 @@ impl Emitted for Values {
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
                 (self.scratch.len() == captured.len()).then_some(&self.scratch)
             }
-            // Where the captured client listened for callbacks nobody listens for those of this run.
-            Holds::HOST if slot.at >= self.body => {
+            // Where the captured client listened for callbacks (its name stays), nobody listens for those of this run.
+            Holds::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");
                 Some(&self.scratch)
@@ -332,6 +338,14 @@ mod tests {
         assert!(values.set(3, b"live"));
         assert_eq!(values.value(&slot(Holds::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
         assert!(values.unbound().is_none());
+    }
+
+    #[test]
+    fn a_host_keeps_its_name_and_listens_nowhere() {
+        let mut values = Values::new("t");
+        values.begin(0);
+        assert_eq!(values.value(&slot(Holds::HOST, 3), b"client"), None);
+        assert_eq!(values.value(&slot(Holds::HOST, 3), b"192.0.2.1.3.86"), Some(&b"0.0.0.0.0.0"[..]));
     }
 
     #[test]

@@ -418,6 +418,7 @@ impl<R: Read + Seek> Looker<'_, R> {
         let step = StepId { step: 0, frames };
         self.walked.mismatches.push(Mismatch {
             step,
+            copy: 0,
             operation: path.to_owned(),
             differences: vec![difference],
         });

@@ -12,6 +12,8 @@
 //! - [`bind`]: the values that a live Reply has in the places of the captured one;
 //! - [`keyed`]: file data that is made from a key;
 //! - [`layout`]: how steps, data and tables lie in a file. `docs/trace.md` describes it for other programs;
+//! - [`travelled`]: a Call and its Reply, with their chunks, as a Transaction; [`retold`]: a step as the one that it was
+//!   compiled from;
 //! - [`writer`] and [`reader`]: in memory that does not grow with the trace.
 
 pub mod bind;
@@ -21,7 +23,9 @@ pub mod hear;
 pub mod keyed;
 pub mod layout;
 pub mod reader;
+pub mod retold;
 pub mod step;
+pub mod travelled;
 pub mod writer;
 
 pub use error::TraceError;

@@ -73,7 +73,10 @@ xdr! { "trace";
         /// It gives the value for the first time.
         DEFINED = 1,
         /// It repeats a value that was known, or gives another one.
-        AGAIN = 2
+        AGAIN = 2,
+        /// It needs its value, as USED, and the value stands for a root: a recording of a run has it where the Call that was
+        /// run had PUTROOTFH or PUTPUBFH.
+        FOR_ROOT = 3
     }
 
     /// A place in a message whose value is another one in each run.
@@ -310,6 +313,13 @@ impl Message<'_> {
     /// Whether all bytes of the RPC message were captured.
     pub fn is_whole(&self) -> bool {
         self.seen == Seen::WHOLE
+    }
+}
+
+impl Part {
+    /// Whether the message needs the value.
+    pub fn is_used(self) -> bool {
+        matches!(self, Self::USED | Self::FOR_ROOT)
     }
 }
 

@@ -1,8 +1,11 @@
 //! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
 
 mod client;
+mod copies;
 mod ganesha;
 mod liars;
 mod loopback;
+mod made;
 mod over_tcp;
+mod paces;
 mod replays;

@@ -81,7 +81,14 @@ fn is_listed(operation: &str, difference: &Json) -> bool {
 /// Runs a capture against a server, and holds the report to the lists above.
 fn replayed(capture: &str, server: &str) {
     let path = captures::path(capture);
-    let output = program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+    hold(
+        capture,
+        program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]),
+    );
+}
+
+/// Holds a report to the lists above.
+fn hold(capture: &str, output: std::process::Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout).unwrap();
     let report: Json =
@@ -121,6 +128,46 @@ fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
     let others: Vec<_> =
         names.filter(|name| !["rxe-v4", "siw-v4", "tcp-v4"].iter().any(|of| name.starts_with(of))).collect();
     assert_eq!(others, ["bystander"]);
+}
+
+#[test]
+fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "tcp-v42"] {
+        let trace = trace(capture, "orders");
+        for order in ["dependence", "trace"] {
+            let arguments = ["-c", "1000", "-T", "json", "--server", &url, "--order", order];
+            let run = ["replay", "run", trace.0.to_str().unwrap()];
+            hold(&format!("{capture} {order}"), program(&[&run[..], &arguments[..]].concat()));
+        }
+    }
+}
+
+#[test]
+fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let trace = trace("rxe-v41", "copies");
+    let arguments = ["--server", &url, "--clients", "3", "--directory", "d", "-T", "json", "-c", "1000"];
+    let run = ["replay", "run", trace.0.to_str().unwrap()];
+    let output = program(&[&run[..], &arguments[..]].concat());
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("replay.schema.json"), &report, "copies");
+    let of = |state: &str| report["states"][state].as_u64().unwrap();
+    let (steps, done) = (report["steps"].as_u64().unwrap(), of("matched") + of("tolerated") + of("repaired"));
+    assert!(steps % 3 == 0 && done * 100 >= steps * 93, "{report:#}");
+    assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0), "{report:#}");
+    for mismatch in report["mismatches"].as_array().unwrap() {
+        let operation = mismatch["operation"].as_str().unwrap();
+        let mut differences = mismatch["differences"].as_array().unwrap().iter();
+        assert!(differences.all(|difference| is_listed(operation, difference)), "{mismatch:#}");
+        assert!((1..=3).contains(&mismatch["client"].as_u64().unwrap()));
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["d", "d-2", "d-3"]);
 }
 
 #[test]

@@ -1,0 +1,250 @@
+//! A step told as the Transaction that it was compiled from, so that a trace is compared and filtered like a capture.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::address::{Address, Lid};
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport};
+use nfsrdma_dissectors::xdr::roundup;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::layout::{LONGEST, Transport as Kind};
+use super::travelled::{Item, Sent, Travelled, padded};
+use super::{Content, Form, Message, NONE, Part, Payload, Seen, Segments, Step, Summary, Trace, TraceError};
+use crate::analysis::comparison::amended::{Amended, Known};
+
+/// Tells steps of a trace as Transactions.
+#[derive(Debug)]
+pub struct Retelling {
+    hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
+    connections: FxHashMap<u64, Transport>,
+    /// Connections that the client of the files calls on.
+    forward: FxHashSet<u64>,
+}
+
+/// Connections that are remembered.
+const CONNECTIONS: usize = 1 << 16;
+
+impl Retelling {
+    /// For the steps of a trace, by what its tables say.
+    pub fn of(summary: &Summary) -> Self {
+        let mut hosts = FxHashMap::default();
+        for host in &summary.hosts {
+            let is_twin = |other: &&super::reader::HostName| {
+                other.is_server == host.is_server && other.address == host.address
+            };
+            // Clients of a recording have one address, and are several.
+            let name = match summary.hosts.iter().filter(is_twin).count() {
+                1 => host.address.clone(),
+                _ => format!("{}#{}", host.address, host.number),
+            };
+            hosts.insert((host.is_server, host.number), (address(&host.address), name.into()));
+        }
+        let connections = summary.connections.iter().map(|connection| {
+            let transport = match connection.transport {
+                Kind::ROCEV2 => Transport::RoceV2,
+                Kind::ROCEV1 => Transport::RoceV1,
+                Kind::INFINIBAND => Transport::InfiniBand,
+                Kind::IWARP => Transport::Iwarp,
+                Kind::UDP => Transport::Udp,
+                _ => Transport::Tcp,
+            };
+            (connection.number, transport)
+        });
+        Self { hosts, connections: connections.collect(), forward: FxHashSet::default() }
+    }
+
+    /// What the client of the connection of a step is called; unlike any other.
+    pub fn client(&self, step: &Step<'_>) -> &str {
+        let host =
+            if self.is_of_server(step) { (true, step.caller.server) } else { (false, step.caller.client) };
+        self.hosts.get(&host).map_or("-", |(_, name)| name)
+    }
+
+    /// Whether the server opened the connection, to call on it: as NFSv4.0 and NLM have it. Later minor versions call
+    /// back on a connection of the client.
+    fn is_of_server(&self, step: &Step<'_>) -> bool {
+        let is_later = !matches!(step.asked.minor_version, 0 | NONE);
+        step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
+    }
+
+    /// The Transaction of a step, and what of it its bytes do not tell. `contents` is the same trace, opened a second time.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn transaction(
+        &mut self,
+        step: &Step<'_>,
+        contents: &mut Trace<impl Read + Seek>,
+    ) -> Result<(Transaction, Amended), TraceError> {
+        let caller = &step.caller;
+        if !caller.is_reverse && self.forward.len() < CONNECTIONS {
+            self.forward.insert(caller.connection);
+        }
+        let is_of_server = self.is_of_server(step);
+        let host = |is_server, number| {
+            let address =
+                self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
+            Endpoint { address, port: None }
+        };
+        let is_rdma = step.carried.call != Form::RECORD || step.carried.reply != Form::RECORD;
+        let usual = if is_rdma { Transport::RoceV2 } else { Transport::Tcp };
+        let connection = ConnectionName {
+            number: caller.connection,
+            transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
+            client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
+            server: if is_of_server { host(false, caller.client) } else { host(true, caller.server) },
+        };
+        let is_reverse = caller.is_reverse && !is_of_server;
+        let call = Assembled::of(&step.call, contents)?;
+        let reply = Assembled::of(&step.reply, contents)?;
+        let mut amended = Amended { data: [call.known(), reply.known()], ..Amended::default() };
+        let for_root = step.call.slots.iter().filter(|slot| slot.part == Part::FOR_ROOT);
+        amended.roots = for_root.map(|slot| slot.operation).collect();
+        let lengths = |segments: &Segments<'_>| segments.lengths.iter().collect::<Vec<u32>>();
+        let (message, reads) = call.with_reads(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
+        let returned: Vec<u32> = step.carried.returned.iter().collect();
+        let writes = step.shape.writes.iter().enumerate();
+        let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
+        let (answer, writes) = reply.with_writes(writes);
+        let origin = &step.origin;
+        let end = origin.time.saturating_add(origin.latency);
+        let sent = |seen: Seen, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
+            let form = if at == 0 { step.carried.call } else { step.carried.reply };
+            let is_there = seen != Seen::NOTHING || form == Form::ERROR;
+            let credits = step.carried.credits.get(at).copied().unwrap_or(0);
+            let is_whole = seen != Seen::PART;
+            is_there.then_some(Sent { form, credits, frame, times, message, is_whole })
+        };
+        let travelled = Travelled {
+            index: origin.id,
+            repeats: origin.repeats,
+            connection,
+            direction: if is_reverse { Direction::Reverse } else { Direction::Forward },
+            call: sent(step.call.seen, 0, origin.call_frame, [origin.time; 2], message),
+            reply: sent(step.reply.seen, 1, origin.reply_frame, [end; 2], answer),
+            call_chunk: lengths(&step.shape.call),
+            reads,
+            writes,
+            reply_chunk: lengths(&step.shape.reply),
+            returned: step.carried.returned_reply,
+            rdma_error: step.carried.rdma_error,
+        };
+        Ok((travelled.transaction(), amended))
+    }
+}
+
+/// An address as [`Address`] writes it.
+fn address(text: &str) -> Address {
+    let lid = || text.strip_prefix("lid:")?.parse().ok().map(|lid| Address::Lid(Lid(lid)));
+    text.parse().ok().map(Address::Ip).or_else(lid).unwrap_or_default()
+}
+
+/// A message whose file data was fetched.
+struct Assembled<'m> {
+    message: &'m Message<'m>,
+    /// Payloads beside the head, with their content, where that was kept.
+    beside: Vec<(Payload, Option<Vec<u8>>)>,
+}
+
+impl<'m> Assembled<'m> {
+    fn of(message: &'m Message<'m>, contents: &mut Trace<impl Read + Seek>) -> Result<Self, TraceError> {
+        let mut beside = Vec::new();
+        let longest = u64::from(LONGEST);
+        let whole: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
+        if whole > longest {
+            return Err(TraceError::Damaged {
+                at: message.payloads.iter().next().map_or(0, |first| first.data),
+            });
+        }
+        for payload in message.payloads.iter().filter(|payload| !payload.is_inside) {
+            let mut content = Vec::new();
+            let is_kept = contents.content(&payload, &mut content)?;
+            beside.push((payload, is_kept.then_some(content)));
+        }
+        Ok(Self { message, beside })
+    }
+
+    /// What is known of file data, in the order of the message.
+    fn known(&self) -> Vec<(u64, Known)> {
+        let known = |payload: Payload| {
+            let known = match payload.content {
+                Content::KEPT | Content::ZEROS => Known::Bytes,
+                Content::UNKNOWN => Known::Nothing,
+                // Of the parts of READ_PLUS the hash of all of it is compared.
+                _ if payload.is_inside => Known::Nothing,
+                _ => Known::Hash(u128::from_be_bytes(payload.hash)),
+            };
+            (u64::from(payload.length), known)
+        };
+        self.message.payloads.iter().map(known).collect()
+    }
+
+    /// The Call: what went in Read chunks, and the message with what did not.
+    fn with_reads(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<Item>) {
+        let mut chunks = chunks.peekable();
+        let mut items = Vec::new();
+        let mut position = 0;
+        let message = self.inline(|payload, content, at| {
+            let offered = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
+            // A chunk may have the fill in it (RFC 8166 section 3.4.5.2).
+            let is_of_this = |chunk: &Vec<u32>| {
+                [u64::from(payload.length), padded(payload.length) as u64].contains(&offered(chunk))
+            };
+            let here = u32::try_from(at + position).unwrap_or(u32::MAX);
+            let chunk = chunks.next_if(is_of_this)?;
+            position += padded(payload.length);
+            let length = u32::try_from(offered(&chunk)).unwrap_or(u32::MAX);
+            let content = content.map(|mut content| {
+                content.resize(length as usize, 0);
+                content
+            });
+            items.push(Item { segments: chunk, position: here, length: Some(length), content });
+            Some(())
+        });
+        // Chunks of which no payload is known, as where the Call was cut.
+        let others = chunks.map(|segments| Item { segments, ..Item::default() });
+        items.extend(others);
+        (message, items)
+    }
+
+    /// The Reply: what came by Write chunks, and the message with what did not.
+    fn with_writes(self, chunks: impl Iterator<Item = (Vec<u32>, u32)>) -> (Vec<u8>, Vec<Item>) {
+        let mut items: Vec<_> = chunks
+            .map(|(segments, returned)| Item { segments, length: Some(returned), ..Item::default() })
+            .collect();
+        let mut next = 0;
+        let message = self.inline(|payload, content, _| {
+            let unused = items.get(next..)?.iter().take_while(|item| item.length == Some(0)).count();
+            let item = items.get_mut(next + unused)?;
+            if item.length != Some(payload.length) {
+                return None;
+            }
+            item.content = content;
+            next += unused + 1;
+            Some(())
+        });
+        (message, items)
+    }
+
+    /// The message with each payload that `elsewhere` does not take: it is given the payload, its content, and where it
+    /// belongs in the message.
+    fn inline(self, mut elsewhere: impl FnMut(&Payload, Option<Vec<u8>>, usize) -> Option<()>) -> Vec<u8> {
+        let head = self.message.head.0;
+        let (mut message, mut from) = (Vec::with_capacity(head.len()), 0);
+        for (payload, content) in self.beside {
+            let at = (payload.at as usize).clamp(from, head.len());
+            message.extend_from_slice(head.get(from..at).unwrap_or_default());
+            from = at;
+            let bytes = content.clone();
+            if elsewhere(&payload, content, message.len()).is_some() {
+                continue;
+            }
+            let end = message.len() + payload.length as usize + roundup(payload.length as usize);
+            message.extend_from_slice(&bytes.unwrap_or_default());
+            message.resize(end, 0);
+        }
+        message.extend_from_slice(head.get(from..).unwrap_or_default());
+        message
+    }
+}
