@@ -169,24 +169,42 @@ fn outcomes(lies: &[Lie], works: &[Work]) -> BTreeMap<String, (&'static str, boo
     outcomes.into_inner().unwrap()
 }
 
+/// Lies that are not found yet.
+const NOT_FOUND: &[&str] = &[
+    // A Write chunk whose length is not that of the data: what did not come whole is not compared.
+    "NFSv3 READ: travels with LessThanWritten",
+    "NFSv3 READ: travels with MoreThanWritten",
+    "NFSv4 READ: travels with LessThanWritten",
+    "NFSv4 READ: travels with MoreThanWritten",
+    // A size may differ where Calls overlapped in the capture.
+    "NFSv3 READDIRPLUS: says name_attributes.size one higher",
+    "NFSv4 READDIR: says attrs.size one higher",
+    "NFSv4 GETATTR: says obj_attributes.size one higher",
+    "NFSv4 GETATTR: says obj_attributes.size one lower",
+    // No later step tells the fileid of that file again.
+    "NFSv4 GETATTR: says obj_attributes.fileid one higher",
+    // The recorded listing has other parts, so that its end is elsewhere.
+    "NFSv4 READDIR: says eof with another bit",
+    // The recorded server was in its grace period, so that the recorded Reply has nothing to compare with.
+    "NFSv4 LOCK: is done, and says status 13",
+    "NFSv4 LOCK: says lock_stateid.other with another bit",
+    "NFSv4 LOCK: says lock_stateid.seqid one higher",
+    // What follows has no value then, and is not sent.
+    "NFSv4 EXCHANGE_ID: says eir_clientid with another bit",
+    "NFSv4 EXCHANGE_ID: says eir_sequenceid one higher",
+];
+
 #[test]
-fn ninety_nine_of_a_hundred_lies_are_found() {
+fn lies_are_found_but_for_those_that_are_listed() {
     let (works, lies) = (works("lies"), lies::all());
     let outcomes = outcomes(&lies, &works);
-    let untold: Vec<_> =
-        lies.iter().map(ToString::to_string).filter(|lie| !outcomes.contains_key(lie)).collect();
     let unfound: Vec<_> = outcomes.iter().filter(|(_, (_, is_found))| !is_found).collect();
-    println!(
-        "{} of {} lies were told; not found: {unfound:#?}; not told: {untold:#?}",
-        outcomes.len(),
-        lies.len()
-    );
-    assert!(outcomes.len() >= 200, "{} lies were told", outcomes.len());
-    assert!(
-        (outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 99,
-        "of {} not found: {unfound:#?}",
-        outcomes.len()
-    );
+    println!("{} of {} lies were told, {} not found", outcomes.len(), lies.len(), unfound.len());
+    assert!(outcomes.len() >= 400, "{} lies were told", outcomes.len());
+    for (lie, (capture, _)) in &unfound {
+        assert!(NOT_FOUND.contains(&lie.as_str()), "{lie} in {capture} was not found");
+    }
+    assert!((outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 96, "{unfound:#?}");
 }
 
 /// What a run leaves otherwise shows in the walk alone, where no step looks at it again.
