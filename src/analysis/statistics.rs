@@ -38,7 +38,7 @@ impl OperationKey {
 }
 
 /// Latencies: their extremes and mean exactly, their percentiles with three significant digits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Latencies {
     /// Made with the first, because many operations have none.
     histogram: Option<Histogram<u32>>,
@@ -49,7 +49,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn add(&mut self, latency: u64) {
+    /// Counts one, in nanoseconds.
+    pub fn add(&mut self, latency: u64) {
         self.min = if self.count == 0 { latency } else { self.min.min(latency) };
         self.max = self.max.max(latency);
         self.sum += u128::from(latency);
@@ -76,6 +77,11 @@ impl Latencies {
     /// The longest, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    /// All of them together, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
     }
 
     /// The mean, in nanoseconds.

@@ -2,7 +2,9 @@
 
 pub(super) mod check;
 mod compile;
+pub(super) mod part;
 mod plan;
+pub(super) mod reports;
 mod run;
 mod seed;
 mod server;
@@ -30,7 +32,7 @@ enum Step {
     Compile(compile::CompileArgs),
     Plan(plan::PlanArgs),
     Seed(seed::SeedArgs),
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
 }
 
 /// Does one step.

@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
+use super::check::Reported;
+use super::part::{Part, PartArgs};
+use super::reports::ReportArgs;
 use super::server::{Refused, ServerArgs, open_trace};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
+use crate::replay::run::recording::Tape;
 use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, rules, run as drive};
 use crate::replay::seed::{How, Made};
 
@@ -24,6 +28,10 @@ pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
                                                                          at the captured times, for CI
+  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
+  nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
+                                                                         the WRITEs, and what they need
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
 ";
 
@@ -79,6 +87,12 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
     wants: String,
 
+    #[command(flatten)]
+    pub(super) part: PartArgs,
+
+    #[command(flatten)]
+    pub(super) reports: ReportArgs,
+
     /// Tolerate nothing
     #[arg(long)]
     strict: bool,
@@ -114,7 +128,8 @@ pub(in crate::cli) struct HowArgs {
 
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
-    pub(in crate::cli) fn checking(format: ReportFormat, color: Color, count: usize, quiet: bool) -> Self {
+    pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
+        let Reported { format, color, count, quiet, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
@@ -122,6 +137,9 @@ impl HowArgs {
             window: 256,
             chunks: "optimal".into(),
             wants: "granted".into(),
+
+            part: reported.part.clone(),
+            reports: reported.reports.clone(),
             strict: false,
             without: Vec::new(),
             min_coverage: 0.0,
@@ -133,7 +151,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, timeout: f64, tag: &str) -> Result<Options> {
+    fn options(&self, timeout: f64, tag: &str, part: &Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -152,6 +170,8 @@ impl HowArgs {
             strict: self.strict,
             off,
             shown: self.count,
+            chosen: part.chosen.clone(),
+            gss: part.gss,
             captured_chunks: self.chunks == "captured",
             wants_as_asked: self.wants == "asked",
             tag: tag.to_owned(),
@@ -164,6 +184,7 @@ impl HowArgs {
 struct Looker {
     progress: Progress,
     is_over: Arc<AtomicBool>,
+    tape: Option<Box<dyn Tape>>,
 }
 
 /// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
@@ -188,6 +209,10 @@ impl Watch for Looker {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
+
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        self.tape.take()
+    }
 }
 
 /// Runs the trace.
@@ -211,10 +236,12 @@ pub(super) struct Ran {
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
     // Usage before anything is made.
-    how.options(server.timeout, "")?;
+    let part = how.part.of(path)?;
+    how.options(server.timeout, "", &part)?;
+    let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready = server.ready(path, &mut contents, seeding)?;
-    let options = how.options(server.timeout, &ready.tag)?;
-    let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
+    let options = how.options(server.timeout, &ready.tag, &part)?;
+    let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
     let (target, seeded) = (&ready.target, &ready.seeded);
     let outcome =
         drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
@@ -246,7 +273,9 @@ fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Resu
     if let Some(path) = &how.junit {
         write_junit(path, &[view], started)?;
     }
+    how.reports.write_html(&[view])?;
     ran.complain();
+    ran.recorded(&how.reports)?;
     Ok(exit(&ran.report, how.min_coverage))
 }
 
@@ -270,6 +299,19 @@ impl Ran {
             made: self.made,
             pace: how.pace,
             screen: style::screen(how.color),
+        }
+    }
+
+    /// Whether the recording that was asked for was written.
+    pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
+        match (&self.report.recorded_as, &reports.record) {
+            (Some(Err(error)), Some(path)) => {
+                bail!(
+                    "{}: the recording was not finished: {error}; make room or record elsewhere",
+                    path.display()
+                )
+            }
+            _ => Ok(()),
         }
     }
 

@@ -20,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::judge::Judge;
 use super::options::{Options, Order, Pace};
 use super::prologue::{PrologueError, prologue};
+use super::recording::Tape;
 use super::report::{Report, State, StepId};
 use super::responder;
 use super::shape::Parts;
@@ -28,7 +29,7 @@ use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{NONE, Step, Trace, TraceError};
+use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event, Target, Transport, TransportError};
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -88,6 +89,11 @@ pub trait Watch {
     /// Whether it is to end.
     fn is_over(&self) -> bool {
         false
+    }
+
+    /// What hears all that is sent and comes; asked once, when the first step is due.
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        None
     }
 }
 
@@ -162,7 +168,7 @@ pub fn run<R: Read + Seek>(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Report, RunError> {
-    let plan = plan::judge::Judge::new(steps)?;
+    let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
     steps.rewind();
     let mut values = Values::new(&options.tag);
     let mut report = Report::default();
@@ -180,7 +186,9 @@ pub fn run<R: Read + Seek>(
     let end = &steps.summary().end;
     report.recorded = end.last.saturating_sub(end.first);
     let (total, first) = (end.steps, end.first);
+    let tape = watch.tape();
     let engine = Engine {
+        tape,
         contents,
         target,
         seeded,
@@ -208,6 +216,7 @@ pub fn run<R: Read + Seek>(
 }
 
 struct Engine<'r, R> {
+    tape: Option<Box<dyn Tape>>,
     contents: &'r mut Trace<R>,
     target: &'r Target,
     seeded: &'r Seeded,
@@ -261,12 +270,19 @@ impl<R: Read + Seek> Engine<'_, R> {
             match transport.poll(Some(deadline))? {
                 Some(Event::Reply(reply)) => self.reply(&reply)?,
                 Some(Event::RdmaError { tag, error, .. }) => {
+                    if let Some(tape) = &mut self.tape {
+                        tape.lost(tag.0, Some(&error));
+                    }
                     self.fail(tag.0, &format!("RDMA_ERROR: {error:?}"));
                 }
                 Some(Event::Call(call)) => {
                     let mut names = Vec::new();
                     answer = responder::answer(call.message, &mut names)
                         .map(|message| (call.connection, call.xid, message));
+                    if let Some(tape) = &mut self.tape {
+                        let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
+                        tape.called(call.connection, call.message, answer);
+                    }
                     for name in names {
                         *self.report.callbacks.entry(name).or_default() += 1;
                     }
@@ -330,6 +346,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
         self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
+        self.report.recorded_as =
+            self.tape.take().map(|tape| tape.finish().map_err(|error| error.to_string()));
         Ok(self.report)
     }
 
@@ -347,6 +365,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             let verdict = self.plan.step(&step);
             let parts = Parts::of(&step);
             let id = id(&step);
+            if verdict.reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
+                // What it would have done to these files is not done.
+                self.otherwise.extend(
+                    step.call
+                        .slots
+                        .iter()
+                        .chain(step.reply.slots.iter())
+                        .filter_map(|slot| (slot.holds == Holds::FILEHANDLE).then_some(slot.variable)),
+                );
+            }
             if let Some(state) = unsent(&step, verdict.reason) {
                 self.report.settle(id, &parts.title, state, self.options.shown);
                 continue;

@@ -7,7 +7,8 @@
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
-//! - [`responder`]: answers to Calls of the server.
+//! - [`responder`]: answers to Calls of the server;
+//! - [`recording`]: what was sent and came, as a trace.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
@@ -17,6 +18,7 @@ pub mod judge;
 pub mod options;
 mod outcome;
 mod prologue;
+pub mod recording;
 pub mod report;
 mod responder;
 pub mod rules;

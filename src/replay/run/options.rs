@@ -1,10 +1,13 @@
 //! How a run is to be done.
 
 use std::fmt;
+use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::analysis::comparison::selection::Selection;
+use crate::replay::plan::chosen::Chosen;
+use crate::replay::plan::judge::Gss;
 
 /// In which order steps go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +103,10 @@ pub struct Options {
     pub selection: Selection,
     /// Mismatches that are kept to be shown.
     pub shown: usize,
+    /// The steps that run; `None` for all.
+    pub chosen: Option<Rc<Chosen>>,
+    /// What becomes of Calls that were signed.
+    pub gss: Gss,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
     /// OPENs want the delegations that they asked for in the capture, not what they got.
@@ -121,6 +128,8 @@ impl Default for Options {
             off: Vec::new(),
             selection: Selection::default(),
             shown: 20,
+            chosen: None,
+            gss: Gss::AsSys,
             captured_chunks: false,
             wants_as_asked: false,
             tag: String::new(),

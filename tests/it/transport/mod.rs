@@ -4,4 +4,7 @@ mod client;
 mod ganesha;
 mod loopback;
 mod over_tcp;
+mod parts;
+pub(crate) mod program;
+mod recordings;
 mod replays;

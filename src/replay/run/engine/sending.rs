@@ -9,6 +9,7 @@ use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::adapt::{self, adapt};
+use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::wants::Opens;
@@ -123,7 +124,18 @@ impl<R: Read + Seek> Engine<'_, R> {
             },
         };
         match transport.submit(live.connection, &call) {
-            Ok(_) => {}
+            Ok(_) => {
+                if let (Some(tape), Some(terms)) = (&mut self.tape, transport.terms(live.connection)) {
+                    tape.gone(&Gone {
+                        call: &call,
+                        connection: live.connection,
+                        terms,
+                        credits: transport.credits(live.connection).map_or(0, |credits| credits.requested),
+                        client: step.caller.client,
+                        roots: &parts.roots(),
+                    });
+                }
+            }
             Err(SubmitError::Busy(_)) => return Ok(Going::Back(held)),
             Err(error) => {
                 let state = State::Unreplayable(format!("transport: {error}"));
