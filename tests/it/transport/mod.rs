@@ -2,6 +2,7 @@
 
 mod client;
 mod ganesha;
+mod killed;
 mod loopback;
 mod over_tcp;
 mod parts;
