@@ -12,7 +12,7 @@ export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
 CAPTURE = captures/rxe-v42.pcap
-LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready run smoke image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh)
+LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run smoke transports image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh)
 
 .DEFAULT_GOAL := build
 
@@ -87,6 +87,17 @@ lab: build ## Run NFS over RoCE and iWARP between two virtual machines, with the
 captures: build ## Make the captures of captures/ again, into target/lab/captures, and compare them
 	@.ci/setup lab
 	tests/lab/captures $(PROGRAM)
+
+.PHONY: transports
+transports: build ## Hold the RDMA transport to the kernel's server, over RoCE and iWARP, on two kernels (14 GiB of memory)
+	@.ci/setup lab
+	$(CARGO) build --release --locked --example transport_exercise
+	tests/lab/transports $(PROGRAM) $(dir $(PROGRAM))examples/transport_exercise
+
+.PHONY: replays
+replays: build ## Drive the captures of captures/ again against the kernel's server, over RoCE and iWARP, and compare
+	@.ci/setup lab
+	tests/lab/replays $(PROGRAM)
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -73,6 +73,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help__subcmd__replay,compile)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__compile"
                 ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,learn)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__learn"
+                ;;
             nfsrdma__inspect__subcmd__help__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__plan"
                 ;;
@@ -88,6 +91,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__replay,help)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help"
                 ;;
+            nfsrdma__inspect__subcmd__replay,learn)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__learn"
+                ;;
             nfsrdma__inspect__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__plan"
                 ;;
@@ -102,6 +108,9 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,help)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,learn)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__learn"
                 ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__plan"
@@ -789,7 +798,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay)
-            opts="compile plan seed run"
+            opts="compile plan seed run learn"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -803,6 +812,20 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__compile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__learn)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -915,7 +938,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay)
-            opts="-h --help compile plan seed run help"
+            opts="-h --help compile plan seed run learn help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -989,7 +1012,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help)
-            opts="compile plan seed run help"
+            opts="compile plan seed run learn help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1017,6 +1040,20 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__learn)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1072,6 +1109,70 @@ _nfsrdma__inspect() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__learn)
+            opts="-o -h --server --directory --into-existing --same-server --timeout --credits --inline --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__plan)
             opts="-c -T -h --filter --gss --count --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1115,7 +1216,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__run)
-            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --connections --window --chunks --wants --filter --gss --html --record --record-data --strict --without --min-coverage --count --junit --quiet --format --color --seeded --help"
+            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --clients --connections --window --chunks --wants --filter --gss --html --record --record-data --strict --without --rules --no-walk --min-coverage --count --junit --quiet --format --color --seeded --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1146,6 +1247,10 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --pace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1209,6 +1314,21 @@ _nfsrdma__inspect() {
                     ;;
                 --without)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rules)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --min-coverage)

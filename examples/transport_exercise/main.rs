@@ -7,10 +7,12 @@
 //! a file and another to make when the server is to recall the delegation that the client has then. It prints a line a check,
 //! and its exit code is 1 if one failed.
 
+mod errors;
 mod journal;
 mod reverse;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,9 +43,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["null", address] => report(null_only(address)),
-        ["until-gone", address] => report(until_gone(address)),
+        ["until-gone", address] => report(errors::until_gone(address)),
         ["recall", address, path, sign] => report(reverse::recall(address, path, sign)),
-        ["errors", address, path] => report(errors(address, path)),
+        ["errors", address, path] => report(errors::errors(address, path)),
         ["windows", address, path, largest, calls] => {
             report(exercise(address, path, largest, calls, None, true))
         }
@@ -83,36 +85,6 @@ fn null_only(address: &str) -> Result<()> {
     client.null()?;
     println!("NULL: {:?}", time.elapsed());
     Ok(())
-}
-
-/// Calls until the connection is gone, and then until it stands again.
-fn until_gone(address: &str) -> Result<()> {
-    let mut client = Client::connect(address, Wish::default())?;
-    let mut answered = 0u32;
-    let gone = loop {
-        match client.null() {
-            Ok(()) => answered += 1,
-            Err(error) => break error,
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    println!("after {answered} Calls: {gone:#}");
-    let refused = client.transport.submit(client.connection, &Call::small(Xid(0), Tag(0), &[0; 4], 0));
-    println!("then: {refused:?}");
-    let started = Instant::now();
-    loop {
-        match client.transport.connect(&target(address, Wish::default())?) {
-            Ok(connection) => {
-                client.connection = connection;
-                client.null()?;
-                println!("connected again after {:?}", started.elapsed());
-                return Ok(());
-            }
-            Err(error) => println!("{error}"),
-        }
-        ensure!(started.elapsed() < PATIENCE, "not connected again");
-        std::thread::sleep(Duration::from_millis(500));
-    }
 }
 
 /// What came back for a Call.
@@ -273,13 +245,7 @@ impl Client {
     }
 
     /// READDIR of the names alone, whose Reply has up to `most` bytes.
-    fn read_directory(
-        &mut self,
-        directory: &[u8],
-        most: u32,
-        shape: Shape<'_>,
-        expected: u32,
-    ) -> Result<Form> {
+    fn directory_call(&mut self, directory: &[u8], most: u32) -> (Xid, Encoder) {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.opaque(directory);
@@ -287,7 +253,13 @@ impl Client {
         call.hyper(0);
         call.hyper(0);
         [most, most, 0].into_iter().for_each(|word| call.word(word));
-        let reply = Expected { message: expected, payloads: &[] };
+        (xid, call)
+    }
+
+    /// Does it, and tells how the Reply came.
+    fn read_directory(&mut self, directory: &[u8], most: u32, shape: Shape<'_>) -> Result<Form> {
+        let (xid, call) = self.directory_call(directory, most);
+        let reply = Expected { message: most + 200, payloads: &[] };
         let call = Call { xid, tag: Tag(3), message: call.bytes(), payloads: &[], reply, shape };
         let (_, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
@@ -346,11 +318,31 @@ impl Client {
     }
 }
 
+/// What a server says of a Call that it read and did not do.
+#[derive(Debug)]
+enum Refusal {
+    /// The words of an RPC Reply that was not accepted, or not with success: RFC 5531 section 9.
+    Reply(Vec<u32>),
+    /// The number of an operation, and its status.
+    Operation(u32, u32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply(words) => write!(f, "no accepted Reply: {words:?}"),
+            Self::Operation(number, status) => write!(f, "operation {number}: status {status}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 /// The results of a COMPOUND that was accepted.
 fn results(message: &[u8]) -> Result<Cursor<'_>> {
     let mut cursor = Cursor::new(message);
     let words = (0..6).map(|_| cursor.word()).collect::<Result<Vec<_>, _>>()?;
-    ensure!(matches!(words.as_slice(), [_, 1, 0, _, 0, 0]), "no accepted Reply: {words:?}");
+    ensure!(matches!(words.as_slice(), [_, 1, 0, _, 0, 0]), Refusal::Reply(words));
     let _status = cursor.word()?;
     let tag = cursor.word()? as usize;
     cursor.padded(tag)?;
@@ -361,7 +353,7 @@ fn results(message: &[u8]) -> Result<Cursor<'_>> {
 /// The number of an operation, which must have succeeded.
 fn operation(results: &mut Cursor<'_>) -> Result<u32> {
     let (number, status) = (results.word()?, results.word()?);
-    ensure!(status == 0, "operation {number}: status {status}");
+    ensure!(status == 0, Refusal::Operation(number, status));
     Ok(number)
 }
 
@@ -410,7 +402,11 @@ fn exercise(
 
     let (time, most) = client.storm(&file, calls).context("many Calls")?;
     let rate = calls as f64 / time.as_secs_f64();
-    println!("ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight");
+    let limit = client.transport.credits(client.connection).context("closed")?.limit();
+    ensure!(u64::from(most) == u64::from(limit).min(calls), "{most} Calls in flight with {limit} credits");
+    println!(
+        "ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight, which are all credits"
+    );
 
     // A second connection of the same transport, over the same device.
     let first = client.connection;
@@ -433,19 +429,6 @@ fn exercise(
     ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each Call has its Reply");
     ensure!(!announced || counts.invalidations > 0, "the server never invalidated a handle");
     client.journal.finish()
-}
-
-/// What goes wrong, and what is said of it.
-fn errors(address: &str, path: &str) -> Result<()> {
-    let mut client = Client::connect(address, Wish::default())?;
-    let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
-    let directory = client.look_up(directory).context("LOOKUP")?;
-    let file = client.look_up(path).context("LOOKUP")?;
-    client.long_call_beside_a_chunk(&file);
-    client.too_many(&directory).context("more Calls than credits")?;
-    client.short_reply_chunk(&directory).context("a short Reply chunk")?;
-    without_private_data(address).context("without private data")?;
-    wrong_port(address)
 }
 
 impl Client {
@@ -491,82 +474,14 @@ impl Client {
         Ok(())
     }
 
-    /// WRITE as a Long Call, with the data beside it in a chunk of its own, which RFC 8166 section 3.5.3 allows and Linux never fetches.
-    fn long_call_beside_a_chunk(&mut self, file: &[u8]) {
-        let shape = Shape::Captured(Captured { call: &[7000], reads: &[&[6000]], ..Captured::default() });
-        match self.write(file, Source::Copied(&pattern(6000, 9)), shape) {
-            Ok(submitted) => println!("ok Long Call beside a Read chunk: {submitted:?}"),
-            Err(error) => println!("the server does not take a Long Call beside a Read chunk: {error:#}"),
-        }
-    }
-
     fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
-        let form = self.read_directory(directory, 16_000, Shape::Fitting, 16_200)?;
+        let form = self.read_directory(directory, 16_000, Shape::Fitting)?;
         ensure!(form == Form::Nomsg, "no Long Reply");
         let reply = &[4096, 1000, 3001, 9000];
         let shape = Shape::Captured(Captured { reply, ..Captured::default() });
-        let form = self.read_directory(directory, 16_000, shape, 16_200)?;
+        let form = self.read_directory(directory, 16_000, shape)?;
         ensure!(form == Form::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");
         Ok(())
     }
-
-    /// More Calls than there are credits: they are not sent, and the connection goes on.
-    fn too_many(&mut self, file: &[u8]) -> Result<()> {
-        self.null()?;
-        let granted = self.transport.credits(self.connection).context("closed")?.limit();
-        let mut taken = 0;
-        let busy = loop {
-            let (xid, mut call) = self.compound(1);
-            call.word(22);
-            call.opaque(file);
-            match self.transport.submit(self.connection, &Call::small(xid, Tag(0), call.bytes(), 200)) {
-                Ok(_) => taken += 1,
-                Err(SubmitError::Busy(busy)) => break busy,
-                Err(error) => bail!("{error}"),
-            }
-        };
-        ensure!((busy, taken) == (Busy::Credits, granted), "{busy:?} after {taken} of {granted}");
-        for _ in 0..taken {
-            loop {
-                match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                    Some(Event::Reply(_)) => break,
-                    Some(Event::Credits { .. }) => {}
-                    other => bail!("{other:?}"),
-                }
-            }
-        }
-        self.null()?;
-        println!("ok {taken} Calls with {granted} credits: {}", SubmitError::Busy(busy));
-        Ok(())
-    }
-
-    /// A Reply that has no room: the server says so, or ends the connection.
-    fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
-        let reply = &[5000];
-        let shape = Shape::Captured(Captured { reply, ..Captured::default() });
-        match self.read_directory(directory, 16_000, shape, 100) {
-            Ok(form) => bail!("a Reply of form {form:?} came"),
-            Err(error) => println!("ok a short Reply chunk: {error:#}"),
-        }
-        Ok(())
-    }
-}
-
-/// The defaults of RFC 8166 hold for a side that tells nothing.
-fn without_private_data(address: &str) -> Result<()> {
-    let wish = Wish { private_data: false, reserved_port: false, ..Wish::default() };
-    let mut client = Client::connect(address, wish)?;
-    client.null()?;
-    println!("ok without private data");
-    Ok(())
-}
-
-fn wrong_port(address: &str) -> Result<()> {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    match VerbsTransport::new().connect(&target(&format!("{host}:20050"), Wish::default())?) {
-        Ok(_) => bail!("something listens on the wrong port"),
-        Err(error) => println!("ok wrong port: {error}"),
-    }
-    Ok(())
 }

@@ -29,6 +29,11 @@ impl Histogram {
         }
     }
 
+    /// Takes in what another counted.
+    pub fn join(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| *sum += more);
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

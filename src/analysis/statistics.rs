@@ -64,6 +64,22 @@ impl Latencies {
         }
     }
 
+    /// Counts those that others have counted.
+    pub fn join(&mut self, others: &Self) {
+        if others.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { others.min } else { self.min.min(others.min) };
+        self.max = self.max.max(others.max);
+        self.sum += others.sum;
+        self.count += others.count;
+        match (&mut self.histogram, &others.histogram) {
+            // As with one number, a histogram that resizes itself refuses none.
+            (Some(histogram), Some(more)) => drop(histogram.add(more)),
+            (histogram, more) => *histogram = histogram.take().or_else(|| more.clone()),
+        }
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.count

@@ -28,13 +28,13 @@ const EXAMPLES: &str =
 /// takes, the versions of NFS, the limits of each, and what is exported. Nothing is changed on the server.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server answered\n  \
-    2  usage\n  4  it cannot be reached, or does not speak NFS\n  6  this program broke a rule of the protocol\n"))]
+    2  usage\n  4  it cannot be reached, or does not speak NFS, or not the version that was asked for\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
     server: Url,
 
-    /// Seconds that each step may take
+    /// Seconds that each step may take: connecting, a Call, the NULL Calls of which the time is taken
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     timeout: f64,
 
@@ -93,5 +93,5 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
         ReportFormat::Json => view.json(&mut to),
     };
     written.and_then(|()| to.flush()).map_err(unwritten)?;
-    Ok(Exit::Done)
+    Ok(if found.absent.is_none() { Exit::Done } else { Exit::Unreachable })
 }

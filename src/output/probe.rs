@@ -66,6 +66,9 @@ impl View<'_> {
         self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
         self.line(to, "NFS versions", &versions.join(", "))?;
+        if let Some(absent) = &self.probe.absent {
+            writeln!(to, "{}", self.shown(absent))?;
+        }
         if let Some(v3) = &self.probe.v3 {
             writeln!(to, "{}", Styled(styles.header, "NFSv3"))?;
             match v3 {
@@ -216,6 +219,7 @@ struct Object {
     credits: Option<CreditsObject>,
     null_ns: NullObject,
     versions: Vec<u32>,
+    absent: Option<String>,
     v3: Option<V3Object>,
     v4: Vec<V4Object>,
     exports: Option<ExportsObject>,
@@ -346,6 +350,7 @@ impl Object {
                 median: nanoseconds(probe.null.median),
             },
             versions: probe.versions.clone(),
+            absent: probe.absent.clone(),
             v3: probe.v3.as_ref().map(v3_object),
             v4: probe.v4.iter().map(|(minor, found)| v4_object(*minor, found)).collect(),
             exports: probe.exports.as_ref().map(exports_object),

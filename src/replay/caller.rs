@@ -124,6 +124,7 @@ impl fmt::Display for CallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
+            Self::Disconnected(reason @ Disconnect::Speaks(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
             Self::RdmaError(RdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RdmaError::Vers(versions)) => write!(

@@ -12,6 +12,7 @@ mod checks;
 mod clocks;
 mod command_line;
 mod comparison;
+mod conformance;
 mod counting_views;
 mod crowd;
 mod display_filter;

@@ -77,7 +77,7 @@ fn vxlan(inside: &[u8], length: usize) -> Vec<u8> {
 }
 
 /// A capture of Ethernet frames, with nanoseconds.
-fn pcap(frames: &[Kept]) -> Vec<u8> {
+pub(crate) fn pcap(frames: &[Kept]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1u32] {
         file.extend(word.to_le_bytes());

@@ -13,14 +13,16 @@ use clap::{Args, ValueHint};
 use super::check::Reported;
 use super::part::{Part, PartArgs};
 use super::reports::ReportArgs;
-use super::server::{Refused, ServerArgs, open_trace};
+use super::server::{Copy, Ready, Refused, ServerArgs, open_trace, tag};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
 use crate::replay::run::recording::Tape;
-use crate::replay::run::{Options, Order, Pace, Report, RunError, Watch, rules, run as drive};
+use crate::replay::run::{
+    Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
+};
 use crate::replay::seed::{How, Made};
 
 /// What people may want to do, for the help.
@@ -32,6 +34,8 @@ pub(super) const EXAMPLES: &str =
   nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
                                                                          the WRITEs, and what they need
+  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
+                                                                         sixteen times at once, each in its directory
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
 ";
 
@@ -63,13 +67,19 @@ pub(in crate::cli) struct RunArgs {
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HowArgs {
-    /// Order of the steps: trace (as much at once as in the capture) or conservative (one at a time of each client)
-    #[arg(long, value_name = "ORDER", default_value = "trace")]
+    /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
+    /// conservative (one at a time of each client)
+    #[arg(long, value_name = "ORDER", default_value = "dependence")]
     order: Order,
 
-    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in the capture)
+    /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
+    /// the capture), depth (no more in flight than in the capture)
     #[arg(long, value_name = "PACE", default_value = "asap")]
     pace: Pace,
+
+    /// Copies of the captured clients, each with a directory of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=PARTIES as i64))]
+    clients: u32,
 
     /// Connections of each client, at most (default: as many as in the capture)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
@@ -100,6 +110,14 @@ pub(in crate::cli) struct HowArgs {
     /// Rules that do not hold: what they would tolerate is a mismatch
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     without: Vec<String>,
+
+    /// A file of rules: what else may differ, and why (docs/replay.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    rules: Option<PathBuf>,
+
+    /// Do not look at the files in the end
+    #[arg(long)]
+    no_walk: bool,
 
     /// Percent of the steps that must be replayed
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
@@ -133,6 +151,7 @@ impl HowArgs {
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
+            clients: 1,
             connections: None,
             window: 256,
             chunks: "optimal".into(),
@@ -142,6 +161,8 @@ impl HowArgs {
             reports: reported.reports.clone(),
             strict: false,
             without: Vec::new(),
+            rules: None,
+            no_walk: false,
             min_coverage: 0.0,
             count,
             junit: None,
@@ -151,7 +172,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, timeout: f64, tag: &str, part: &Part) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, tag: &str, part: &Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -161,23 +182,37 @@ impl HowArgs {
                     .name,
             );
         }
+        let rules = match &self.rules {
+            Some(path) => read_rules(path)?,
+            None => Vec::new(),
+        };
         Ok(Options {
             order: self.order,
             pace: self.pace,
             connections: self.connections,
             window: self.window as usize,
-            timeout: Duration::from_secs_f64(timeout),
+            timeout: Duration::from_secs_f64(server.timeout),
             strict: self.strict,
             off,
+            rules,
             shown: self.count,
             chosen: part.chosen.clone(),
             gss: part.gss,
             captured_chunks: self.chunks == "captured",
             wants_as_asked: self.wants == "asked",
+            mount_port: server.server.mount_port,
             tag: tag.to_owned(),
+            walk: !self.no_walk,
             ..Options::default()
         })
     }
+}
+
+/// Reads a file of rules.
+fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
+    rules::file::read(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
 /// Looks on, and shows how it goes.
@@ -234,20 +269,37 @@ pub(super) struct Ran {
 
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
-    let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
     // Usage before anything is made.
     let part = how.part.of(path)?;
-    how.options(server.timeout, "", &part)?;
+    how.options(server, "", &part)?;
     let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
-    let mut ready = server.ready(path, &mut contents, seeding)?;
-    let options = how.options(server.timeout, &ready.tag, &part)?;
+    let mut ready: Option<Ready> = None;
+    let mut copies = Vec::new();
+    for number in 1..=how.clients {
+        let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+        let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
+        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number })?;
+        copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
+        // The connections of the first carry all.
+        ready.get_or_insert(of_this);
+    }
+    let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
+    let options = how.options(server, &ready.tag, &part)?;
     let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
-    let (target, seeded) = (&ready.target, &ready.seeded);
-    let outcome =
-        drive(&mut steps, &mut contents, &mut *ready.transport, target, seeded, &options, &mut looker);
+    let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
+    let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
+    let mut made = Made::default();
+    for (_, _, seeded) in &copies {
+        let Made { objects, links, bytes, unknown, left_out } = seeded.made;
+        made.objects += objects;
+        made.links += links;
+        made.bytes += bytes;
+        made.unknown += unknown;
+        made.left_out += left_out;
+    }
     match outcome {
-        Ok(report) => Ok(Ran { report, directory: ready.directory, made: ready.seeded.made }),
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made }),
         Err(RunError::Transport(error)) => Err(error.into()),
         Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
     }
@@ -328,7 +380,7 @@ pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
     let coverage = report.replayed() as f64 * 100.0 / report.steps.max(1) as f64;
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,
-        _ if report.mismatched() > 0 => Exit::Differs,
+        _ if report.is_different() => Exit::Differs,
         _ if coverage < min_coverage => Exit::Uncovered,
         _ => Exit::Done,
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::server::{ServerArgs, open_trace};
+use super::server::{Copy, ServerArgs, open_trace};
 use crate::cli::{Exit, unwritten};
 use crate::output::units::Bytes;
 use crate::replay::seed::How;
@@ -41,7 +41,7 @@ pub(super) struct SeedArgs {
 pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.into_existing { How::Complete } else { How::Make };
-    let ready = match args.server.ready(&args.trace, &mut trace, how) {
+    let ready = match args.server.ready(&args.trace, &mut trace, how, &Copy::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.tell(),
     };

@@ -153,6 +153,21 @@ fn found(files: &mut dyn Files, place: &Place<'_>, trace: &str) -> Result<String
     Ok(format!("{name}: is there and not empty: {what}; {then}"))
 }
 
+/// One of several copies of the captured clients.
+pub(super) struct Copy {
+    /// Letters that no other run has.
+    pub(super) tag: String,
+    /// Which, from 1.
+    pub(super) number: u32,
+}
+
+impl Copy {
+    /// The only one.
+    pub(super) fn only() -> Self {
+        Self { tag: tag(), number: 1 }
+    }
+}
+
 /// The place of a run, ready to be used.
 pub(super) struct Ready {
     pub(super) transport: Box<dyn Transport>,
@@ -188,7 +203,8 @@ impl ServerArgs {
     }
 
     /// The name of the run's directory.
-    fn directory(&self, trace: &Path, tag: &str) -> String {
+    fn directory(&self, trace: &Path, copy: &Copy) -> String {
+        let Copy { tag, number } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name
@@ -196,12 +212,19 @@ impl ServerArgs {
             .filter(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter))
             .take(100)
             .collect();
-        self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"))
+        let directory = self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"));
+        if *number > 1 { format!("{directory}-{number}") } else { directory }
     }
 
     /// Connects, and makes the tree of a trace or finds it.
-    pub(super) fn ready(&self, path: &Path, trace: &mut TraceFile, how: How) -> Result<Ready, Refused> {
-        let tag = tag();
+    pub(super) fn ready(
+        &self,
+        path: &Path,
+        trace: &mut TraceFile,
+        how: How,
+        copy: &Copy,
+    ) -> Result<Ready, Refused> {
+        let tag = copy.tag.clone();
         let mut transport = open(self.server.carrier)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
         let captured = trace.summary().hosts.iter().filter(|host| host.is_server);
@@ -215,8 +238,8 @@ impl ServerArgs {
             return Err(Refused::Usage(anyhow!(what)));
         }
         let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
-        let directory = self.directory(path, &tag);
-        let xid = Xid(hash(tag.as_bytes()) as u32);
+        let directory = self.directory(path, copy);
+        let xid = Xid(hash(directory.as_bytes()) as u32);
         let timeout = self.wish().timeout;
         let line = Line::new(&mut *transport, connection, Caller::default(), xid, timeout);
         let is_v3 = match self.server.version {
@@ -228,28 +251,32 @@ impl ServerArgs {
             Some(NfsVersion::V4(1)) => &[1],
             _ => &[2, 1, 0],
         };
-        let name = format!("{} {tag}", env!("CARGO_PKG_NAME"));
+        let name = format!("{} {tag} {}", env!("CARGO_PKG_NAME"), copy.number);
         let problem = |problem: &Problem| match problem {
             Problem::Call(error) => {
                 Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }
             Problem::Refused(..) => Refused::Usage(anyhow!("{}: {problem}", self.server)),
         };
+        let (export, mut mounted) = (&self.server.export, None);
         let mut files: Box<dyn Files + '_> = if is_v3 {
-            let (_, root) = mount(&self.server, address, &self.wish());
+            let (exports, root) = mount(&self.server, address, &self.wish());
+            // What is mounted of `/` is the first export.
+            let first = exports.ok().and_then(|exports| exports.list.into_iter().next());
+            mounted = first.map(|(path, _)| path).filter(|_| export == "/");
             let root = root.map_err(|error| anyhow!("{}: {error}", self.server))?;
             Box::new(V3::new(line, root))
         } else {
             Box::new(V4::new(line, &name, minors).map_err(|error| problem(&error))?)
         };
-        let place = Place { export: &self.server.export, directory: &directory };
-        let name = name_of(trace);
+        let place = Place { export: mounted.as_ref().unwrap_or(export), directory: &directory };
+        let id = name_of(trace);
         let seeded = seed(trace, &mut *files, &place, how);
         // Only what it holds can tell how a directory came to be.
         let told = match (&seeded, how) {
-            (Err(SeedError::NotEmpty(_)), _) => found(&mut *files, &place, &name).ok(),
+            (Err(SeedError::NotEmpty(_)), _) => found(&mut *files, &place, &id).ok(),
             (Ok(_), How::Make | How::Complete) => {
-                mark(&mut *files, &place, &name).map_err(|error| problem(&error))?;
+                mark(&mut *files, &place, &id).map_err(|error| problem(&error))?;
                 None
             }
             _ => None,

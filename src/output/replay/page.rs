@@ -4,13 +4,14 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::{EXPLAINED, View, frames, words};
+use super::{EXPLAINED, View, frames, left, words};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::output::junit::Escaped;
 use crate::output::style::Glyphs;
 use crate::output::units::{Bytes, Count, Duration};
 use crate::replay::run::report::{Because, OfOperation, Report, State};
+use crate::replay::run::walk::Walked;
 
 /// Differences of one step that are shown.
 const DIFFERENCES: usize = 20;
@@ -77,8 +78,10 @@ pub(super) fn write(to: &mut impl Write, views: &[View<'_>]) -> io::Result<()> {
 
 /// A class of the style, and the words.
 fn outcome(report: &Report) -> (&'static str, String) {
+    let files = report.walked.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
         _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
+        0 if files > 0 => ("bad", format!("{} files differ in the end", Count(files))),
         0 if report.is_interrupted => ("fair", "ended before its end".into()),
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
         0 => ("good", "nothing differs".into()),
@@ -100,6 +103,7 @@ fn run(to: &mut impl Write, at: usize, view: &View<'_>) -> io::Result<()> {
         writeln!(to, r#"<p class="outcome bad">{}</p>"#, Text(fault))?;
     }
     mismatches(to, report)?;
+    files(to, report)?;
     operations(to, report)?;
     reasons(to, report)?;
     writeln!(to, "</main>")
@@ -147,6 +151,28 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         ("connections", Count(report.connections).to_string()),
         ("compared", format!("{} fields, {} bytes of file data", Count(fields), Bytes(bytes))),
     ];
+    if let Some(walked) = &report.walked {
+        let Walked { names, objects, bytes, differing, left_out, failed, .. } = walked;
+        let mut text = format!(
+            "{} names, {} objects, {} bytes: {} differ",
+            Count(*names),
+            Count(*objects),
+            Bytes(*bytes),
+            Count(*differing)
+        );
+        if *left_out > 0 {
+            text += &format!("; {} were not looked at", Count(*left_out));
+        }
+        if let Some(why) = failed {
+            text += &format!("; not all were looked at: {}", Text(why));
+        }
+        facts.push(("files", text));
+    }
+    let lateness = &report.lateness;
+    if lateness.count() > 0 {
+        let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile(part)));
+        facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
+    }
     let events = view.events().into_iter().filter(|(_, count)| *count > 0);
     facts.extend(events.map(|(what, count)| (what, Count(count).to_string())));
     writeln!(to, "<section><h2>Run</h2><dl>")?;
@@ -168,10 +194,11 @@ fn mismatches(to: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(to, "<thead><tr><th>Where</th><th>Field</th><th>Recorded</th><th>Live</th></tr></thead>")?;
     for mismatch in &report.mismatches {
         let count = mismatch.differences.len();
+        let of = if mismatch.copy > 0 { format!(", client {}", mismatch.copy) } else { String::new() };
         let shown = count.min(DIFFERENCES);
         writeln!(
             to,
-            r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}</small></th>"#,
+            r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{of}</small></th>"#,
             shown.max(1) + usize::from(count > shown),
             Text(&mismatch.operation),
             frames(&mismatch.step)
@@ -189,6 +216,21 @@ fn mismatches(to: &mut impl Write, report: &Report) -> io::Result<()> {
     let more = report.mismatched().saturating_sub(report.mismatches.len() as u64);
     if more > 0 {
         writeln!(to, "<p>And {} more steps; -c shows more of them.</p>", Count(more))?;
+    }
+    writeln!(to, "</section>")
+}
+
+/// What the walk has found.
+fn files(to: &mut impl Write, report: &Report) -> io::Result<()> {
+    let Some(walked) = report.walked.as_ref().filter(|walked| walked.differing > 0) else { return Ok(()) };
+    writeln!(to, r#"<section><h2>Files that differ</h2><ul class="reasons">"#)?;
+    for (path, difference) in left(walked) {
+        writeln!(to, "<li><b>{}</b> {}</li>", Text(path), Text(&difference))?;
+    }
+    writeln!(to, "</ul>")?;
+    let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
+    if more > 0 {
+        writeln!(to, "<p>And {} more; -c shows more of them.</p>", Count(more))?;
     }
     writeln!(to, "</section>")
 }
@@ -332,7 +374,7 @@ fn reasons(to: &mut impl Write, report: &Report) -> io::Result<()> {
                 to,
                 "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
                 Count(because.steps),
-                Text(&words(at, reason)),
+                Text(&words(report, at, reason)),
                 Text(&operations.join(", ")),
                 first.join("; ")
             )?;

@@ -46,8 +46,9 @@ pub struct Counts {
 /// What is known of a Call because a run has sent it itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfRun<'a> {
-    /// The client of the capture that it stands for: all of them have one address here.
-    pub client: u32,
+    /// The client of the capture that it stands for, behind the number of the copy of those clients: all of them have one
+    /// address here.
+    pub client: (u32, u32),
     /// Operations of the Call, from 0, that name by its filehandle what stands for the root.
     pub roots: &'a [u32],
 }

@@ -23,11 +23,11 @@ pub(super) struct Parties {
 /// Hosts of one side, by address; of a recording, by the client that it stands for, too.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    numbers: FxHashMap<(Address, u32), u32>,
+    numbers: FxHashMap<(Address, (u32, u32)), u32>,
 }
 
 impl Hosts {
-    fn of(&mut self, address: Address, stands_for: u32) -> u32 {
+    fn of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
         let next = self.numbers.len();
         match self.numbers.get(&(address, stands_for)) {
             Some(number) => *number,
@@ -60,7 +60,12 @@ fn is_of_server(asked: &Asked) -> bool {
 
 impl Parties {
     /// Who makes a Call.
-    pub(super) fn caller(&mut self, transaction: &Transaction, asked: &Asked, stands_for: u32) -> Caller {
+    pub(super) fn caller(
+        &mut self,
+        transaction: &Transaction,
+        asked: &Asked,
+        stands_for: (u32, u32),
+    ) -> Caller {
         let name = &transaction.connection;
         let is_forward = transaction.direction == Direction::Forward;
         // A server may open a connection for its callbacks.
@@ -72,7 +77,7 @@ impl Parties {
         };
         Caller {
             client: self.clients.of(client, stands_for),
-            server: self.servers.of(server, 0),
+            server: self.servers.of(server, (0, 0)),
             connection: name.number,
             is_reverse,
             clientid: NONE,

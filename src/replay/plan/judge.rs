@@ -12,9 +12,10 @@ use rustc_hash::FxHashMap;
 
 use super::chosen::Chosen;
 use super::reason::{Reason, State};
+use crate::replay::beside::is_about_files;
 use crate::replay::trace::layout::{Existence, FileType};
 use crate::replay::trace::{
-    Content, Holds, Message, NONE, Part, Protection, Seen, Slot, Step, Trace, TraceError,
+    Asked, Content, Holds, Message, NONE, Part, Protection, Seen, Slot, Step, Trace, TraceError,
 };
 
 /// Variables that no step gives, of steps that do not run; more are forgotten, and counted.
@@ -121,7 +122,6 @@ impl Judge {
     }
 
     fn verdict(&self, step: &Step<'_>) -> Verdict {
-        let program = Program(step.asked.program);
         let early = match (step.call.seen, step.asked.protection) {
             _ if step.caller.is_reverse => Some(Reason::Callback),
             _ if self.chosen.as_ref().is_some_and(|chosen| !chosen.has(step.origin.id)) => {
@@ -131,8 +131,8 @@ impl Judge {
             (_, Protection::PRIVACY) => Some(Reason::Encrypted),
             (_, Protection::CONTROL) => Some(Reason::SecuritySetUp),
             (Seen::PART, _) => Some(Reason::CallCut),
-            _ if program == Program::PORTMAP => Some(Reason::PortMapper),
             _ if step.origin.repeats != 0 => Some(Reason::Repeated),
+            _ if !is_replayed(&step.asked) => Some(Reason::OtherProgram),
             _ => match step.asked.described().map(|procedure| arguments(procedure, &step.call)) {
                 None | Some(Err(Error::Unknown { .. })) => Some(Reason::NotDescribed),
                 Some(Err(_)) => Some(Reason::Unreadable),
@@ -169,6 +169,13 @@ impl Judge {
             None => Some(stands_for(slot.holds, None, 0)),
         }
     }
+}
+
+/// Whether Calls of the program are sent.
+fn is_replayed(asked: &Asked) -> bool {
+    let program = Program(asked.program);
+    matches!(program, Program::NFS | Program::NFSACL)
+        || is_about_files(program, asked.version, asked.procedure)
 }
 
 /// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.

@@ -89,11 +89,11 @@ reasons! {
     Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
     /// RPCSEC_GSS itself.
     SecuritySetUp => "security-set-up", Skipped, "sets up a security context; the run sets up its own";
-    /// Where programs listen.
-    PortMapper => "port-mapper", Skipped, "asks where programs listen; the run knows its server";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
     ConfirmBefore => "confirm-before", Skipped, "confirms what was set up before the capture; the run sets up its own";
 
+    /// A program that is not NFS.
+    OtherProgram => "other-program", Unreplayable, "a program beside NFS, or a procedure of it, that is about more than the run's files";
     /// The Call was not captured.
     CallLost => "call-lost", Unreplayable, "a Call that was not captured";
     /// Bytes of the Call were not captured.

@@ -7,14 +7,15 @@ mod v3;
 mod v4;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
+use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat, Status, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::caller::{CallError, Caller, Line, Procedure};
 use super::transport::{
-    ConnectionId, Credits, Target, Terms, Transport, TransportError, TransportErrorKind, Wish,
+    ConnectionId, Credits, Disconnect, Target, Terms, Transport, TransportError, TransportErrorKind, Wish,
 };
 use super::url::{NfsVersion, Url};
 
@@ -40,6 +41,8 @@ pub struct Probe {
     pub null: NullTime,
     /// The versions of NFS that answer NULL, or lie in the range that the server says it has.
     pub versions: Vec<u32>,
+    /// What was asked for and is not there: the version, and what the server has instead.
+    pub absent: Option<String>,
     /// NFSv3, where the server has it and it was asked for; or why it says nothing.
     pub v3: Option<Result<V3, String>>,
     /// The minor versions of NFSv4 that were asked for; or why one says nothing.
@@ -72,8 +75,25 @@ impl std::fmt::Display for ProbeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Transport(error) => error.fmt(f),
-            Self::Call(place, error) => write!(f, "{place}: {error}"),
+            Self::Call(place, error) => write!(f, "{place}: {error}{}", advice(error)),
         }
+    }
+}
+
+/// What to do about a first Call that fails, where its error does not say.
+fn advice(error: &CallError) -> &'static str {
+    match error {
+        CallError::Rpc(Status::Accepted(AcceptStat::PROG_UNAVAIL)) => {
+            "; what listens there speaks RPC, but has no NFS: check the port, and that the NFS server runs"
+        }
+        CallError::Rpc(Status::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
+        CallError::Rpc(Status::Denied(RejectStat::AUTH_ERROR)) => {
+            "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
+        }
+        CallError::Disconnected(Disconnect::Closed | Disconnect::Reset) => {
+            "; check that an NFS server listens on this port, and that this host may connect"
+        }
+        _ => "",
     }
 }
 
@@ -100,7 +120,8 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     let place = || format!("{} ({address})", url.host);
     let versions = versions(&mut line).map_err(|error| ProbeError::Call(place(), error))?;
     let newest = versions.iter().max().copied().unwrap_or(4);
-    let null = null_time(&mut line, newest).map_err(|error| ProbeError::Call(place(), error))?;
+    let null =
+        null_time(&mut line, newest, wish.timeout).map_err(|error| ProbeError::Call(place(), error))?;
 
     let is_asked = |version| url.version.is_none_or(|asked| asked == version);
     let (mut v3, mut exports) = (None, None);
@@ -116,13 +137,34 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
         }
     }
 
+    let absent = url.version.and_then(|asked| absent(asked, &versions, &v4));
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
     let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
-    Ok(Probe { address, terms, credits, invalidations, null, versions, v3, v4, exports })
+    Ok(Probe { address, terms, credits, invalidations, null, versions, absent, v3, v4, exports })
+}
+
+/// What is said of a version that was asked for and is not there.
+fn absent(asked: NfsVersion, versions: &[u32], v4: &[(u32, Result<V4, String>)]) -> Option<String> {
+    let number = match asked {
+        NfsVersion::V3 => 3,
+        NfsVersion::V4(_) => 4,
+    };
+    let has: Vec<String> = versions.iter().map(u32::to_string).collect();
+    let has = has.join(" and ");
+    let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
+    let is_mismatch =
+        |found: &(u32, Result<V4, String>)| found.1.as_ref().is_err_and(|error| error.contains(&mismatch));
+    match asked {
+        _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not there; the server has {has}")),
+        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
+            Some(format!("NFSv{asked}: not there; the server has {has}, without that minor version"))
+        }
+        _ => None,
+    }
 }
 
 fn gone(url: &Url, address: SocketAddr) -> ProbeError {
@@ -176,9 +218,11 @@ fn null(line: &mut Line<'_>, version: u32) -> Result<(), CallError> {
     line.call(&Procedure::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
-fn null_time(line: &mut Line<'_>, version: u32) -> Result<NullTime, CallError> {
+/// The time of NULL: of as many as come back within this time, of which the first counts however long it takes.
+fn null_time(line: &mut Line<'_>, version: u32, most: Duration) -> Result<NullTime, CallError> {
     let mut times = Vec::with_capacity(NULLS);
-    for _ in 0..NULLS {
+    let started = Instant::now();
+    while times.is_empty() || (times.len() < NULLS && started.elapsed() < most) {
         match null(line, version) {
             Ok(()) => times.push(line.took),
             Err(error) => return Err(error),

@@ -6,17 +6,15 @@ use std::net::SocketAddr;
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
 use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
-use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 
+use crate::replay::beside::port_of;
 use crate::replay::caller::{CallError, Caller, Line, Procedure};
 use crate::replay::transport::tcp::Tcp;
 use crate::replay::transport::{Target, Transport, Wish};
 use crate::replay::url::Url;
 
-/// The port of the port mapper. RFC 1833 section 3.
-const PORT_MAPPER: u16 = 111;
 /// Bytes of a list of exports that is still read.
 const EXPORTS: u32 = 1 << 20;
 /// The longest results of MNT: status, filehandle, flavors.
@@ -62,25 +60,9 @@ fn over<T>(
 }
 
 fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, String> {
-    over(url, SocketAddr::new(server.ip(), PORT_MAPPER), wish, |line| {
-        let mapping = Mapping { prog: Program::MOUNT, vers: 3, prot: Prot::IPPROTO_TCP, port: 0 };
-        let getport = v2::Procedure::GETPORT;
-        let procedure = Procedure::new(Program::PORTMAP, 2, getport.0, 4);
-        let port = line.call(
-            &procedure,
-            |encoder| v2::Args::GETPORT(mapping).encode(encoder),
-            |cursor| match v2::Results::decode(getport, cursor, &mut Unobserved)? {
-                v2::Results::GETPORT(port) => Ok(port.port),
-                _ => Ok(0),
-            },
-        );
-        match port.map(u16::try_from) {
-            Ok(Ok(port)) if port > 0 => Ok(port),
-            Ok(_) => Err("the port mapper knows no MOUNT; name its port with ?mountport=".into()),
-            Err(error) => Err(format!("port mapper: {error}")),
-        }
-    })
-    .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
+    let target = Target { address: server, name: url.host.clone(), wish: wish.clone() };
+    port_of(&target, Program::MOUNT, 3)
+        .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
 }
 
 type Both = (Result<Exports, String>, Result<Vec<u8>, String>);

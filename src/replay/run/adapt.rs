@@ -191,6 +191,14 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
         let header = message.get(..cursor.at())?;
         let call = Call::decode(&mut cursor, &mut Unobserved).ok()?;
+        // Most Calls stay as they are, which is found out without room for them.
+        let mut stays = true;
+        for (at, operation) in call.operations().enumerate() {
+            stays &= live.replacement(at, &operation.ok()?).is_none();
+        }
+        if stays {
+            return Some(adapted);
+        }
         let operations: Vec<Args<'_>> = call.operations().collect::<Result<_, _>>().ok()?;
         let news: Vec<Option<New>> =
             operations.iter().enumerate().map(|(at, operation)| live.replacement(at, operation)).collect();
@@ -199,9 +207,6 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
             adapted.has_other_wants |= matches!(new, New::Open(..));
             adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None) | New::Unprotected);
             adapted.is_unprotected |= matches!(new, New::Unprotected);
-        }
-        if adapted == Adapted::default() {
-            return Some(adapted);
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()

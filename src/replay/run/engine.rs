@@ -1,53 +1,67 @@
 //! What is in flight, what comes next, and what becomes of it.
 //!
+//! - [`driving`]: engines and their transport, until all is done;
+//! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
+//! - [`thoughts`]: how long a client thinks;
+//! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
 //! - [`hearing`]: its Reply gives it its state.
 
+mod asking;
+mod driving;
 mod hearing;
+mod held;
+mod queue;
 mod sending;
+mod thoughts;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::{Field, Unobserved};
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::{Program, Xid};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
+use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::judge::Judge;
-use super::options::{Options, Order, Pace};
+use super::options::{Options, Pace};
+use super::order::Graph;
+use super::order::claims::Claims;
+use super::order::names::Names;
 use super::prologue::{PrologueError, prologue};
 use super::recording::Tape;
 use super::report::{Report, State, StepId};
-use super::responder;
-use super::shape::Parts;
-use super::values::{Used, Values};
+use super::shape::{Parts, Titles};
+use super::values::Values;
+use super::walk::{Live as Left, Walk};
+use crate::analysis::comparison::record::hash;
+use crate::replay::beside::Beside;
 use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
-use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event, Target, Transport, TransportError};
+use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
+use held::{Held, Seats};
+use queue::Queue;
+use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
 const SLACK: u32 = 1024;
-/// Between two looks at whether to stop.
-const TICK: Duration = Duration::from_millis(50);
-/// How long Calls in flight are waited for when a run is ended.
-const FAREWELL: Duration = Duration::from_secs(3);
 /// Between a NFS4ERR_DELAY and the next try, once; later tries wait longer, up to ten times as long.
 const LATER: Duration = Duration::from_millis(50);
 /// Own faults that are told.
 const FAULTS: usize = 100;
 /// Files that a step left otherwise, which are remembered.
 const OTHERWISE: usize = 1 << 16;
+/// Copies of the captured clients at most.
+pub const PARTIES: usize = 4096;
+/// Steps in flight at once in the capture that are counted.
+const DEPTH: usize = 1 << 16;
 /// Text of links that is read to be compared.
 const TEXT: u32 = 4096;
-
-static FILE: Field = Field::group("trace", "trace", "");
 
 /// Why a run ended before its end.
 #[derive(Debug)]
@@ -102,57 +116,39 @@ impl Watch for () {
     fn look(&mut self, _: &Report, _: u64, _: Duration) {}
 }
 
-/// A step that waits, or is in flight.
-#[derive(Debug)]
-struct Held {
-    /// The step, in XDR.
-    bytes: Vec<u8>,
-    id: StepId,
-    title: String,
-    /// Why it does not run as it was captured.
-    reason: Option<Reason>,
-    /// When its Call and its Reply were seen in the capture.
-    start: u64,
-    end: u64,
-    client: u32,
-    /// The session, and the slot in the capture.
-    slot: Option<(u32, u32)>,
-    tries: u32,
-    not_before: Option<Instant>,
-    is_racing: bool,
-    /// Attributes that the live server does not have were left out.
-    has_fewer: bool,
-    /// An OPEN asks for what it got in the capture.
-    has_other_wants: bool,
-}
-
-impl Held {
-    fn step(&self) -> Option<Step<'_>> {
-        Step::decode(&mut Cursor::new(&self.bytes), &FILE, &mut Unobserved).ok()
-    }
-}
-
-#[derive(Debug)]
-struct Flight {
-    held: Held,
-    used: Used,
-    sent: Instant,
-    connection: ConnectionId,
-}
+/// What hears all that is sent and comes, if anything does.
+type Listener = Option<Box<dyn Tape>>;
 
 /// A live connection.
-#[derive(Clone, Copy, Debug)]
-struct Live {
+#[derive(Debug)]
+struct Line {
     connection: ConnectionId,
     xid: u32,
+    /// Steps that wait for a credit, or for memory.
+    parked: VecDeque<u32>,
 }
 
 /// What becomes of a step that was to be sent.
 enum Going {
     Sent,
-    Settled,
-    /// There is no room for it now.
-    Back(Held),
+    /// It was not sent, and has this state.
+    Settled(State),
+    /// There is no room for it on its line now.
+    Parked(usize),
+    /// The server asked to be asked again, and is, at this time.
+    Later(Instant),
+    /// The slot of the live session is in use, by what had another slot in the capture.
+    Slot((u32, u32)),
+}
+
+/// A copy of the captured clients, with a directory of its own.
+pub struct Party<'r, R> {
+    /// The trace.
+    pub steps: &'r mut Trace<R>,
+    /// The trace, opened once more.
+    pub contents: &'r mut Trace<R>,
+    /// Its directory.
+    pub seeded: &'r Seeded,
 }
 
 /// Runs a trace: `steps` and `contents` are the same trace, opened twice.
@@ -168,55 +164,122 @@ pub fn run<R: Read + Seek>(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Report, RunError> {
-    let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
-    steps.rewind();
-    let mut values = Values::new(&options.tag);
-    let mut report = Report::default();
-    for (variable, handle) in &seeded.handles {
-        report.forgotten += u64::from(!values.set(*variable, handle));
+    run_all(vec![Party { steps, contents, seeded }], transport, target, options, watch)
+}
+
+/// Runs several copies of the captured clients at the same time, at most [`PARTIES`]. The report is of all together.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_all<R: Read + Seek>(
+    parties: Vec<Party<'_, R>>,
+    transport: &mut dyn Transport,
+    target: &Target,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Report, RunError> {
+    let mut engines = Vec::new();
+    for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
+        engines.push(Engine::new(number as u32, party, transport, target, options)?);
     }
-    let made = prologue(contents, transport, target, &options.tag, &mut values);
-    match made {
-        Ok(made) => report.bridged = made,
-        Err(PrologueError::Trace(error)) => return Err(error.into()),
-        Err(PrologueError::Transport(error)) => return Err(error.into()),
-        // What is missing is told where it is used.
-        Err(PrologueError::Server(what)) => report.refused.push(what),
+    let mut tape = watch.tape();
+    driving::drive(&mut engines, transport, watch, &mut tape)?;
+    // What the walk asks is not of the run.
+    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
+    let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
+    let Some(first) = reports.next() else { return Ok(Report::default()) };
+    let mut sum = first?;
+    for (number, report) in (2..).zip(reports) {
+        sum.join(report?, number, options.shown);
     }
-    let end = &steps.summary().end;
-    report.recorded = end.last.saturating_sub(end.first);
-    let (total, first) = (end.steps, end.first);
-    let tape = watch.tape();
-    let engine = Engine {
-        tape,
-        contents,
-        target,
-        seeded,
-        options,
-        plan,
-        values,
-        judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone()),
-        report,
-        waiting: VecDeque::new(),
-        flights: FxHashMap::default(),
-        lines: FxHashMap::default(),
-        clients: FxHashMap::default(),
-        started: None,
-        first,
-        sent: 0,
-        is_exhausted: false,
-        otherwise: FxHashSet::default(),
-        borrowed: FxHashSet::default(),
-        out: Vec::new(),
-        placed: Vec::new(),
-        buffers: Vec::new(),
-        needs: Vec::new(),
-    };
-    engine.drive(steps, transport, total, watch)
+    sum.recorded_as = recorded_as;
+    Ok(sum)
+}
+
+impl<'r, R: Read + Seek> Engine<'r, R> {
+    fn new(
+        number: u32,
+        party: Party<'r, R>,
+        transport: &mut dyn Transport,
+        target: &'r Target,
+        options: &'r Options,
+    ) -> Result<Self, RunError> {
+        let Party { steps, contents, seeded } = party;
+        let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
+        let names = Names::new(steps)?;
+        steps.rewind();
+        // The first calls itself as the only one would.
+        let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
+        let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
+        let mut values = Values::new(&tag);
+        let mut report = Report::default();
+        for (variable, handle) in &seeded.handles {
+            report.forgotten += u64::from(!values.set(*variable, handle));
+        }
+        let made = prologue(contents, transport, target, &tag, &mut values);
+        match made {
+            Ok(made) => report.bridged = made,
+            Err(PrologueError::Trace(error)) => return Err(error.into()),
+            Err(PrologueError::Transport(error)) => return Err(error.into()),
+            // What is missing is told where it is used.
+            Err(PrologueError::Server(what)) => report.refused.push(what),
+        }
+        let end = &steps.summary().end;
+        report.recorded = end.last.saturating_sub(end.first);
+        let first = end.first;
+        Ok(Self {
+            number,
+            tag,
+            steps,
+            contents,
+            target,
+            seeded,
+            options,
+            plan,
+            values,
+            judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
+                .with_rules(options.rules.clone()),
+            report,
+            titles: Titles::default(),
+            seats: Seats::default(),
+            graph: Graph::default(),
+            claims: Claims::new(options.order, options.pace, names),
+            queue: Queue::default(),
+            ready: Vec::new(),
+            turns: 0,
+            before: None,
+            latest: 0,
+            depths: BinaryHeap::new(),
+            in_flight: 0,
+            expiries: VecDeque::new(),
+            lines: Vec::new(),
+            by_place: FxHashMap::default(),
+            by_connection: FxHashMap::default(),
+            slots: FxHashMap::default(),
+            clients: FxHashMap::default(),
+            started: None,
+            first,
+            sent: 0,
+            is_exhausted: false,
+            next_due: None,
+            otherwise: FxHashSet::default(),
+            borrowed: FxHashSet::default(),
+            out: Vec::new(),
+            placed: Vec::new(),
+            buffers: Vec::new(),
+            needs: Vec::new(),
+            walk: options.walk.then(Walk::new),
+            beside: Some(Beside::new(target, options.mount_port, first_xid)),
+        })
+    }
 }
 
 struct Engine<'r, R> {
-    tape: Option<Box<dyn Tape>>,
+    /// Which of several copies, from 0.
+    number: u32,
+    /// What makes its clients strangers to those of other runs, and of other copies.
+    tag: String,
+    steps: &'r mut Trace<R>,
     contents: &'r mut Trace<R>,
     target: &'r Target,
     seeded: &'r Seeded,
@@ -225,17 +288,39 @@ struct Engine<'r, R> {
     values: Values,
     judge: Judge,
     report: Report,
-    waiting: VecDeque<Held>,
-    flights: FxHashMap<u64, Flight>,
-    /// By client, and connection of the capture.
-    lines: FxHashMap<(u32, u64), Live>,
-    /// Of each client the latest recorded end of a step that is done, and when it was done.
-    clients: FxHashMap<u32, (u64, Instant)>,
+    titles: Titles,
+    seats: Seats,
+    graph: Graph,
+    claims: Claims,
+    queue: Queue,
+    /// Seats of steps that have become free to go.
+    ready: Vec<u32>,
+    /// Steps that were admitted.
+    turns: u64,
+    /// The seat and the turn of the step that was admitted last.
+    before: Option<(u32, u64)>,
+    /// When the last Reply of the steps up to now was seen in the capture.
+    latest: u64,
+    /// When those were answered in the capture that were in flight when the last step was sent there.
+    depths: BinaryHeap<Reverse<u64>>,
+    in_flight: usize,
+    /// When Calls in flight were sent, in that order.
+    expiries: VecDeque<(Instant, Tag)>,
+    lines: Vec<Line>,
+    /// Lines by client, and connection of the capture.
+    by_place: FxHashMap<(u32, u64), usize>,
+    by_connection: FxHashMap<ConnectionId, usize>,
+    /// Steps that wait for a slot of a live session.
+    slots: FxHashMap<(u32, u32), VecDeque<u32>>,
+    /// Of each client, if it is to think, when its latest steps were done.
+    clients: FxHashMap<u32, Thoughts>,
     started: Option<Instant>,
     /// When the first Call of the capture was seen.
     first: u64,
     sent: u64,
     is_exhausted: bool,
+    /// When the next step is due, if that is known.
+    next_due: Option<Instant>,
     /// Variables of files that a step left otherwise than in the capture.
     otherwise: FxHashSet<u32>,
     /// Variables of delegations that this server did not give.
@@ -244,128 +329,67 @@ struct Engine<'r, R> {
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
+    /// What the steps must have left, if that is looked at.
+    walk: Option<Walk>,
+    /// What is not NFS; nothing while it is asked.
+    beside: Option<Beside>,
 }
 
 impl<R: Read + Seek> Engine<'_, R> {
-    fn drive(
-        mut self,
-        steps: &mut Trace<R>,
-        transport: &mut dyn Transport,
-        total: u64,
-        watch: &mut dyn Watch,
-    ) -> Result<Report, RunError> {
-        let begin = Instant::now();
-        let mut ending: Option<Instant> = None;
-        let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
-        loop {
-            if ending.is_none() {
-                self.admit(steps)?;
-            }
-            let due = if ending.is_none() { self.issue(transport)? } else { None };
-            if self.flights.is_empty() && (self.waiting.is_empty() && self.is_exhausted || ending.is_some()) {
-                break;
-            }
-            let now = Instant::now();
-            let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
-            match transport.poll(Some(deadline))? {
-                Some(Event::Reply(reply)) => self.reply(&reply)?,
-                Some(Event::RdmaError { tag, error, .. }) => {
-                    if let Some(tape) = &mut self.tape {
-                        tape.lost(tag.0, Some(&error));
-                    }
-                    self.fail(tag.0, &format!("RDMA_ERROR: {error:?}"));
-                }
-                Some(Event::Call(call)) => {
-                    let mut names = Vec::new();
-                    answer = responder::answer(call.message, &mut names)
-                        .map(|message| (call.connection, call.xid, message));
-                    if let Some(tape) = &mut self.tape {
-                        let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
-                        tape.called(call.connection, call.message, answer);
-                    }
-                    for name in names {
-                        *self.report.callbacks.entry(name).or_default() += 1;
-                    }
-                    self.report.unanswered += u64::from(answer.is_none());
-                }
-                Some(Event::Disconnected { connection, reason, lost }) => {
-                    self.report.disconnects += u64::from(reason != Disconnect::Asked);
-                    let what = format!("the connection went away: {reason}");
-                    let lost: Vec<u64> = lost.iter().map(|tag| tag.0).collect();
-                    lost.into_iter().for_each(|tag| self.fail(tag, &what));
-                    self.lines.retain(|_, live| live.connection != connection);
-                }
-                Some(Event::Discarded { why, .. }) => {
-                    self.report.discarded += 1;
-                    let is_own = matches!(why, Discard::ReverseCall);
-                    self.report.unanswered += u64::from(is_own);
-                }
-                Some(Event::Credits { .. }) => {}
-                None => {
-                    // A transport that never waits leaves the waiting to us.
-                    let rest = deadline.saturating_duration_since(Instant::now());
-                    if self.flights.is_empty() && !rest.is_zero() {
-                        std::thread::sleep(rest.min(TICK));
-                    }
-                }
-            }
-            if let Some((connection, xid, message)) = answer.take()
-                && transport.answer(connection, xid, &message).is_err()
-            {
-                self.report.unanswered += 1;
-            }
-            self.expire();
-            watch.look(&self.report, total, begin.elapsed());
-            if ending.is_none() && watch.is_over() {
-                self.report.is_interrupted = true;
-                ending = Some(Instant::now() + FAREWELL);
-            }
-            if ending.is_some_and(|end| Instant::now() > end) {
-                let left: Vec<u64> = self.flights.keys().copied().collect();
-                left.into_iter().for_each(|tag| self.fail(tag, "no Reply before the run was ended"));
-            }
-        }
-        self.conclude(steps)
+    /// Whether nothing is left to be sent.
+    fn is_done(&self) -> bool {
+        self.is_exhausted && self.seats.count() == 0
     }
 
     /// Nothing is in flight any more: what was not sent has its state, too.
-    fn conclude(mut self, steps: &mut Trace<R>) -> Result<Report, RunError> {
+    fn conclude(mut self, transport: &mut dyn Transport) -> Result<Report, RunError> {
         let ended = || State::Skipped("interrupted: the run was ended before it".into());
-        for held in std::mem::take(&mut self.waiting) {
-            self.settle(&held.id, &held.title, ended());
+        for held in self.seats.waiting() {
+            self.report.settle(held.id, held.parts.title(), ended(), self.options.shown);
         }
+        let mut parts = Parts::default();
         while !self.is_exhausted {
-            match steps.next_step()? {
+            match self.steps.next_step()? {
                 Some(step) => {
-                    let title = Parts::of(&step).title;
-                    self.report.settle(id(&step), &title, ended(), self.options.shown);
+                    parts.read(&step, &mut self.titles);
+                    self.report.settle(id(&step), parts.title(), ended(), self.options.shown);
                 }
                 None => self.is_exhausted = true,
             }
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
+        if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+            let left = Left { seeded: self.seeded, values: &self.values, otherwise: &self.otherwise };
+            let (tag, shown) = (&self.tag, self.options.shown);
+            self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));
+        }
         self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
-        self.report.recorded_as =
-            self.tape.take().map(|tape| tape.finish().map_err(|error| error.to_string()));
         Ok(self.report)
     }
 
-    fn settle(&mut self, id: &StepId, title: &str, state: State) {
-        self.report.settle(*id, title, state, self.options.shown);
+    /// A step has its state, and leaves its seat: others may go.
+    fn settle(&mut self, seat: u32, held: Held, state: State) {
+        self.report.settle(held.id, held.parts.title(), state, self.options.shown);
+        self.seats.leave(seat, held);
+        self.graph.finish(seat, &mut self.ready);
+        while let Some(seat) = self.ready.pop() {
+            self.enqueue(seat);
+        }
     }
 
     /// Looks at steps ahead; those that are not sent get their state.
-    fn admit(&mut self, steps: &mut Trace<R>) -> Result<(), RunError> {
-        while !self.is_exhausted && self.waiting.len() < self.options.window.max(1) {
-            let Some(step) = steps.next_step()? else {
+    fn admit(&mut self) -> Result<(), RunError> {
+        while !self.is_exhausted && self.seats.count() < self.options.window.max(1) {
+            let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
                 self.is_exhausted = true;
                 break;
             };
-            let verdict = self.plan.step(&step);
-            let parts = Parts::of(&step);
-            let id = id(&step);
-            if verdict.reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
+            let reason = self.plan.step(&step).reason;
+            let (seat, mut held) = self.seats.take_free();
+            held.parts.read(&step, &mut self.titles);
+            held.id = id(&step);
+            if reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
                 // What it would have done to these files is not done.
                 self.otherwise.extend(
                     step.call
@@ -375,99 +399,151 @@ impl<R: Read + Seek> Engine<'_, R> {
                         .filter_map(|slot| (slot.holds == Holds::FILEHANDLE).then_some(slot.variable)),
                 );
             }
-            if let Some(state) = unsent(&step, verdict.reason) {
-                self.report.settle(id, &parts.title, state, self.options.shown);
+            if let Some(state) = unsent(reason) {
+                self.report.settle(held.id, held.parts.title(), state, self.options.shown);
+                self.seats.leave(seat, held);
                 continue;
             }
-            let (start, end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
-            // What overlapped in the capture shows there how far the other had come.
-            let mut is_racing = false;
-            let flights = self.flights.values_mut().map(|flight| &mut flight.held);
-            for other in self.waiting.iter_mut().chain(flights) {
-                if other.end > start && other.start < end {
-                    is_racing = true;
-                    other.is_racing = true;
-                }
-            }
-            let mut encoder = Encoder::new();
-            step.encode(&mut encoder);
+            held.bytes.clear();
+            held.bytes.extend_from_slice(bytes);
+            (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
+            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
+            (held.tries, held.due, held.flight) = (0, None, None);
+            (held.has_fewer, held.has_other_wants) = (false, false);
             let has_session =
-                step.caller.session != NONE && parts.operations.first() == Some(&Operation::SEQUENCE);
-            self.waiting.push_back(Held {
-                bytes: encoder.finish().0,
-                id,
-                title: parts.title,
-                reason: verdict.reason,
-                start,
-                end,
-                client: step.caller.client,
-                slot: has_session.then_some((step.caller.session, step.caller.slot)),
-                tries: 0,
-                not_before: None,
-                is_racing,
-                has_fewer: false,
-                has_other_wants: false,
-            });
+                step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
+            held.slot = has_session.then_some((step.caller.session, step.caller.slot));
+            let directories = &self.seeded.directories;
+            self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
+            // What overlapped in the capture shows there how far the other had come. Of those after a step the next began
+            // first.
+            held.is_racing = held.start < self.latest;
+            if let Some((seat, turn)) = self.before
+                && let Some(before) = self.seats.get_mut(seat).filter(|before| before.turn == turn)
+            {
+                before.is_racing |= held.start < before.end;
+            }
+            self.latest = self.latest.max(held.end);
+            while self.depths.peek().is_some_and(|Reverse(end)| *end <= held.start) {
+                self.depths.pop();
+            }
+            if self.depths.len() < DEPTH {
+                self.depths.push(Reverse(held.end));
+            }
+            held.depth = self.depths.len() as u32;
+            (self.before, self.turns) = (Some((seat, self.turns)), self.turns + 1);
+            let span = (held.start, held.end);
+            self.seats.put(seat, held);
+            if self.graph.admit(seat, span, &mut self.claims.list) {
+                self.enqueue(seat);
+            }
         }
         Ok(())
     }
 
-    /// Sends what may be sent, in the order of the capture. Gives the time at which the next is due, if that is all that it
-    /// waits for.
-    fn issue(&mut self, transport: &mut dyn Transport) -> Result<Option<Instant>, RunError> {
-        while let Some(front) = self.waiting.front() {
-            if self.flights.len() >= self.options.window.max(1) || !self.is_ready(front) {
+    /// A step may go when it is due.
+    fn enqueue(&mut self, seat: u32) {
+        let Some(held) = self.seats.get_mut(seat) else { return };
+        let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
+        held.due = match self.options.pace {
+            Pace::Asap | Pace::Depth | Pace::Rate(_) => None,
+            Pace::Original(times) => {
+                let after = held.start.saturating_sub(self.first) as f64;
+                Some(since(&mut self.started) + nanoseconds(after / times))
+            }
+            Pace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
+        };
+        self.queue.push(held.turn, seat, held.due);
+    }
+
+    /// Sends what may be sent. Gives the time at which the next is due, if there is one.
+    fn issue(
+        &mut self,
+        transport: &mut dyn Transport,
+        tape: &mut Listener,
+    ) -> Result<Option<Instant>, RunError> {
+        if self.in_flight == 0 {
+            // Nothing will come that makes room.
+            self.unpark_all();
+        }
+        while let Some(seat) = self.queue.pop() {
+            let mut held = self.seats.take(seat);
+            if let Pace::Rate(rate) = self.options.pace
+                && held.tries == 0
+            {
+                let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
+                held.due = due;
+                if due.is_some_and(|due| due > Instant::now()) {
+                    self.queue.push(held.turn, seat, None);
+                    self.seats.put(seat, held);
+                    return Ok(due);
+                }
+            }
+            if self.options.pace == Pace::Depth && self.in_flight >= held.depth as usize {
+                self.queue.push(held.turn, seat, None);
+                self.seats.put(seat, held);
                 return Ok(None);
             }
-            let due = self.due(front);
-            if let Some(due) = due.filter(|due| *due > Instant::now()) {
-                return Ok(Some(due));
-            }
-            let Some(held) = self.waiting.pop_front() else { return Ok(None) };
-            match self.send(held, transport)? {
-                Going::Sent | Going::Settled => {}
-                Going::Back(held) => {
-                    self.waiting.push_front(held);
-                    return Ok(None);
+            match self.send(seat, &mut held, transport, tape)? {
+                Going::Sent => self.seats.put(seat, held),
+                Going::Settled(state) => {
+                    self.settle(seat, held, state);
+                    // What it gives up others may use.
+                    self.admit()?;
+                }
+                Going::Later(due) => {
+                    held.tries += 1;
+                    held.due = Some(due);
+                    self.queue.push(held.turn, seat, held.due);
+                    self.seats.put(seat, held);
+                }
+                Going::Parked(line) => {
+                    self.seats.put(seat, held);
+                    if let Some(line) = self.lines.get_mut(line) {
+                        line.parked.push_back(seat);
+                    }
+                }
+                Going::Slot(slot) => {
+                    self.seats.put(seat, held);
+                    self.slots.entry(slot).or_default().push_back(seat);
                 }
             }
         }
-        Ok(None)
+        Ok(self.queue.due())
     }
 
-    /// Whether all that a step waits for is done.
-    fn is_ready(&self, held: &Held) -> bool {
-        if let Some((session, slot)) = held.slot
-            && let Some(session) = self.values.session(session)
-            && session.is_busy(session.slot(slot))
-        {
-            return false;
-        }
-        let mut flights = self.flights.values().map(|flight| &flight.held);
-        !match self.options.order {
-            Order::Trace => flights.any(|other| other.end <= held.start),
-            Order::Conservative => flights.any(|other| other.client == held.client),
+    /// So many steps that waited for room on a connection may go.
+    fn unpark(&mut self, connection: ConnectionId, most: usize) {
+        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
+        let Some(line) = line else { return };
+        for seat in line.parked.drain(..most.min(line.parked.len())) {
+            if let Some(held) = self.seats.get(seat) {
+                self.queue.push(held.turn, seat, None);
+            }
         }
     }
 
-    /// When a step is to be sent; `None`: now.
-    fn due(&self, held: &Held) -> Option<Instant> {
-        let nanoseconds = |time: f64| Duration::from_nanos(time.clamp(0.0, 1e18) as u64);
-        let paced = match self.options.pace {
-            Pace::Asap => None,
-            Pace::Original(times) => {
-                let since = held.start.saturating_sub(self.first) as f64;
-                self.started.map(|started| started + nanoseconds(since / times))
+    fn unpark_all(&mut self) {
+        for line in self.lines.iter_mut().filter(|line| !line.parked.is_empty()) {
+            for seat in line.parked.drain(..) {
+                if let Some(held) = self.seats.get(seat) {
+                    self.queue.push(held.turn, seat, None);
+                }
             }
-            Pace::Rate(rate) => {
-                self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate))
-            }
-            Pace::Think => self.clients.get(&held.client).map(|(end, done)| {
-                *done + Duration::from_nanos(held.start.saturating_sub(*end).min(1 << 60))
-            }),
-        };
-        paced.max(held.not_before)
+        }
     }
+
+    /// A connection is not used any more: the next step for it has a new one.
+    fn forget(&mut self, connection: ConnectionId) {
+        self.unpark(connection, usize::MAX);
+        if let Some(line) = self.by_connection.remove(&connection) {
+            self.by_place.retain(|_, of| *of != line);
+        }
+    }
+}
+
+fn nanoseconds(time: f64) -> Duration {
+    Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
 }
 
 fn id(step: &Step<'_>) -> StepId {
@@ -475,7 +551,7 @@ fn id(step: &Step<'_>) -> StepId {
 }
 
 /// The state of a step that is not sent.
-fn unsent(step: &Step<'_>, reason: Option<Reason>) -> Option<State> {
+fn unsent(reason: Option<Reason>) -> Option<State> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
@@ -484,11 +560,5 @@ fn unsent(step: &Step<'_>, reason: Option<Reason>) -> Option<State> {
             Planned::Run | Planned::Bridged => {}
         }
     }
-    match Program(step.asked.program) {
-        Program::NFS | Program::NFSACL => None,
-        Program::MOUNT => Some(State::Skipped(
-            "mount: the run's directory stands for what was mounted, and is known".into(),
-        )),
-        _ => Some(State::Unreplayable("other-program: a program beside NFS, which listens elsewhere".into())),
-    }
+    None
 }

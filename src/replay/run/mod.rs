@@ -1,21 +1,25 @@
 //! A trace driven again against a live server: step after step is read, sent with the values of this run, held to its
 //! recorded Reply, and forgotten.
 //!
-//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it;
-//! - [`engine`]: what is in flight and what comes next;
+//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it; [`lateness`]: how well times were kept;
+//!   [`sum`]: of several copies together;
+//! - [`engine`]: what is in flight and what comes next; [`order`]: which step waits for which;
 //! - [`values`]: what the live server and this run call things;
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`responder`]: answers to Calls of the server;
-//! - [`recording`]: what was sent and came, as a trace.
+//! - [`recording`]: what was sent and came, as a trace;
+//! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
 mod adapt;
 mod engine;
 pub mod judge;
+pub mod lateness;
 pub mod options;
+mod order;
 mod outcome;
 mod prologue;
 pub mod recording;
@@ -23,9 +27,11 @@ pub mod report;
 mod responder;
 pub mod rules;
 mod shape;
+mod sum;
 pub mod values;
+pub mod walk;
 mod wants;
 
-pub use engine::{RunError, Watch, run};
+pub use engine::{PARTIES, Party, RunError, Watch, run, run_all};
 pub use options::{Options, Order, Pace};
 pub use report::{Report, State};

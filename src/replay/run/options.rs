@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::rules::file::FileRule;
 use crate::analysis::comparison::selection::Selection;
 use crate::replay::plan::chosen::Chosen;
 use crate::replay::plan::judge::Gss;
@@ -12,11 +13,13 @@ use crate::replay::plan::judge::Gss;
 /// In which order steps go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
+    /// A step waits for those that it depends on.
+    #[default]
+    Dependence,
     /// That of the capture: a step waits for those whose Reply was there when its Call was sent, so that as much is in
     /// flight at once as was then.
-    #[default]
     Trace,
-    /// One at a time of each client.
+    /// By dependence, and one at a time of each client.
     Conservative,
 }
 
@@ -25,9 +28,10 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "dependence" => Ok(Self::Dependence),
             "trace" => Ok(Self::Trace),
             "conservative" => Ok(Self::Conservative),
-            _ => Err("is neither trace nor conservative".into()),
+            _ => Err("is none of dependence, trace and conservative".into()),
         }
     }
 }
@@ -44,6 +48,8 @@ pub enum Pace {
     Rate(f64),
     /// As long after the step before it was answered as in the capture.
     Think,
+    /// At once, as long as no more are in flight than there were in the capture when the step was sent.
+    Depth,
 }
 
 impl FromStr for Pace {
@@ -55,8 +61,8 @@ impl FromStr for Pace {
             _ => Err(format!("{text:?} is no number from 0.000001 to 1000000000")),
         };
         match text {
-            // What is in flight at once follows from the order.
-            "asap" | "depth" => Ok(Self::Asap),
+            "asap" => Ok(Self::Asap),
+            "depth" => Ok(Self::Depth),
             "original" => Ok(Self::Original(1.0)),
             "think" => Ok(Self::Think),
             _ => match (text.strip_prefix('x'), text.strip_prefix("rate=")) {
@@ -76,6 +82,7 @@ impl fmt::Display for Pace {
             Self::Original(times) => write!(f, "x{times}"),
             Self::Rate(rate) => write!(f, "rate={rate}"),
             Self::Think => f.write_str("think"),
+            Self::Depth => f.write_str("depth"),
         }
     }
 }
@@ -99,6 +106,8 @@ pub struct Options {
     pub strict: bool,
     /// Rules that are turned off.
     pub off: Vec<&'static str>,
+    /// Rules of a file.
+    pub rules: Vec<FileRule>,
     /// Differences that do not count.
     pub selection: Selection,
     /// Mismatches that are kept to be shown.
@@ -109,16 +118,20 @@ pub struct Options {
     pub gss: Gss,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
+    /// The port of MOUNT, where the port mapper is not to be asked.
+    pub mount_port: Option<u16>,
     /// OPENs want the delegations that they asked for in the capture, not what they got.
     pub wants_as_asked: bool,
     /// What makes the clients of this run strangers to those of others.
     pub tag: String,
+    /// Whether files are looked at in the end.
+    pub walk: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            order: Order::Trace,
+            order: Order::Dependence,
             pace: Pace::Asap,
             connections: None,
             window: 256,
@@ -126,13 +139,16 @@ impl Default for Options {
             delays: 100,
             strict: false,
             off: Vec::new(),
+            rules: Vec::new(),
             selection: Selection::default(),
             shown: 20,
             chosen: None,
             gss: Gss::AsSys,
             captured_chunks: false,
+            mount_port: None,
             wants_as_asked: false,
             tag: String::new(),
+            walk: true,
         }
     }
 }
@@ -143,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_read_as_it_is_written() {
-        for text in ["asap", "original", "think", "x2.5", "rate=1000"] {
+        for text in ["asap", "original", "think", "depth", "x2.5", "rate=1000"] {
             assert_eq!(text.parse::<Pace>().unwrap().to_string(), text);
         }
         assert!("fast".parse::<Pace>().is_err());

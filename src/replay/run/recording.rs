@@ -2,7 +2,7 @@
 //! capture.
 //!
 //! Frames of a recording number its messages, as they were sent and as they came. What seeding and the bridges before the
-//! first step send is not in it.
+//! first step send, and what is asked when the last is done, is not in it.
 
 use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
@@ -20,7 +20,9 @@ use crate::replay::trace::Form;
 use crate::replay::trace::layout::Keeping;
 use crate::replay::trace::travelled::{Item, Sent, Travelled};
 use crate::replay::transport::framing::{Offered, Plan, Region, Regions};
-use crate::replay::transport::{self, Call, ConnectionId, Fabric, Kind, RdmaTerms, Reply, Source, Terms};
+use crate::replay::transport::{
+    self, Call, ConnectionId, Fabric, Kind, RdmaTerms, Reply, Source, Tag, Terms,
+};
 
 /// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
 const KEPT: usize = 64 << 20;
@@ -36,6 +38,8 @@ pub struct Gone<'a> {
     pub terms: &'a Terms,
     /// Credits that it asked for; 0 without RDMA.
     pub credits: u32,
+    /// Whose it is, of several copies of the captured clients, from 0.
+    pub party: u32,
     /// The client of the capture that it stands for.
     pub client: u32,
     /// Its operations, from 0, that have the filehandle of the run's root in the place of PUTROOTFH.
@@ -60,7 +64,7 @@ pub trait Tape {
     fn came(&mut self, reply: &Reply<'_>);
 
     /// It will have no Reply but perhaps this error.
-    fn lost(&mut self, tag: u64, error: Option<&RdmaError>);
+    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>);
 
     /// The server called, and was answered, or was not.
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
@@ -76,7 +80,8 @@ pub trait Tape {
 #[derive(Debug)]
 struct Waiting {
     travelled: Travelled,
-    client: u32,
+    /// The copy, and the client of the capture.
+    client: (u32, u32),
     roots: Vec<u32>,
     kept: usize,
 }
@@ -86,9 +91,9 @@ struct Waiting {
 pub struct Recording<W> {
     to: Compiler<W>,
     name: String,
-    waiting: FxHashMap<u64, Waiting>,
+    waiting: FxHashMap<Tag, Waiting>,
     /// What each connection is, and whose.
-    lines: FxHashMap<ConnectionId, (ConnectionName, u32)>,
+    lines: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept: usize,
@@ -277,7 +282,8 @@ impl<W: Write + Seek> Tape for Recording<W> {
         // What is inline takes room, too.
         self.kept += message.len();
         let name = name(gone.connection, gone.terms);
-        self.lines.insert(gone.connection, (name, gone.client));
+        let client = (gone.party, gone.client);
+        self.lines.insert(gone.connection, (name, client));
         let writes = chunks.writes.into_iter().map(|segments| Item { segments, ..Item::default() });
         let travelled = Travelled {
             index: 0,
@@ -294,12 +300,12 @@ impl<W: Write + Seek> Tape for Recording<W> {
             rdma_error: 0,
         };
         let kept = self.kept - before;
-        let waiting = Waiting { travelled, client: gone.client, roots: gone.roots.to_vec(), kept };
-        self.waiting.insert(call.tag.0, waiting);
+        let waiting = Waiting { travelled, client, roots: gone.roots.to_vec(), kept };
+        self.waiting.insert(call.tag, waiting);
     }
 
     fn came(&mut self, reply: &Reply<'_>) {
-        let Some(mut waiting) = self.waiting.remove(&reply.tag.0) else { return };
+        let Some(mut waiting) = self.waiting.remove(&reply.tag) else { return };
         let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
         let travelled = &mut waiting.travelled;
         let lists = reply.header.as_ref().and_then(Header::chunk_lists);
@@ -318,7 +324,7 @@ impl<W: Write + Seek> Tape for Recording<W> {
         self.write(waiting);
     }
 
-    fn lost(&mut self, tag: u64, error: Option<&RdmaError>) {
+    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>) {
         let Some(mut waiting) = self.waiting.remove(&tag) else { return };
         if let Some(error) = error {
             waiting.travelled.rdma_error = error.tag().0;
@@ -350,8 +356,8 @@ impl<W: Write + Seek> Tape for Recording<W> {
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<Recorded> {
-        let mut left: Vec<u64> = self.waiting.keys().copied().collect();
-        left.sort_unstable();
+        let mut left: Vec<Tag> = self.waiting.keys().copied().collect();
+        left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.lost(tag, None));
         let Self { to, name, steps, not_kept, error, .. } = *self;
         if let Some(error) = error {
@@ -368,7 +374,7 @@ mod tests {
     use nfsrdma_dissectors::rpc::Xid;
 
     use super::*;
-    use crate::replay::transport::{Captured, Expected, Payload, Shape, Tag, Wish};
+    use crate::replay::transport::{Captured, Expected, Payload, Shape, Wish};
 
     /// Chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
     fn chunks_of(result: u32, shape: Shape<'_>) -> Chunks {

@@ -1,8 +1,11 @@
 //! The table of rules by which a live Reply may differ from the recorded one, and that it differs is tolerated.
 //!
 //! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
-//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, and a file of rules turns off single ones
-//! or adds fields to be tolerated.
+//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, `--without` single ones, and a
+//! [file](file) adds others, which may be [learnt](learn).
+
+pub mod file;
+pub mod learn;
 
 /// Why something may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +85,9 @@ pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<Rule> {
         "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
         "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
         "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
+        // Where a program listens, and what a server exports and to whom.
+        "GETPORT" | "GETADDR" if !is_status => SERVER_IDENTITY,
+        "EXPORT" | "DUMP" | "GETADDRLIST" if !is_status => SERVER_IDENTITY,
         "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
         "FSINFO" | "PATHCONF" | "FSSTAT" if !is_status && !path.starts_with("obj_attributes") => CAPABILITIES,
         "OPEN" if path.starts_with("delegation.") => DELEGATION,

@@ -1,12 +1,16 @@
 //! What a Call consists of, as far as a run must know: its operations, which file each is about, and what must not be sent.
 
+use std::rc::Rc;
+
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
+use rustc_hash::FxHashMap;
 
-use crate::replay::trace::{Holds, Message, NONE, Step};
+use super::order::acts::Act;
+use crate::replay::trace::{Holds, Message, NONE, Slot, Step};
 
 /// Operations of one COMPOUND that are looked at.
 const OPERATIONS: usize = 256;
@@ -15,14 +19,58 @@ const OPERATIONS: usize = 256;
 pub(super) const ROOT: u32 = NONE - 1;
 
 /// What a Call consists of.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Parts {
     /// The operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
+    /// What each of them does; of another Call, what that does.
+    pub(super) acts: Vec<Act>,
+    /// The variable of the file that each operation is about, [`ROOT`] for the root, [`NONE`] where it is not known.
+    pub(super) files: Vec<u32>,
     /// What it is about: `NFS 4.2 READ`.
-    pub(super) title: String,
+    pub(super) title: Title,
     /// A name in a Call of NFSv3 that leads to the directory above.
     pub(super) has_dots: bool,
+}
+
+/// What a Call is about, for people: written once.
+pub(super) type Title = Option<Rc<str>>;
+
+/// What Calls are about that were met. A hostile trace has more than there are.
+#[derive(Debug, Default)]
+pub(super) struct Titles(FxHashMap<[u32; 5], Rc<str>>);
+
+impl Titles {
+    const MOST: usize = 4096;
+
+    fn of(&mut self, step: &Step<'_>, operation: Option<Operation>) -> Title {
+        let asked = &step.asked;
+        let number = operation.map_or(NONE, |operation| operation.0);
+        let key = [asked.program, asked.version, asked.minor_version, asked.procedure, number];
+        if let Some(title) = self.0.get(&key) {
+            return Some(Rc::clone(title));
+        }
+        let title: Rc<str> = title(step, operation).into();
+        if self.0.len() < Self::MOST {
+            self.0.insert(key, Rc::clone(&title));
+        }
+        Some(title)
+    }
+}
+
+fn title(step: &Step<'_>, operation: Option<Operation>) -> String {
+    let asked = &step.asked;
+    let name = Program(asked.program).name();
+    let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
+    let about = match (operation, asked.described()) {
+        (Some(operation), _) => operation.to_string(),
+        (None, Some(procedure)) => procedure.name().to_owned(),
+        (None, None) => format!("procedure {}", asked.procedure),
+    };
+    match asked.minor_version {
+        NONE => format!("{name} {} {about}", asked.version),
+        minor => format!("{name} {}.{minor} {about}", asked.version),
+    }
 }
 
 /// DDP-eligible items that stand beside the head, with positions that count from its arguments or results on.
@@ -40,46 +88,69 @@ pub(super) fn items(message: &Message<'_>) -> Vec<ChunkItem<'static>> {
 }
 
 impl Parts {
-    /// Looks at the Call of a step.
-    pub(super) fn of(step: &Step<'_>) -> Self {
-        let asked = &step.asked;
-        let procedure = asked.described();
-        let program = Program(asked.program);
-        let name = program.name().map_or_else(|| format!("program {}", asked.program), str::to_owned);
-        let mut parts = Self::default();
+    /// Looks at the Call of a step, in the room of another.
+    pub(super) fn read(&mut self, step: &Step<'_>, titles: &mut Titles) {
+        self.operations.clear();
+        self.acts.clear();
+        self.has_dots = false;
         let items = items(&step.call);
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
-        let mut about =
-            procedure.map_or_else(|| format!("procedure {}", asked.procedure), |p| p.name().to_owned());
-        match procedure {
+        let mut about = None;
+        match step.asked.described() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) {
-                    let operations = call.operations().map_while(Result::ok);
-                    parts.operations =
-                        operations.map(|operation| operation.number()).take(OPERATIONS).collect();
-                    if let Some(operation) = call.named().operation {
-                        about = operation.to_string();
+                    for operation in call.operations().map_while(Result::ok).take(OPERATIONS) {
+                        let number = operation.number();
+                        if about.is_none_or(|about: Operation| number.class() < about.class()) {
+                            about = Some(number);
+                        }
+                        self.operations.push(number);
+                        self.acts.push(Act::of(&operation));
+                    }
+                    if self.operations.len() as u32 != call.count() {
+                        about = call.named().operation;
                     }
                 }
             }
-            Some(Procedure::V3(v3::Procedure::LOOKUP)) => {
-                let lookup = v3::Args::decode(v3::Procedure::LOOKUP, &mut cursor, &mut Unobserved);
-                if let Ok(v3::Args::LOOKUP(lookup)) = lookup {
-                    parts.has_dots = lookup.what.name.0 == b"..";
+            Some(Procedure::V3(procedure)) => {
+                if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) {
+                    self.acts.push(Act::of_v3(&arguments));
+                    if let v3::Args::LOOKUP(lookup) = arguments {
+                        self.has_dots = lookup.what.name.0 == b"..";
+                    }
                 }
             }
             _ => {}
         }
-        parts.title = match asked.minor_version {
-            NONE => format!("{name} {} {about}", asked.version),
-            minor => format!("{name} {}.{minor} {about}", asked.version),
-        };
-        parts
+        self.title = titles.of(step, about);
+        self.find_files(step);
     }
 
-    /// The variable of the file that each operation is about, [`ROOT`] for the root, [`NONE`] where it is not known.
-    pub(super) fn files(&self, step: &Step<'_>) -> Vec<u32> {
+    /// What it is about: `NFS 4.2 READ`.
+    pub(super) fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the operation of a slot changes or ends what its stateid stands for.
+    pub(super) fn ends(&self, slot: &Slot) -> bool {
+        let operation = self.operations.get(slot.operation as usize).copied();
+        matches!(
+            operation,
+            Some(
+                Operation::CLOSE
+                    | Operation::OPEN_DOWNGRADE
+                    | Operation::OPEN_CONFIRM
+                    | Operation::LOCK
+                    | Operation::LOCKU
+                    | Operation::DELEGRETURN
+                    | Operation::FREE_STATEID
+                    | Operation::LAYOUTRETURN
+            )
+        )
+    }
+
+    fn find_files(&mut self, step: &Step<'_>) {
         let of = |message: &Message<'_>, operation: usize| {
             let slot = message
                 .slots
@@ -87,12 +158,16 @@ impl Parts {
                 .find(|slot| slot.holds == Holds::FILEHANDLE && slot.operation as usize == operation);
             slot.map_or(NONE, |slot| slot.variable)
         };
-        let mut files = vec![NONE; self.operations.len()];
+        let files = &mut self.files;
+        files.clear();
+        files.resize(self.operations.len(), NONE);
         let (mut current, mut saved, mut since) = (NONE, NONE, 0);
         for (at, operation) in self.operations.iter().enumerate() {
             match *operation {
                 Operation::PUTFH => (current, since) = (of(&step.call, at), at),
                 Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
+                // It opens what is current (RFC 8881 section 18.16.3).
+                Operation::OPEN if matches!(self.acts.get(at), Some(Act::Open(None, _))) => {}
                 Operation::LOOKUP
                 | Operation::LOOKUPP
                 | Operation::OPEN
@@ -112,7 +187,6 @@ impl Parts {
                 *file = current;
             }
         }
-        files
     }
 
     /// Whether the Call would lead above the root: LOOKUPP there, or the name `..` in NFSv3. `is_root` tells whether a
@@ -126,9 +200,8 @@ impl Parts {
             return false;
         }
         // Of what LOOKUPP leaves, a second one could leave the root; where the first leads to is not known.
-        let files = self.files(step);
         let mut before = (NONE, false);
-        for (operation, file) in self.operations.iter().zip(files) {
+        for (operation, file) in self.operations.iter().zip(self.files.iter().copied()) {
             if *operation == Operation::LOOKUPP && (before.1 || before.0 == ROOT || is_root(before.0)) {
                 return true;
             }

@@ -88,6 +88,8 @@ impl Place<'_> {
 /// What stands for the captured server's files.
 #[derive(Debug, Default)]
 pub struct Seeded {
+    /// The path of what stands for the root, on the server.
+    pub path: String,
     /// The filehandle of what stands for the root.
     pub root: Handle,
     /// Live filehandles, by the variable that they are the first value of.
@@ -199,7 +201,8 @@ pub fn seed(
     }
     let made = maker.made;
     let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
-    Ok(Seeded { root, handles, directories, supported, made })
+    let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
+    Ok(Seeded { path, root, handles, directories, supported, made })
 }
 
 /// What is there before the first step, and all directories.

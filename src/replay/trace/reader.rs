@@ -183,6 +183,14 @@ impl<R: Read + Seek> Trace<R> {
     /// # Errors
     /// Where the trace is cut or damaged; what was given before stands.
     pub fn next_step(&mut self) -> Result<Option<Step<'_>>, TraceError> {
+        Ok(self.next_step_with_bytes()?.map(|(step, _)| step))
+    }
+
+    /// The next step, with the bytes that it was read from: they can be decoded again.
+    ///
+    /// # Errors
+    /// As [`Self::next_step`].
+    pub fn next_step_with_bytes(&mut self) -> Result<Option<(Step<'_>, &[u8])>, TraceError> {
         while self.given >= self.block.len() {
             if self.next >= self.tables {
                 let is_whole = self.steps == self.summary.end.steps && self.next == self.tables;
@@ -195,12 +203,13 @@ impl<R: Read + Seek> Trace<R> {
                 _ => return Err(TraceError::Damaged { at: self.next }),
             }
         }
-        let mut cursor = Cursor::new(self.block.get(self.given..).unwrap_or_default());
+        let rest = self.block.get(self.given..).unwrap_or_default();
+        let mut cursor = Cursor::new(rest);
         let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
         let step = step.map_err(|error| TraceError::line(self.at, self.given, error))?;
         self.given += cursor.at();
         self.steps += 1;
-        Ok(Some(step))
+        Ok(Some((step, rest.get(..cursor.at()).unwrap_or_default())))
     }
 
     /// Tells `take` every step, from the first on.

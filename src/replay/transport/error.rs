@@ -66,6 +66,7 @@ impl TransportError {
     /// Who is to blame.
     pub fn blame(&self) -> Blame {
         match self.kind {
+            TransportErrorKind::Submit(SubmitError::Refused(Refusal::Memory)) => Blame::Unreachable,
             TransportErrorKind::Submit(SubmitError::Refused(_)) => Blame::Own,
             _ => Blame::Unreachable,
         }
@@ -158,6 +159,8 @@ pub enum Refusal {
     TooMany,
     /// The message, or one of its chunks, is longer than the transport can carry, or an answer than its inline threshold.
     TooLong,
+    /// No memory can be registered for its chunks, and no Call is in flight that would give some back.
+    Memory,
     /// The stored payload is not in shared memory.
     Store,
     /// There is no Call of the reverse direction to be answered with this XID.
@@ -176,6 +179,9 @@ impl fmt::Display for SubmitError {
             Self::Refused(Refusal::Position) => "the position of a payload is not in the message",
             Self::Refused(Refusal::TooMany) => "more payloads than a Call may have",
             Self::Refused(Refusal::TooLong) => "longer than the transport can carry",
+            Self::Refused(Refusal::Memory) => {
+                "no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)"
+            }
             Self::Refused(Refusal::Store) => "the payload is not in shared memory",
             Self::Refused(Refusal::NoCall) => "no Call of the reverse direction waits for this answer",
         })
@@ -208,6 +214,9 @@ mod tests {
     #[test]
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
         assert_eq!(TransportError::from(SubmitError::Refused(Refusal::Xid)).blame(), Blame::Own);
+        let memory = TransportError::from(SubmitError::Refused(Refusal::Memory));
+        assert_eq!(memory.blame(), Blame::Unreachable, "the limit of this machine");
+        assert!(memory.to_string().contains("ulimit -l"), "{memory}");
         assert_eq!(TransportError::from(SubmitError::Busy(Busy::Credits)).blame(), Blame::Unreachable);
     }
 }

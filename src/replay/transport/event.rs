@@ -182,6 +182,39 @@ impl fmt::Display for Discard {
     }
 }
 
+/// What a port speaks that is no RPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// RFC 4253 section 4.2.
+    Ssh,
+    /// RFC 9112 section 4.
+    Http,
+    /// RFC 8446 section 5.1: an alert or a handshake.
+    Tls,
+}
+
+impl Foreign {
+    /// What a stream is that begins so.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [b'S', b'S', b'H', b'-', ..] => Some(Self::Ssh),
+            [b'H', b'T', b'T', b'P', ..] => Some(Self::Http),
+            [0x15 | 0x16, 3, 0..=4, ..] => Some(Self::Tls),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ssh => "SSH",
+            Self::Http => "HTTP",
+            Self::Tls => "TLS",
+        })
+    }
+}
+
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disconnect {
@@ -195,20 +228,29 @@ pub enum Disconnect {
     Unreachable,
     /// The server had no receive buffer posted, more often than is borne (RNR retries exceeded).
     NoReceiver,
-    /// The server, or its device, refused an operation of ours, or we one of its: a handle that is not valid, an access
-    /// beyond a chunk's end (RFC 8166 section 4.5.3).
+    /// An access to a chunk was refused: a handle that is not valid, an access beyond its end (RFC 8166 section 4.5.3).
     RemoteAccess,
     /// A Send was longer than the buffer that waited for it.
     Length,
+    /// The device of this side refused what this program asked of it: the program's own fault.
+    Own,
     /// The device of this side is gone or reset.
     Device,
     /// The server sent what cannot be followed any further, such as a record without end.
     Protocol,
+    /// What it sent is no RPC, but this.
+    Speaks(Foreign),
 }
 
 impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let text = match self {
+            Self::Speaks(other) => {
+                return write!(
+                    f,
+                    "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"
+                );
+            }
             Self::Asked => "closed by this side",
             Self::Closed => "closed by the server",
             Self::Reset => "reset by the server or by something between",
@@ -216,9 +258,11 @@ impl fmt::Display for Disconnect {
             Self::NoReceiver => "the server has no receive buffer posted (RNR)",
             Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
             Self::Length => "a Send was longer than the buffer that waited for it",
+            Self::Own => "the local device refused an operation of this program, which is its own fault",
             Self::Device => "the local device is gone",
             Self::Protocol => "the server sent what cannot be followed any further",
-        })
+        };
+        f.write_str(text)
     }
 }
 

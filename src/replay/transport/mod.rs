@@ -59,7 +59,7 @@ use super::url::Carrier;
 
 pub use call::{Call, Captured, Expected, Form, Payload, Shape, Source, Submitted, Tag};
 pub use error::{Blame, Busy, Refusal, SubmitError, TransportError, TransportErrorKind};
-pub use event::{Discard, Disconnect, Event, Payloads, Reply, ReverseCall};
+pub use event::{Discard, Disconnect, Event, Foreign, Payloads, Reply, ReverseCall};
 pub use terms::{Counts, Credits, Fabric, Kind, RdmaTerms, Target, Terms, Wish};
 
 /// One connection of a transport. Numbers are not used again, so that what is late for a connection that is gone

@@ -1,10 +1,14 @@
 //! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
 
 mod client;
+mod copies;
 mod ganesha;
 mod killed;
+mod liars;
 mod loopback;
+mod made;
 mod over_tcp;
+mod paces;
 mod parts;
 pub(crate) mod program;
 mod recordings;

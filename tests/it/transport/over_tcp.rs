@@ -1,6 +1,7 @@
 //! nfs-ganesha over TCP: the calls that the server inside the program has, and `probe`.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,85 @@ fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said.lines().count(), 1);
     assert!(said.contains("nothing listens there; check the port"), "{said}");
+}
+
+#[test]
+fn a_version_that_is_not_there_is_told_with_exit_code_4() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export?vers=3", server.port);
+    let output = probe(&["--server", &url]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("\nNFSv3: not there; the server has 4\n"), "{text}");
+    let output = probe(&["-T", "json", "--server", &url]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("probe.schema.json"), &found, "probe");
+    assert_eq!(output.status.code(), Some(4), "{found}");
+    assert_eq!(found["absent"], "NFSv3: not there; the server has 4");
+}
+
+/// What `probe` says of a server that says this, whatever it is asked.
+fn said_of(answer: &[u8]) -> (Option<i32>, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut answer = answer.to_vec();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut mark = [0; 4];
+        while stream.read_exact(&mut mark).is_ok() && !answer.is_empty() {
+            let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+            stream.read_exact(&mut call).unwrap();
+            // A Reply has the XID of its Call behind the record mark.
+            if answer.starts_with(&[0x80]) {
+                answer[4..8].copy_from_slice(&call[..4]);
+            }
+            stream.write_all(&answer).unwrap();
+        }
+    });
+    let output = probe(&["--timeout", "5", "--server", &format!("tcp://127.0.0.1:{port}/")]);
+    server.join().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_port_that_speaks_something_else_is_named() {
+    let foreign: [(&[u8], &str); 3] = [
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "this port speaks SSH, and no NFS; check the port"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP, and no NFS"),
+        (b"\x15\x03\x01\0\x02\x02\x0a", "this port speaks TLS, and no NFS"),
+    ];
+    for (answer, expected) in foreign {
+        let (code, said) = said_of(answer);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_call_that_is_turned_away_is_told_with_what_to_do() {
+    // RFC 5531 section 9: the words of a Reply behind its XID.
+    let turned_away: [(&[u32], &str); 2] = [
+        // MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
+        (&[1, 1, 1, 5], "check the security of the export (sec=)"),
+        // MSG_ACCEPTED, AUTH_NONE, PROG_UNAVAIL.
+        (&[1, 0, 0, 0, 1], "what listens there speaks RPC, but has no NFS"),
+    ];
+    for (words, expected) in turned_away {
+        let mark = 0x8000_0000 | (words.len() as u32 * 4 + 4);
+        let all = [&[mark, 0][..], words].concat();
+        let (code, said) = said_of(&all.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>());
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_told_with_what_to_do() {
+    let (code, said) = said_of(&[]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("check that an NFS server listens on this port"), "{said}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use nfsrdma_inspect::replay::trace::{Protection, Seen, Step, Trace};
 use serde_json::Value as Json;
 
 use super::ganesha::Ganesha;
-use super::program::{compiled, program};
+use super::program::{Passing, compiled, program};
 use crate::captures;
 use crate::schema::{assert_keeps, validator};
 
@@ -54,7 +54,14 @@ fn is_listed(operation: &str, difference: &Json) -> bool {
 /// Runs a capture against a server, and holds the report to the lists above.
 fn replayed(capture: &str, server: &str) {
     let path = captures::path(capture);
-    let output = program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+    hold(
+        capture,
+        program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]),
+    );
+}
+
+/// Holds a report to the lists above.
+fn hold(capture: &str, output: std::process::Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout).unwrap();
     let report: Json =
@@ -97,6 +104,46 @@ fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
 }
 
 #[test]
+fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "tcp-v42"] {
+        let trace = compiled(capture, "orders");
+        for order in ["dependence", "trace"] {
+            let arguments = ["-c", "1000", "-T", "json", "--server", &url, "--order", order];
+            let run = ["replay", "run", trace.0.to_str().unwrap()];
+            hold(&format!("{capture} {order}"), program(&[&run[..], &arguments[..]].concat()));
+        }
+    }
+}
+
+#[test]
+fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let trace = compiled("rxe-v41", "copies");
+    let arguments = ["--server", &url, "--clients", "3", "--directory", "d", "-T", "json", "-c", "1000"];
+    let run = ["replay", "run", trace.0.to_str().unwrap()];
+    let output = program(&[&run[..], &arguments[..]].concat());
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("replay.schema.json"), &report, "copies");
+    let of = |state: &str| report["states"][state].as_u64().unwrap();
+    let (steps, done) = (report["steps"].as_u64().unwrap(), of("matched") + of("tolerated") + of("repaired"));
+    assert!(steps % 3 == 0 && done * 100 >= steps * 93, "{report:#}");
+    assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0), "{report:#}");
+    for mismatch in report["mismatches"].as_array().unwrap() {
+        let operation = mismatch["operation"].as_str().unwrap();
+        let mut differences = mismatch["differences"].as_array().unwrap().iter();
+        assert!(differences.all(|difference| is_listed(operation, difference)), "{mismatch:#}");
+        assert!((1..=3).contains(&mismatch["client"].as_u64().unwrap()));
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["d", "d-2", "d-3"]);
+}
+
+#[test]
 fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
@@ -120,6 +167,33 @@ fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
         assert!(of("matched") + of("tolerated") > 170, "{capture}: {report:#}");
         assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0));
     }
+}
+
+#[test]
+fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let url =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let trace = compiled("rxe-v3", "learns");
+    let rules = Passing(trace.0.with_extension("rules"));
+    let (trace, rules) = (trace.0.to_str().unwrap(), rules.0.to_str().unwrap());
+    let output = program(&["replay", "learn", trace, "--server", &url, "-o", rules]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(rules).unwrap();
+    assert!(text.contains("in GETACL"), "{text}");
+    let output = program(&["replay", "run", trace, "--server", &url, "--rules", rules, "-T", "json"]);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("replay.schema.json"), &report, "learnt");
+    let reasons = report["reasons"].as_array().unwrap();
+    assert!(reasons.iter().any(|of| of["reason"].as_str().unwrap().starts_with("learnt-")), "{report:#}");
+    // A status is not let be before somebody has looked at it.
+    for mismatch in report["mismatches"].as_array().unwrap() {
+        let mut differences = mismatch["differences"].as_array().unwrap().iter();
+        assert!(differences.all(|difference| difference["kind"] == "status"), "{mismatch:#} {text}");
+    }
+    let output = program(&["replay", "run", trace, "--server", &url, "--rules", trace]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -211,6 +285,7 @@ fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>
         known: &[],
         live: Cursor::new(message).with_chunks(&live),
         directories: &[],
+        files: &[],
         is_racing: false,
         listing: None,
     })

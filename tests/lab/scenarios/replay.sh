@@ -1,31 +1,94 @@
 # shellcheck shell=bash
 # Captures driven again against the kernel's server, each recorded: BRING=FILE,... are the captures. What the run says of each comes
-# out as NAME.json, what it sent and received as NAME.pcap.
-# settings: MEMORY=3072 LIMIT=1500
+# out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
+# again: a small file system is full, and locks are refused until the grace period ends.
+# settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
-# The grace period of the server is over since it is up: nothing waits for it.
-result=0
-for capture in /shared/brought/*; do
-    name=$(basename "$capture" .gz)
-    name=${name%.pcap}
+pace=${PACE:-original}
+refused='nfs.status == 10013 || nlm.stat == 4'
+
+# make_tiny DIRECTORY NUMBER: a file system of 1 MiB that is nearly full, where the captured server had one.
+make_tiny() {
+    on_server "mkdir -p $1
+        mount -t tmpfs -o size=1m tiny $1
+        chmod 1777 $1
+        dd if=/dev/zero of=$1/fill bs=1k count=1000 status=none
+        exportfs -o rw,no_root_squash,insecure,no_subtree_check,fsid=$2 '*:$1'"
+}
+
+# begin_grace SIGN: the server begins anew, with a grace period for locks, which ends at the sign; that for the state of NFSv4,
+# which waits for clients that were there before, ends at once.
+begin_grace() {
+    on_server "echo 0 > /proc/fs/nfsd/threads
+        rpc.nfsd --rdma=20049 8
+        until grep -q Y /proc/fs/nfsd/v4_end_grace; do echo Y > /proc/fs/nfsd/v4_end_grace; sleep 0.2; done
+        (
+            until [ -e /shared/$1 ]; do sleep 0.1; done
+            echo Y > /proc/fs/lockd/nlm_end_grace
+        ) > /dev/null 2>&1 &"
+}
+
+# count_refused COUNT SIGN: gives the sign as soon as sign_of has selected so many Transactions.
+count_refused() {
+    "$program" -l -i eth0 -Y "$sign_of" -c "$1" --summary none > /dev/null 2> /tmp/refused
+    sign "$2"
+}
+
+replay() {
+    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' denied sign_of
+    local trace=/tmp/$name.trace directory=$name-$number
     # shellcheck disable=SC2154 # client.sh says which host
     url=rdma://$host/
     if [ "$TRANSPORT" = tcp ]; then url=tcp://$host/; fi
     case $name in
-    *-v3*) url+='export?vers=3' ;;
+    *-v3*)
+        url+='export?vers=3'
+        top+=/$directory/tree/export
+        ;;
+    *) top+=/$directory/tree ;;
     esac
-    trace=/tmp/$name.trace
     "$program" replay compile -q "$capture" -o "$trace"
-    run=(--server "$url" --same-server --directory "$name-$$")
-    "$program" replay seed -q "${run[@]}" "$trace"
+    make_tiny "$top/tiny" "$((100 + number))"
+    run=(--server "$url" --same-server --directory "$directory")
+    "$program" replay seed -q --into-existing "${run[@]}" "$trace"
+
+    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period.
+    sign_of=$refused
+    denied=$("$program" -Y "$refused" --summary none "$capture" | tail -n +2 | wc -l)
+    if [ "$denied" -eq 0 ]; then
+        sign_of='nfs.open.delegation_type in {0, 3}'
+        denied=$("$program" -T fields -e nfs.open.delegation_type -Y nfs.open.delegation_type "$capture" |
+            awk '/^[03]$/ { none++; next } { given = 1; exit } END { print given ? none + 0 : 0 }')
+    fi
+    # The grace period of these did not end while they were captured, so that nobody had a delegation.
+    case $name in
+    *krb5* | *conc*) begin_grace "refused.$number" ;;
+    *) if [ "$denied" -gt 0 ]; then begin_grace "refused.$number"; fi ;;
+    esac
     start_recording "$name"
-    code=0
+    if [ "$denied" -gt 0 ]; then
+        count_refused "$denied" "refused.$number" &
+        counting=$!
+    fi
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --chunks captured -c 1000 -T json ${OPTIONS:-} "$trace" \
-        > "/shared/$name.json" 2> "/shared/$name.said" || code=$?
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked \
+        -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
+    if [ -n "$counting" ]; then
+        kill "$counting" 2> /dev/null || true
+        wait "$counting" || true
+    fi
+    sign "refused.$number"
     cat "/shared/$name.said"
-    say "$name: exit code $code"
-    [ $code -eq 0 ] || result=1
+    say "$name: exit code $result"
+    return $result
+}
+
+failed=() number=0
+for capture in /shared/brought/*; do
+    name=$(basename "$capture" .gz)
+    number=$((number + 1))
+    replay "$capture" "${name%.pcap}" $number || failed+=("$name")
 done
-[ $result -eq 0 ]
+say "not as they were: ${failed[*]:-none}"
+[ ${#failed[@]} -eq 0 ]

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The transport of the program against the kernel's server: probe in each version, and the test client (TOOL, the example
-# transport_exercise) with every form of Call. The captures of it must say what the client says that it did.
+# transport_exercise) with every form of Call. The captures of it must say what the client says that it did, and break no rule
+# (guest/conformance.py).
 # CALLS: how many small ones; LARGEST: the most bytes in one operation, which follows from the server's MEMORY.
 # settings: MEMORY=7168 LIMIT=2400
 program=/shared/bin/nfsrdma-inspect
@@ -26,10 +27,17 @@ on_server '
     yes "to be recalled" | head -c 5000 > /export/data/recalled
     sync'
 
+# conforms NAME: the capture breaks no rule of the RFCs that a transport can break.
+conforms() {
+    python3 -S /lab/guest/conformance.py $program "/shared/$1.pcap"
+    say "PASSED $1 is as the RFCs want it"
+}
+
 # held NAME: what the capture has of the client's Calls is what the client wrote down. Send With Invalidate is counted, too.
 held() {
     $program -T json --summary none "/shared/$1.pcap" | python3 -S /lab/guest/transport.py "/shared/$1.journal"
     say "PASSED $1"
+    conforms "$1"
     grep '^ok .* small Calls' "/shared/$1.said" || true
 }
 
@@ -52,9 +60,17 @@ exercise windows windows "$server" /data/many300/exercise "$largest" 1000
 exercise storm "$server" /data/many300/exercise 1 "${CALLS:-100000}"
 
 start_recording errors
-"$exercise" errors "$server" /data/many300/exercise
+"$exercise" errors "$server" /data/many300/exercise > /shared/errors.said || {
+    cat /shared/errors.said
+    false
+}
+cat /shared/errors.said
 stop_recording
+# What the server said of the short Reply chunk, if it said anything, stands in the capture.
+told=$(grep -c '^ok a short Reply chunk: ERR_CHUNK$' /shared/errors.said || true)
+[ "$($program -T json --summary none /shared/errors.pcap | grep -c '"rpc_status":"RDMA_ERROR:ERR_CHUNK"' || true)" -eq "$told" ]
 say "PASSED errors"
+conforms errors
 
 # The server recalls a delegation over the connection that the client opened.
 start_recording recall
@@ -71,9 +87,13 @@ wait $recalling || {
 }
 cat /shared/recall.said
 stop_recording
-$program /shared/recall.pcap > /shared/recall.lines
-grep -q 'CB_RECALL.* ok$' /shared/recall.lines
+# CB_RECALL is done, in the reverse direction of the connection, and DELEGRETURN after it.
+$program -T json --summary none /shared/recall.pcap > /shared/recall.json
+operations() { grep -cE "\"direction\":\"$1\".*\"operation\":\"$2\".*\"status\":\"NFS4_OK\"" /shared/recall.json || true; }
+[ "$(operations reverse CB_RECALL)" -eq 1 ]
+[ "$(operations forward DELEGRETURN)" -eq 1 ]
 say "PASSED recall"
+conforms recall
 
 # The server goes in the middle of Calls, and comes back.
 "$exercise" until-gone "$server" > /shared/gone.said 2>&1 &
@@ -85,6 +105,7 @@ wait $going || {
     false
 }
 cat /shared/gone.said
+[ "$(grep -c '^ok ' /shared/gone.said)" -eq 3 ]
 say "PASSED server gone and back"
 
 # What keeps it from connecting at all is said in one line, and the exit code is 4.

@@ -1,5 +1,6 @@
 //! A step becomes a Call of this run, and goes.
 
+use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
@@ -11,68 +12,91 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use super::super::adapt::{self, adapt};
 use super::super::recording::Gone;
 use super::super::report::State;
-use super::super::shape::Parts;
 use super::super::wants::Opens;
-use super::{Engine, Flight, Going, Held, Live, RunError, SLACK};
+use super::held::{Held, step, tagged};
+use super::{Engine, Going, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
 use crate::replay::transport::{
-    Call, Captured, Expected, Payload as Sent, Shape, Source, SubmitError, Tag, Transport, TransportError,
+    Call, Captured, Expected, Payload as Sent, Shape, Source, SubmitError, Transport, TransportError,
 };
 
+/// Stands in the places of payloads that a Call does not have.
+const NO_PAYLOAD: Sent<'static> = Sent { position: 0, source: Source::Copied(&[]) };
+
 impl<R: Read + Seek> Engine<'_, R> {
-    /// The live connection that stands for one of the capture.
-    fn line(&mut self, step: &Step<'_>, transport: &mut dyn Transport) -> Result<Live, TransportError> {
+    /// The line that stands for a connection of the capture.
+    fn line(&mut self, step: &Step<'_>, transport: &mut dyn Transport) -> Result<usize, TransportError> {
         let of = step.caller.connection;
         let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
-        let key = (step.caller.client, of);
-        if let Some(live) = self.lines.get_mut(&key) {
-            live.xid = live.xid.wrapping_add(1);
-            return Ok(*live);
+        let place = (step.caller.client, of);
+        if let Some(line) = self.by_place.get(&place) {
+            return Ok(*line);
         }
         let connection = transport.connect(self.target)?;
         self.report.connections += 1;
-        let seed = hash(format!("{} {} {:?}", self.options.tag, self.report.connections, key).as_bytes());
-        let live = Live { connection, xid: seed as u32 };
-        self.lines.insert(key, live);
-        Ok(live)
+        let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
+        let line = self.lines.len();
+        self.lines.push(Line { connection, xid: seed as u32, parked: VecDeque::new() });
+        self.by_place.insert(place, line);
+        self.by_connection.insert(connection, line);
+        Ok(line)
     }
 
-    pub(super) fn send(&mut self, mut held: Held, transport: &mut dyn Transport) -> Result<Going, RunError> {
-        let Some(step) = held.step() else {
-            let state = State::Unreplayable("unreadable: the step cannot be read".into());
-            self.settle(&held.id, &held.title, state);
-            return Ok(Going::Settled);
+    /// Sends a step that may go.
+    pub(super) fn send(
+        &mut self,
+        seat: u32,
+        held: &mut Held,
+        transport: &mut dyn Transport,
+        tape: &mut Listener,
+    ) -> Result<Going, RunError> {
+        let Held { bytes, parts, .. } = &*held;
+        let Some(step) = step(bytes) else {
+            return Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into())));
         };
-        let parts = Parts::of(&step);
+        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+            return self.ask(held);
+        }
         let root = &self.seeded.root;
         let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
         if parts.leaves(&step, is_root) {
-            let state = State::Unreplayable("leaves-root: it leads above the run's directory".into());
-            self.settle(&held.id, &held.title, state);
-            return Ok(Going::Settled);
+            let why = "leaves-root: it leads above the run's directory";
+            return Ok(Going::Settled(State::Unreplayable(why.into())));
         }
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back || parts.operations.contains(&Operation::OPEN) {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == Holds::STATEID);
             let is_lost = |variable| gives_back && self.values.get(variable).is_none();
             if stateids.any(|slot| self.borrowed.contains(&slot.variable) || is_lost(slot.variable)) {
-                let state = State::Skipped(
-                    "no-delegation: is about a delegation that this server did not give".into(),
-                );
-                self.settle(&held.id, &held.title, state);
-                return Ok(Going::Settled);
+                let why = "no-delegation: is about a delegation that this server did not give";
+                return Ok(Going::Settled(State::Skipped(why.into())));
             }
         }
-        let live = self.line(&step, transport)?;
+        let slot = held.slot.and_then(|(session, slot)| {
+            let live = self.values.session(session)?;
+            let slot = live.slot(slot);
+            live.is_busy(slot).then_some((session, slot))
+        });
+        if let Some(slot) = slot {
+            return Ok(Going::Slot(slot));
+        }
+        let number = self.line(&step, transport)?;
+        let Some(line) = self.lines.get_mut(number) else { return Ok(Going::Parked(number)) };
+        let connection = line.connection;
+        if transport.credits(connection).is_some_and(|credits| credits.left() == 0) {
+            return Ok(Going::Parked(number));
+        }
+        line.xid = line.xid.wrapping_add(1);
+        let xid = Xid(line.xid);
         self.values.begin(step.call.body);
         if let Some((session, slot)) = held.slot {
             self.values.on_slot(session, slot);
         }
-        let header = new_header(&step, Xid(live.xid));
+        let header = new_header(&step, xid);
         let is_unsigned = header.is_some();
-        let header = header.as_deref().map_or(Header::Xid(Xid(live.xid)), Header::New);
+        let header = header.as_deref().map_or(Header::Xid(xid), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
         let opens = match !self.options.wants_as_asked && parts.operations.contains(&Operation::OPEN) {
@@ -98,67 +122,72 @@ impl<R: Read + Seek> Engine<'_, R> {
             None => None,
         };
         if let Some(why) = refused {
-            self.settle(&held.id, &held.title, State::Unreplayable(why));
-            return Ok(Going::Settled);
+            return Ok(Going::Settled(State::Unreplayable(why)));
         }
         self.fill()?;
-        let payloads: Vec<Sent<'_>> = self
-            .placed
-            .iter()
-            .zip(&self.buffers)
-            .map(|(placed, content)| Sent { position: placed.position, source: Source::Copied(content) })
-            .collect();
+        let mut payloads = [NO_PAYLOAD; Call::MAX_PAYLOADS];
+        for ((payload, placed), content) in payloads.iter_mut().zip(&self.placed).zip(&self.buffers) {
+            *payload = Sent { position: placed.position, source: Source::Copied(content) };
+        }
         self.needs.clear();
         self.needs.extend(step.needs.payloads.iter().take(Call::MAX_PAYLOADS));
-        let chunks = Chunks::of(&step);
-        let lists = chunks.lists();
+        let chunks = self.options.captured_chunks.then(|| Chunks::of(&step));
+        let lists = chunks.as_ref().map(Chunks::lists);
+        let tag = tagged(self.number, seat, held.turn);
+        // A Reply chunk as captured has the room that it had.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(SLACK) };
         let call = Call {
-            xid: Xid(live.xid),
-            tag: Tag(held.id.step),
+            xid,
+            tag,
             message: &self.out,
-            payloads: &payloads,
-            reply: Expected { message: step.needs.message.saturating_add(SLACK), payloads: &self.needs },
-            shape: match self.options.captured_chunks {
-                true => Shape::Captured(chunks.shape(&lists)),
-                false => Shape::Fitting,
+            payloads: payloads.get(..self.placed.len()).unwrap_or_default(),
+            reply: Expected { message: expected, payloads: &self.needs },
+            shape: match chunks.as_ref().zip(lists.as_ref()) {
+                Some((chunks, lists)) => Shape::Captured(chunks.shape(lists)),
+                None => Shape::Fitting,
             },
         };
-        match transport.submit(live.connection, &call) {
-            Ok(_) => {
-                if let (Some(tape), Some(terms)) = (&mut self.tape, transport.terms(live.connection)) {
-                    tape.gone(&Gone {
-                        call: &call,
-                        connection: live.connection,
-                        terms,
-                        credits: transport.credits(live.connection).map_or(0, |credits| credits.requested),
-                        client: step.caller.client,
-                        roots: &parts.roots(),
-                    });
-                }
-            }
-            Err(SubmitError::Busy(_)) => return Ok(Going::Back(held)),
-            Err(error) => {
-                let state = State::Unreplayable(format!("transport: {error}"));
-                self.settle(&held.id, &held.title, state);
-                return Ok(Going::Settled);
-            }
+        match transport.submit(connection, &call) {
+            Ok(_) => {}
+            Err(SubmitError::Busy(_)) => return Ok(Going::Parked(number)),
+            Err(error) => return Ok(Going::Settled(State::Unreplayable(format!("transport: {error}")))),
         }
-        let used = self.values.used().clone();
-        if let Some(slot) = used.slot {
+        // What is written down of it takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.gone(&Gone {
+                call: &call,
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                party: self.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+            });
+        }
+        self.values.swap_used(&mut held.used);
+        if let Some(slot) = held.used.slot {
             self.values.occupy(slot, true, false);
         }
         held.has_fewer = has_fewer;
         held.has_other_wants = has_other_wants;
-        held.is_racing |= !self.flights.is_empty();
-        for flight in self.flights.values_mut() {
-            flight.held.is_racing = true;
-        }
-        let now = Instant::now();
         self.started.get_or_insert(now);
-        self.sent += 1;
+        held.flight = Some((connection, now));
+        if let Some(due) = held.due.filter(|_| held.tries == 0) {
+            self.report.lateness.add(now.saturating_duration_since(due));
+        }
+        if self.expiries.len() > 2 * self.options.window + 64 {
+            // One that is late has kept those that were sent after it and are done.
+            let seats = &self.seats;
+            self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
+        }
+        self.expiries.push_back((now, tag));
+        self.sent += u64::from(held.tries == 0);
+        self.in_flight += 1;
         self.report.calls += 1;
-        let flight = Flight { held, used, sent: now, connection: live.connection };
-        self.flights.insert(flight.held.id.step, flight);
         Ok(Going::Sent)
     }
 

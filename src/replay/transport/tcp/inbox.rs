@@ -69,6 +69,11 @@ impl Inbox {
         }
     }
 
+    /// What stands where the next record mark should.
+    pub(super) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.mark..self.end).unwrap_or_default()
+    }
+
     /// Reads once, as much as there is room for.
     pub(super) fn fill(&mut self, stream: &mut impl Read) -> io::Result<usize> {
         self.make_room();

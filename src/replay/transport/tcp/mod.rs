@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::framing::Flight;
 use super::{
-    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Form, Payloads, Refusal, Reply,
+    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Foreign, Form, Payloads, Refusal, Reply,
     ReverseCall, Source, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
     TransportErrorKind,
 };
@@ -166,7 +166,10 @@ impl Link {
             match self.inbox.next() {
                 Next::Record => return Some(self.sort(index)),
                 Next::More => {}
-                Next::Broken => self.end = Some(Disconnect::Protocol),
+                Next::Broken => {
+                    let foreign = Foreign::of(self.inbox.unread());
+                    self.end = Some(foreign.map_or(Disconnect::Protocol, Disconnect::Speaks));
+                }
             }
         }
         self.end.take().map(|reason| Found::End(index, reason))

@@ -87,9 +87,13 @@ impl Failure {
             wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => Disconnect::Unreachable,
             wc::IBV_WC_RNR_RETRY_EXC_ERR => Disconnect::NoReceiver,
             wc::IBV_WC_LOC_LEN_ERR => Disconnect::Length,
-            wc::IBV_WC_REM_ACCESS_ERR | wc::IBV_WC_LOC_ACCESS_ERR | wc::IBV_WC_LOC_PROT_ERR => {
-                Disconnect::RemoteAccess
-            }
+            // A Work Request of this side that its own device does not take: memory that is not registered, a window that
+            // cannot be bound, a queue pair in the wrong state. InfiniBand Architecture Specification, section 11.6.2.
+            wc::IBV_WC_LOC_ACCESS_ERR
+            | wc::IBV_WC_LOC_PROT_ERR
+            | wc::IBV_WC_LOC_QP_OP_ERR
+            | wc::IBV_WC_MW_BIND_ERR => Disconnect::Own,
+            wc::IBV_WC_REM_ACCESS_ERR => Disconnect::RemoteAccess,
             wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => Disconnect::RemoteAccess,
             wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => Disconnect::Reset,
             wc::IBV_WC_FATAL_ERR => Disconnect::Device,
@@ -254,5 +258,8 @@ mod tests {
         assert_eq!(Failure::of(wc::IBV_WC_RNR_RETRY_EXC_ERR), Failure::Broken(Disconnect::NoReceiver));
         assert_eq!(Failure::of(wc::IBV_WC_LOC_LEN_ERR), Failure::Broken(Disconnect::Length));
         assert_eq!(Failure::of(wc::IBV_WC_REM_ACCESS_ERR), Failure::Broken(Disconnect::RemoteAccess));
+        for own in [wc::IBV_WC_MW_BIND_ERR, wc::IBV_WC_LOC_PROT_ERR, wc::IBV_WC_LOC_ACCESS_ERR] {
+            assert_eq!(Failure::of(own), Failure::Broken(Disconnect::Own), "not the server's");
+        }
     }
 }

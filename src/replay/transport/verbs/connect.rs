@@ -26,12 +26,20 @@ const SENDS_WITH_WINDOWS: u32 = 5;
 /// How many ports below 1,024 are tried.
 const RESERVED_PORT_TRIES: u16 = 32;
 impl VerbsTransport {
-    /// The device that leads to a server, opened where it is not yet.
-    fn device(&mut self, id: &CmId<Addressed>) -> Result<usize, TransportErrorKind> {
-        if let Some(known) = self.devices.iter().position(|shared| id.is_on(&shared.context)) {
+    /// What there is for a server on the device that leads to it, made where it is not yet.
+    fn device(&mut self, id: &CmId<Addressed>, target: &Target) -> Result<usize, TransportErrorKind> {
+        let (server, wish) = (target.address.ip(), &target.wish);
+        let wanted = wish.remote_invalidation && wish.private_data;
+        let is_it = |shared: &Shared| {
+            let windows = wanted && shared.context.limits.windows;
+            id.is_on(&shared.context) && shared.server == server && shared.domain.windows() == windows
+        };
+        if let Some(known) = self.devices.iter().position(is_it) {
             return Ok(known);
         }
-        let mut shared = Shared::new(id.context()?)?;
+        let context = id.context()?;
+        let windows = wanted && context.limits.windows;
+        let mut shared = Shared::new(context, server, windows)?;
         self.stores.iter().try_for_each(|store| shared.share(store))?;
         self.devices.push(shared);
         Ok(self.devices.len() - 1)
@@ -46,14 +54,14 @@ impl VerbsTransport {
             take_reserved_port(&id, target.address)?;
         }
         let id = id.resolve_address(target.address, deadline)?;
-        let device = self.device(&id)?;
+        let device = self.device(&id, target)?;
         let id = id.resolve_route(deadline)?;
         let Some(shared) = self.devices.get_mut(device) else { return Err(TransportErrorKind::NoDevice) };
 
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
         // Registrations alone must not be invalidated: they serve many Calls.
-        let windows = wish.remote_invalidation && wish.private_data && shared.context.limits.windows;
+        let windows = shared.domain.windows();
         let (each, more) = match windows {
             true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * Call::MAX_PAYLOADS as u32),
             false => (1, MORE_SENDS),
@@ -66,14 +74,24 @@ impl VerbsTransport {
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
         let mut spare = Vec::new();
-        for _ in 0..depth.receives {
-            spare.push(shared.take(Right::Message, size).map_err(NoBuffer::into_kind)?);
+        if let Err(kind) = shared.take_all(Right::Message, size, depth.receives, &mut spare) {
+            return Err(NoBuffer::into_kind(kind));
         }
-        queue.receive(&mut spare)?;
+        if let Err(kind) = queue.receive(&mut spare) {
+            queue.destroy(&mut spare);
+            shared.give_back_all(&mut spare);
+            return Err(kind);
+        }
 
         let bytes = sent.as_ref().map(PrivateData::encode);
         let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let (mut queue, answer) = queue.connect(private_data, deadline)?;
+        let (mut queue, answer) = match queue.connect(private_data, deadline, &mut spare) {
+            Ok(connected) => connected,
+            Err(kind) => {
+                shared.give_back_all(&mut spare);
+                return Err(kind);
+            }
+        };
         let received = PrivateData::find(&answer, 0, &mut Unobserved);
         let rdma = RdmaTerms {
             device: shared.context.name.clone(),

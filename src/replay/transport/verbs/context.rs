@@ -99,6 +99,7 @@ impl Context {
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
     context: Arc<Context>,
+    windows: bool,
 }
 
 // SAFETY: libibverbs is safe to call from any thread on one domain.
@@ -107,20 +108,25 @@ unsafe impl Send for ProtectionDomain {}
 unsafe impl Sync for ProtectionDomain {}
 
 impl ProtectionDomain {
-    /// A new one on a device.
+    /// A new one on a device. `windows`: servers reach the memory in it by windows alone.
     ///
     /// # Errors
     /// Where the device gives none.
-    pub(crate) fn new(context: &Arc<Context>) -> Result<Arc<Self>, TransportErrorKind> {
+    pub(crate) fn new(context: &Arc<Context>, windows: bool) -> Result<Arc<Self>, TransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
             .ok_or_else(|| failure::last("ibv_alloc_pd"))?;
-        Ok(Arc::new(Self { domain, context: Arc::clone(context) }))
+        Ok(Arc::new(Self { domain, context: Arc::clone(context), windows }))
     }
 
     /// The device.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// Whether servers reach the memory in it by windows alone.
+    pub(super) fn windows(&self) -> bool {
+        self.windows
     }
 
     /// The domain for calls of libibverbs; valid as long as `self`.

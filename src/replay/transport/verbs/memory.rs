@@ -1,6 +1,9 @@
 //! Memory that the device can reach. Whoever has a [`Buffer`] has its bytes alone: one that the device, or the server,
 //! may use is moved into a queue pair or into an [`Exposed`], neither of which shows its bytes, and comes back with
 //! the completion that says that the use is over.
+//!
+//! A server need not keep to that: a handle that it was told stays good until it is invalidated. So memory that servers may write to
+//! is never shown as bytes: what they wrote is [`Seen`], which is a copy unless the handle has ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -17,6 +20,7 @@ use super::super::TransportErrorKind;
 use super::super::framing;
 use super::context::ProtectionDomain;
 use super::queue_pair::Fence;
+use super::window::Ended;
 
 /// Buffers begin at multiples of this, which is a page everywhere.
 const ALIGNMENT: usize = 4096;
@@ -33,13 +37,15 @@ pub(crate) enum Right {
 }
 
 impl Right {
-    /// Of a registration, on a device that has windows or has not.
+    /// Of a registration. Where the server comes by windows alone the registration itself lets it do nothing, so that a handle
+    /// which it guesses is worth nothing. InfiniBand Architecture Specification, volume 1, section 10.6.7.2.
     fn flags(self, windows: bool) -> access {
-        let bind = if windows { access::IBV_ACCESS_MW_BIND } else { access(0) };
-        match self {
-            Self::Message => access::IBV_ACCESS_LOCAL_WRITE,
-            Self::Fetched => access::IBV_ACCESS_REMOTE_READ | bind,
-            Self::Written => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE | bind,
+        match (self, windows) {
+            (Self::Message, _) => access::IBV_ACCESS_LOCAL_WRITE,
+            (Self::Fetched, false) => access::IBV_ACCESS_REMOTE_READ,
+            (Self::Fetched, true) => access::IBV_ACCESS_MW_BIND,
+            (Self::Written, false) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
+            (Self::Written, true) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_MW_BIND,
         }
     }
 
@@ -75,7 +81,7 @@ struct Region {
     registration: NonNull<ffi::ibv_mr>,
     bytes: std::mem::ManuallyDrop<Bytes>,
     right: Right,
-    _domain: Arc<ProtectionDomain>,
+    domain: Arc<ProtectionDomain>,
 }
 
 // SAFETY: a registration is safe to use from any thread. Its bytes are reached through `Buffer`s, which have disjoint
@@ -112,8 +118,7 @@ impl Region {
             Bytes::Owned(start, layout) => (start.as_ptr(), layout.size()),
             Bytes::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
-        let windows = domain.context().limits.windows;
-        let flags = i32::try_from(right.flags(windows).0).unwrap_or(0);
+        let flags = i32::try_from(right.flags(domain.windows()).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared ones are registered for
         // reading only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
@@ -128,7 +133,7 @@ impl Region {
             registration,
             bytes: std::mem::ManuallyDrop::new(bytes),
             right,
-            _domain: Arc::clone(domain),
+            domain: Arc::clone(domain),
         })
     }
 
@@ -208,8 +213,32 @@ impl Buffer {
         self.region.right
     }
 
+    /// How many bytes it has, those that are not shown included.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     fn start(&self) -> *mut u8 {
         self.region.start().wrapping_add(self.at)
+    }
+
+    /// Copies the first `length` bytes, which a server may be changing.
+    fn copy(&self, length: usize, into: &mut Vec<u8>) {
+        into.resize(length.min(self.length), 0);
+        let mut words = into.chunks_exact_mut(size_of::<u64>());
+        let mut from = self.start();
+        for place in &mut words {
+            // SAFETY: within the buffer, which is allocated and initialized, and begins at a multiple of 1,024. The device may write
+            // there meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
+            let word = unsafe { from.cast::<u64>().read_volatile() };
+            place.copy_from_slice(&word.to_ne_bytes());
+            from = from.wrapping_add(size_of::<u64>());
+        }
+        for place in words.into_remainder() {
+            // SAFETY: as above.
+            *place = unsafe { from.read_volatile() };
+            from = from.wrapping_add(1);
+        }
     }
 
     /// The first `length` bytes, for a window.
@@ -247,25 +276,29 @@ impl Part {
 impl Deref for Buffer {
     type Target = [u8];
 
+    /// Nothing, where servers may write: see [`Seen`].
     fn deref(&self) -> &[u8] {
-        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; and the
-        // device does not write to it, as a buffer that it may write to is in a queue pair or an `Exposed`.
-        unsafe { std::slice::from_raw_parts(self.start(), self.length) }
+        let length = if self.right() == Right::Written { 0 } else { self.length };
+        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; no server
+        // may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is in a queue pair.
+        unsafe { std::slice::from_raw_parts(self.start(), length) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the device does not read it either.
-        unsafe { std::slice::from_raw_parts_mut(self.start(), self.length) }
+        let length = if self.right() == Right::Written { 0 } else { self.length };
+        // SAFETY: as above, and the device does not read it for this side; what a server reads of it, against the rules, changes
+        // nothing here.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
     }
 }
 
 /// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back.
 ///
 /// Without a window the handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes
-/// after its Reply, could still change bytes of results; a window, which ends with the Reply, does not allow that. Nothing
-/// but the content of results depends on them.
+/// after its Reply, can still change what later Calls to this server get, before they have their Reply; of other servers it reaches
+/// nothing, as each has a protection domain of its own.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     buffer: Buffer,
@@ -288,16 +321,34 @@ impl Exposed {
         self.told
     }
 
-    /// Looks at the bytes, as [`take_back`](Self::take_back), and leaves them to the server if `keep` says so.
+    /// The first `length` bytes, as [`take_back`](Self::take_back), unless `keep` leaves them to the server. `invalidated`: the
+    /// handle of a window that has ended. `room` is for a copy, where one is needed.
     ///
     /// # Errors
-    /// Itself, where they are kept, or the fence does not cover it.
-    pub(crate) fn take_back_unless(
+    /// Itself and the room, where they are kept, or the fence does not cover it.
+    pub(crate) fn see(
         self,
         fence: &Fence,
+        length: usize,
+        invalidated: Option<&Ended>,
+        mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Buffer, Self> {
-        if fence.covers(self.queue, self.since) && !keep(&self.buffer) { Ok(self.buffer) } else { Err(self) }
+    ) -> Result<Seen, (Self, Vec<u8>)> {
+        if !fence.covers(self.queue, self.since) {
+            return Err((self, room));
+        }
+        let length = length.min(self.told.length as usize);
+        let is_ended = invalidated.is_some_and(|ended| ended.handle() == self.told.handle)
+            && self.buffer.region.domain.windows();
+        if !is_ended {
+            self.buffer.copy(length, &mut room);
+        }
+        let seen = Seen { buffer: self.buffer, length, copy: (!is_ended).then_some(room) };
+        if !keep(&seen) {
+            return Ok(seen);
+        }
+        let Seen { buffer, copy, .. } = seen;
+        Err((Self { buffer, ..self }, copy.unwrap_or_default()))
     }
 
     /// The buffer, when a Receive completed after it was exposed, or when its queue pair is gone: what the server did
@@ -308,6 +359,36 @@ impl Exposed {
     /// Itself, with a fence of another queue pair, or of something that came before.
     pub(crate) fn take_back(self, fence: &Fence) -> Result<Buffer, Self> {
         if fence.covers(self.queue, self.since) { Ok(self.buffer) } else { Err(self) }
+    }
+}
+
+/// What the server wrote. A copy, as the server may write there for longer than it should; the bytes where they lie, if the only
+/// handle that reached them was that of a window, and has ended.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    buffer: Buffer,
+    length: usize,
+    copy: Option<Vec<u8>>,
+}
+
+impl Seen {
+    /// The buffer, and the room of the copy.
+    pub(crate) fn into_parts(self) -> (Buffer, Option<Vec<u8>>) {
+        (self.buffer, self.copy)
+    }
+}
+
+impl Deref for Seen {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.copy {
+            Some(copy) => copy,
+            // SAFETY: the bytes are within the buffer and initialized. `see` made this without a copy only if the window ended that
+            // the server had been told of. In a domain of windows the registration lets no server do anything, and no other
+            // window is bound to this part of it while this is there: that takes the buffer.
+            None => unsafe { std::slice::from_raw_parts(self.buffer.start(), self.length) },
+        }
     }
 }
 
@@ -335,5 +416,20 @@ impl Stored {
     pub(super) fn part(&self, at: usize, length: u32) -> Option<Part> {
         let framing::Region { offset: start, length, .. } = self.region(at, length)?;
         Some(Part { region: Arc::clone(&self.0), start, length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
+        let remote = access::IBV_ACCESS_REMOTE_READ.0 | access::IBV_ACCESS_REMOTE_WRITE.0;
+        for right in [Right::Message, Right::Fetched, Right::Written] {
+            assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");
+        }
+        assert_eq!(Right::Message.flags(false).0 & remote, 0, "nobody fetches or writes messages");
+        assert_eq!(Right::Fetched.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
     }
 }

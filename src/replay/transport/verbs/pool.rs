@@ -76,7 +76,7 @@ impl Pool {
 
     /// Takes one back.
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
-        if let Some(free) = class(buffer.len()).and_then(|(class, _)| self.free.get_mut(class)) {
+        if let Some(free) = class(buffer.length()).and_then(|(class, _)| self.free.get_mut(class)) {
             free.push(buffer);
         }
     }

@@ -18,7 +18,7 @@ use super::events::{CmEvent, CmEventKind};
 use super::failure;
 use super::identifier::{CmId, Identifier, Routed, Unexpected, expect};
 use super::memory::{Buffer, Exposed, Part, Stored};
-use super::window::{Bound, Windows};
+use super::window::{Bound, Ended, Windows};
 
 /// Numbers of queue pairs. One is not used again before four thousand million others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -76,8 +76,10 @@ impl Fence {
 pub(crate) struct Received {
     buffer: Buffer,
     length: usize,
-    /// The handle that the Send invalidated.
+    /// The handle that the device says the Send invalidated.
     pub(crate) invalidated: Option<Handle>,
+    /// The same, where it is that of a window of ours.
+    pub(crate) ended: Option<Ended>,
     fence: Fence,
 }
 
@@ -206,7 +208,7 @@ impl QueuePair<Initialized> {
         Ok(Self { queues, state: Initialized })
     }
 
-    /// Connects, and tells what private data came back.
+    /// Connects, and tells what private data came back. Where there is no connection, all that was posted goes to `free`.
     ///
     /// # Errors
     /// Where the server is not reached, or does not want the connection.
@@ -214,7 +216,22 @@ impl QueuePair<Initialized> {
         self,
         private_data: &[u8],
         deadline: Instant,
+        free: &mut Vec<Buffer>,
     ) -> Result<(QueuePair<Connected>, Vec<u8>), TransportErrorKind> {
+        match self.established(private_data, deadline) {
+            Ok(answer) => {
+                let Self { queues, state: Initialized } = self;
+                Ok((QueuePair { queues, state: Connected }, answer))
+            }
+            Err(kind) => {
+                self.destroy(free);
+                Err(kind)
+            }
+        }
+    }
+
+    /// The private data of a connection that stands.
+    fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, TransportErrorKind> {
         let limits = self.queues.domain.context().limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -235,10 +252,7 @@ impl QueuePair<Initialized> {
             return Err(failure::last("rdma_connect"));
         }
         match expect(&self.queues.identifier, CmEventKind::Established, deadline) {
-            Ok(event) => {
-                let Self { queues, state: Initialized } = self;
-                Ok((QueuePair { queues, state: Connected }, event.private_data))
-            }
+            Ok(event) => Ok(event.private_data),
             Err(Unexpected::Event(event)) => Err(unconnected(&event)),
             Err(Unexpected::Failed(kind)) => Err(kind),
         }
@@ -323,9 +337,9 @@ impl QueuePair<Connected> {
         Some(region)
     }
 
-    /// A Send came that had invalidated this handle. Whether it is that of a window in use.
-    pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
-        self.queues.windows.as_mut().is_some_and(|windows| windows.invalidated(handle))
+    /// A Send came that had invalidated this handle; nothing, if it is not that of a window in use.
+    pub(crate) fn invalidated(&mut self, handle: Handle) -> Option<Ended> {
+        self.queues.windows.as_mut().and_then(|windows| windows.invalidated(handle))
     }
 
     /// Takes the window of a chunk back. If the server did not invalidate its handle, that is done before what is sent next.
@@ -370,7 +384,9 @@ impl QueuePair<Connected> {
     pub(crate) fn disconnect(&self) {
         self.queues.disconnect();
     }
+}
 
+impl<S> QueuePair<S> {
     /// Destroys the queue pair, and gives back all that was posted, and the fence that covers all it exposed.
     pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Fence {
         self.queues.disconnect();
@@ -383,9 +399,7 @@ impl QueuePair<Connected> {
         free.extend(self.queues.receives.drain(..));
         Fence { queue: self.queues.number, at: u64::MAX }
     }
-}
 
-impl<S> QueuePair<S> {
     /// What completions name it by.
     pub(crate) fn number(&self) -> u32 {
         self.queues.number
@@ -529,7 +543,13 @@ impl Queues {
                 self.clock += 1;
                 let fence = Fence { queue: self.number, at: self.clock };
                 let length = done.length.min(buffer.len());
-                Ok(Finished::Received(Received { buffer, length, invalidated: done.invalidated, fence }))
+                Ok(Finished::Received(Received {
+                    buffer,
+                    length,
+                    invalidated: done.invalidated,
+                    ended: None,
+                    fence,
+                }))
             }
         }
     }

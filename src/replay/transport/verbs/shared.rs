@@ -1,6 +1,7 @@
-//! What the connections over one device share: its completion queue and its memory.
+//! What the connections to one server over one device share: a completion queue, and memory that no other server reaches.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::super::{StoreId, TransportErrorKind};
@@ -14,9 +15,12 @@ const COMPLETIONS: u32 = 1 << 16;
 /// Memory for messages, for what servers fetch, and for what they write, each: so much is registered at most.
 const MOST_MEMORY: usize = 1 << 30;
 
-/// A device and what is made on it.
+/// A device and what is made on it for one server. Handles are good for all queue pairs of a protection domain, and some servers
+/// guess: so each has its own.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// The server's address.
+    pub(super) server: IpAddr,
     pub(super) context: Arc<Context>,
     pub(super) domain: Arc<ProtectionDomain>,
     pub(super) completions: Arc<CompletionQueue>,
@@ -30,13 +34,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Opens a device for use.
-    pub(super) fn new(context: Context) -> Result<Self, TransportErrorKind> {
+    /// Opens a device for use. `windows`: the server reaches memory by windows alone.
+    pub(super) fn new(context: Context, server: IpAddr, windows: bool) -> Result<Self, TransportErrorKind> {
         let context = Arc::new(context);
-        let domain = ProtectionDomain::new(&context)?;
+        let domain = ProtectionDomain::new(&context, windows)?;
         let completions = CompletionQueue::new(&context, COMPLETIONS)?;
         let pool = |right| Pool::new(&domain, right, MOST_MEMORY);
         Ok(Self {
+            server,
             messages: pool(Right::Message),
             fetched: pool(Right::Fetched),
             written: pool(Right::Written),
@@ -51,6 +56,31 @@ impl Shared {
     /// A buffer of at least this many bytes, for this use.
     pub(super) fn take(&mut self, right: Right, length: usize) -> Result<Buffer, NoBuffer> {
         self.pool(right).take(length)
+    }
+
+    /// So many buffers of at least this many bytes, all or none.
+    pub(super) fn take_all(
+        &mut self,
+        right: Right,
+        length: usize,
+        count: u32,
+        into: &mut Vec<Buffer>,
+    ) -> Result<(), NoBuffer> {
+        for _ in 0..count {
+            match self.take(right, length) {
+                Ok(buffer) => into.push(buffer),
+                Err(why) => {
+                    self.give_back_all(into);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes buffers back.
+    pub(super) fn give_back_all(&mut self, buffers: &mut Vec<Buffer>) {
+        buffers.drain(..).for_each(|buffer| self.give_back(buffer));
     }
 
     /// Takes a buffer back.
@@ -71,6 +101,11 @@ impl Shared {
         let stored = if bytes.is_empty() { None } else { Some(Stored::new(&self.domain, bytes)?) };
         self.stores.push(stored);
         Ok(())
+    }
+
+    /// Takes back the last shared memory.
+    pub(super) fn unshare(&mut self) {
+        self.stores.pop();
     }
 
     /// Shared memory, if it is not empty.

@@ -20,6 +20,7 @@ impl VerbsTransport {
         connection: ConnectionId,
         call: &Call<'_>,
     ) -> Result<Submitted, SubmitError> {
+        let id = connection;
         let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
         let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
         if connection.open_queue().is_none() {
@@ -45,9 +46,7 @@ impl VerbsTransport {
             self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
             return Err(match why {
                 NoBuffer::TooLong => SubmitError::Refused(Refusal::TooLong),
-                // Without a Call in flight, nothing would ever make room.
-                _ if connection.flight.is_empty() => SubmitError::Refused(Refusal::TooLong),
-                NoBuffer::Spent | NoBuffer::Failed(_) => SubmitError::Busy(Busy::Memory),
+                NoBuffer::Spent | NoBuffer::Failed(_) => self.without_memory(id),
             });
         }
 
@@ -63,8 +62,7 @@ impl VerbsTransport {
             self.spare.push(kept);
             return Err(match is_room {
                 false => SubmitError::Busy(Busy::Queue),
-                true if connection.flight.is_empty() => SubmitError::Refused(Refusal::TooLong),
-                true => SubmitError::Busy(Busy::Memory),
+                true => self.without_memory(id),
             });
         }
         let mut windows = kept.windows.iter();
@@ -133,6 +131,17 @@ impl VerbsTransport {
             shared.give_back(buffer);
         }
         Ok(plan.submitted)
+    }
+
+    /// What is said where no memory is left: a Call in flight on any connection that shares it will give some back, and
+    /// without one nothing ever would.
+    fn without_memory(&self, connection: ConnectionId) -> SubmitError {
+        let device = self.connection(connection).map(|connection| connection.device);
+        let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
+        match sharing.any(|other| !other.flight.is_empty()) {
+            true => SubmitError::Busy(Busy::Memory),
+            false => SubmitError::Refused(Refusal::Memory),
+        }
     }
 
     /// See [`Transport::answer`](super::super::Transport::answer).

@@ -20,10 +20,11 @@ use super::super::{
 use super::completions::{Completion, Failure};
 use super::connection::{Connection, Ending, InFlight};
 use super::events::CmEventKind;
-use super::memory::Buffer;
+use super::memory::{Buffer, Seen};
 use super::queue_pair::{Finished, Received};
 use super::shared::Shared;
 use super::wait;
+use super::window::Ended;
 
 /// How often the completion queues are looked at before this side sleeps.
 const LOOKS: usize = 64;
@@ -58,8 +59,10 @@ struct Lent {
     message: Option<(usize, Received)>,
     call: Option<InFlight>,
     returned: Returned,
-    writes: Vec<Option<Buffer>>,
-    reply: Option<Buffer>,
+    writes: Vec<Option<Seen>>,
+    reply: Option<Seen>,
+    /// Room for copies of results.
+    room: Vec<Vec<u8>>,
     lost: Vec<Tag>,
 }
 
@@ -96,8 +99,11 @@ impl VerbsTransport {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
         self.spare.extend(self.lent.call.take());
-        let results = self.lent.writes.drain(..).flatten().chain(self.lent.reply.take());
-        results.for_each(|buffer| shared.give_back(buffer));
+        for seen in self.lent.writes.drain(..).flatten().chain(self.lent.reply.take()) {
+            let (buffer, copy) = seen.into_parts();
+            shared.give_back(buffer);
+            self.lent.room.extend(copy);
+        }
         if connection.queue.is_some() {
             connection.spare.push(received.into_buffer());
         } else {
@@ -172,8 +178,8 @@ impl VerbsTransport {
             Ok(Finished::Received(mut received)) => {
                 let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
-                let handle = received.invalidated.take();
-                received.invalidated = handle.filter(|handle| queue.invalidated(*handle));
+                received.ended = received.invalidated.and_then(|handle| queue.invalidated(handle));
+                received.invalidated = received.ended.map(Ended::handle);
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
                 Some(self.received(at, received, false))
             }
@@ -207,10 +213,13 @@ impl VerbsTransport {
                     }
                 }
             }
-            Ok(Incoming::Error(xid, error)) => match self.finish_call(at, xid, false, &received) {
-                Ok(tag) => Step::Error { at, xid, tag, error },
-                Err(why) => Step::Discarded { at, xid: Some(xid), why },
-            },
+            Ok(Incoming::Error(xid, error)) => {
+                self.lent.returned = Returned::default();
+                match self.finish_call(at, xid, false, &received) {
+                    Ok(tag) => Step::Error { at, xid, tag, error },
+                    Err(why) => Step::Discarded { at, xid: Some(xid), why },
+                }
+            }
             Ok(Incoming::Call(header, _)) => {
                 let xid = header.rdma_xid;
                 match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
@@ -274,7 +283,7 @@ impl VerbsTransport {
         let connection = self.connections.get_mut(at).ok_or(Discard::UnknownXid)?;
         let shared = self.devices.get_mut(connection.device).ok_or(Discard::UnknownXid)?;
         let (tag, mut call) = connection.flight.take(xid).ok_or(Discard::UnknownXid)?;
-        let fence = received.fence();
+        let (fence, ended) = (received.fence(), received.ended.as_ref());
         let length = self.lent.returned.reply as usize;
         let mut is_reply = if is_nomsg { Err(Discard::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {
@@ -283,14 +292,18 @@ impl VerbsTransport {
             }
             is_reply.is_err()
         };
-        self.lent.reply = match call.reply.take().map(|chunk| chunk.take_back_unless(fence, &mut is_not)) {
-            Some(Ok(chunk)) => Some(chunk),
-            Some(Err(chunk)) => {
-                call.reply = Some(chunk);
-                None
+        if let Some(chunk) = call.reply.take() {
+            // A Reply chunk that is not used has nothing to be seen.
+            let (length, room) =
+                (if is_nomsg { length } else { 0 }, self.lent.room.pop().unwrap_or_default());
+            match chunk.see(fence, length, ended, room, &mut is_not) {
+                Ok(seen) => self.lent.reply = Some(seen),
+                Err((chunk, room)) => {
+                    call.reply = Some(chunk);
+                    self.lent.room.push(room);
+                }
             }
-            None => None,
-        };
+        }
         if let Err(why) = is_reply {
             // The Call stays in flight, and its chunks with the server.
             return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
@@ -302,8 +315,13 @@ impl VerbsTransport {
         }
         let back = call.fetched.drain(..).filter_map(|exposed| exposed.take_back(fence).ok());
         back.for_each(|buffer| shared.give_back(buffer));
-        let writes = call.writes.drain(..);
-        self.lent.writes.extend(writes.map(|chunk| chunk.and_then(|chunk| chunk.take_back(fence).ok())));
+        for (index, chunk) in call.writes.drain(..).enumerate() {
+            let length = self.lent.returned.writes.get(index).copied().unwrap_or(0) as usize;
+            let room = &mut self.lent.room;
+            let mut room = || room.pop().unwrap_or_default();
+            let seen = chunk.and_then(|chunk| chunk.see(fence, length, ended, room(), |_| false).ok());
+            self.lent.writes.push(seen);
+        }
         self.lent.call = Some(call);
         connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
         Ok(tag)
@@ -461,9 +479,14 @@ impl Transport for VerbsTransport {
     }
 
     fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError> {
-        for shared in &mut self.devices {
-            let result = shared.share(memory);
-            result.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+        for at in 0..self.devices.len() {
+            let Some(shared) = self.devices.get_mut(at) else { continue };
+            if let Err(kind) = shared.share(memory) {
+                let error = TransportError::at(&shared.context.name, None, kind);
+                // A store has one number everywhere.
+                self.devices.iter_mut().take(at).for_each(Shared::unshare);
+                return Err(error);
+            }
         }
         self.stores.push(Arc::clone(memory));
         Ok(StoreId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))

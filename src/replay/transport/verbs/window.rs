@@ -48,6 +48,17 @@ pub(crate) struct Bound {
     pub(super) handle: Handle,
 }
 
+/// The handle of a window that opened something, and was invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended(Handle);
+
+impl Ended {
+    /// The handle.
+    pub(crate) fn handle(self) -> Handle {
+        self.0
+    }
+}
+
 impl Windows {
     /// None yet: the first Calls allocate them.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
@@ -98,10 +109,10 @@ impl Windows {
         }
     }
 
-    /// The server invalidated a handle. Whether it opened anything.
-    pub(super) fn invalidated(&mut self, handle: Handle) -> bool {
-        let window = self.windows.iter_mut().find(|window| window.handle == handle);
-        window.is_some_and(|window| std::mem::take(&mut window.is_bound))
+    /// The server invalidated a handle; nothing, if it opened nothing.
+    pub(super) fn invalidated(&mut self, handle: Handle) -> Option<Ended> {
+        let window = self.windows.iter_mut().find(|window| window.handle == handle)?;
+        std::mem::take(&mut window.is_bound).then_some(Ended(handle))
     }
 
     /// Takes a window back from its chunk, and tells whether its handle is still good: then this side has to end it before

@@ -1,0 +1,227 @@
+//! What goes wrong: each has one outcome that is right, or two, and says which it was.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nfsrdma_dissectors::rpcrdma::RdmaError;
+use nfsrdma_inspect::replay::transport::{
+    Busy, Call, Captured, Disconnect, Event, Expected, Refusal, Shape, Source, SubmitError, Tag, Transport,
+    TransportErrorKind, Wish,
+};
+
+use super::{Client, Form, PATIENCE, operation, pattern, results, target};
+
+/// NFS4ERR_BADXDR, RFC 7530 section 13.1.1.3.
+const BADXDR: u32 = 10036;
+/// Tries of a wrong port: of 4 MiB each, which is more than a gibibyte.
+const REFUSED: u32 = 300;
+/// GARBAGE_ARGS, RFC 5531 section 9.
+const GARBAGE_ARGS: u32 = 4;
+
+/// What goes wrong on connections that stand, or would.
+pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
+    let mut client = Client::connect(address, Wish::default())?;
+    let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
+    let directory = client.look_up(directory).context("LOOKUP")?;
+    let file = client.look_up(path).context("LOOKUP")?;
+    client.long_call_beside_a_chunk(&file).context("a Long Call beside a Read chunk")?;
+    client.too_many(&directory).context("more Calls than credits")?;
+    client.short_reply_chunk(&directory).context("a short Reply chunk")?;
+    without_private_data(address).context("without private data")?;
+    wrong_port(address).context("the wrong port")
+}
+
+/// Keeps all credits in Calls until the connection is gone, and connects again when the server is back.
+pub(crate) fn until_gone(address: &str) -> Result<()> {
+    let mut client = Client::connect(address, Wish::default())?;
+    client.null()?;
+    let (mut sent, mut answered) = (0u64, 0u64);
+    let mut in_flight: VecDeque<Tag> = VecDeque::new();
+    let reason = loop {
+        loop {
+            let (xid, call) = client.header(0);
+            match client.transport.submit(client.connection, &Call::small(xid, Tag(sent), call.bytes(), 100))
+            {
+                Ok(_) => in_flight.push_back(Tag(sent)),
+                Err(SubmitError::Busy(_)) => break,
+                // What ended it is told by the next event.
+                Err(SubmitError::Refused(Refusal::Closed)) => break,
+                Err(error) => return Err(error.into()),
+            }
+            sent += 1;
+        }
+        match client.transport.poll(Some(Instant::now() + PATIENCE))? {
+            Some(Event::Reply(reply)) => {
+                let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a Reply to no Call")?;
+                in_flight.remove(at);
+                answered += 1;
+            }
+            Some(Event::Credits { .. }) => {}
+            Some(Event::Disconnected { reason, lost, .. }) => {
+                ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
+                ensure!(
+                    lost == in_flight.make_contiguous(),
+                    "{lost:?} are lost, {in_flight:?} were in flight"
+                );
+                println!("ok gone after {answered} Calls with {} in flight: {reason}", lost.len());
+                break reason;
+            }
+            Some(other) => bail!("{other:?}"),
+            None => bail!("the server is not gone after {answered} Calls"),
+        }
+    };
+    let is_of_the_server = matches!(reason, Disconnect::Closed | Disconnect::Reset | Disconnect::Unreachable);
+    ensure!(is_of_the_server, "it is told as {reason:?}");
+    let (xid, call) = client.header(0);
+    let after = client.transport.submit(client.connection, &Call::small(xid, Tag(0), call.bytes(), 100));
+    ensure!(after == Err(SubmitError::Refused(Refusal::Closed)), "then a Call is {after:?}");
+    println!("ok no Call is taken on it");
+    connect_again(&mut client, address)
+}
+
+/// Connects when the server is back; until then each try is refused, or meets nobody.
+fn connect_again(client: &mut Client, address: &str) -> Result<()> {
+    let started = Instant::now();
+    let mut refused = 0;
+    loop {
+        match client.transport.connect(&target(address, Wish::default())?) {
+            Ok(connection) => {
+                client.connection = connection;
+                client.null().context("NULL on the new connection")?;
+                println!("ok connected again after {:?}, {refused} tries before", started.elapsed());
+                return Ok(());
+            }
+            Err(error) => {
+                println!("{error}");
+                refused += 1;
+            }
+        }
+        ensure!(started.elapsed() < PATIENCE, "not connected again");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Client {
+    /// WRITE as a Long Call, with the data beside it in a chunk of its own, which RFC 8166 section 3.5.3 allows: either the
+    /// server does it, or it says that it could not read the arguments, as Linux does, which never fetches that chunk.
+    fn long_call_beside_a_chunk(&mut self, file: &[u8]) -> Result<()> {
+        let shape = Shape::Captured(Captured { call: &[7000], reads: &[&[6000]], ..Captured::default() });
+        match self.write(file, Source::Copied(&pattern(6000, 9)), shape) {
+            Ok(submitted) => {
+                let asked = (submitted.form, submitted.read_segments);
+                ensure!(asked == (Form::Nomsg, 2), "it was sent as {submitted:?}");
+                println!("ok a Long Call beside a Read chunk is done");
+            }
+            Err(error) => match error.downcast_ref() {
+                Some(super::Refusal::Operation(_, BADXDR)) => {
+                    println!("ok a Long Call beside a Read chunk: NFS4ERR_BADXDR");
+                }
+                Some(super::Refusal::Reply(words)) if words.last() == Some(&GARBAGE_ARGS) => {
+                    println!("ok a Long Call beside a Read chunk: GARBAGE_ARGS");
+                }
+                _ => return Err(error),
+            },
+        }
+        self.null().context("the connection does not go on")
+    }
+
+    /// More Calls than there are credits: they are not sent, and the connection goes on.
+    fn too_many(&mut self, file: &[u8]) -> Result<()> {
+        self.null()?;
+        let granted = self.transport.credits(self.connection).context("closed")?.limit();
+        let mut taken = 0;
+        let busy = loop {
+            let (xid, mut call) = self.compound(1);
+            call.word(22);
+            call.opaque(file);
+            match self.transport.submit(self.connection, &Call::small(xid, Tag(0), call.bytes(), 200)) {
+                Ok(_) => taken += 1,
+                Err(SubmitError::Busy(busy)) => break busy,
+                Err(error) => bail!("{error}"),
+            }
+        };
+        ensure!((busy, taken) == (Busy::Credits, granted), "{busy:?} after {taken} of {granted}");
+        for _ in 0..taken {
+            loop {
+                match self.transport.poll(Some(Instant::now() + PATIENCE))? {
+                    Some(Event::Reply(reply)) => {
+                        operation(&mut results(reply.message)?)?;
+                        break;
+                    }
+                    Some(Event::Credits { .. }) => {}
+                    other => bail!("{other:?}"),
+                }
+            }
+        }
+        self.null()?;
+        println!("ok {taken} Calls with {granted} credits: {}", SubmitError::Busy(busy));
+        Ok(())
+    }
+
+    /// A Reply that has no room: the server says ERR_CHUNK (RFC 8166 section 4.5.3) and the connection goes on, or it ends the
+    /// connection, and the Call is lost with it.
+    fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
+        let (xid, call) = self.directory_call(directory, 16_000);
+        let shape = Shape::Captured(Captured { reply: &[5000], ..Captured::default() });
+        let reply = Expected { message: 100, payloads: &[] };
+        let tag = Tag(7);
+        let sent = self
+            .submit(&Call { xid, tag, message: call.bytes(), payloads: &[], reply, shape })?
+            .reply_segments;
+        ensure!(sent == 1, "{sent} segments in the Reply chunk");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.transport.poll(Some(deadline))? {
+                Some(Event::Credits { .. }) => {}
+                Some(Event::RdmaError { error: RdmaError::Chunk, xid: of, .. }) if of == xid => {
+                    println!("ok a short Reply chunk: ERR_CHUNK");
+                    break;
+                }
+                Some(Event::Disconnected { reason, lost, .. }) => {
+                    ensure!(lost == [tag], "{lost:?} are lost");
+                    println!("ok a short Reply chunk: {reason}");
+                    return Ok(());
+                }
+                other => bail!("{other:?}"),
+            }
+        }
+        self.null().context("the connection does not go on")
+    }
+}
+
+/// The defaults of RFC 8166 hold for a side that tells nothing.
+fn without_private_data(address: &str) -> Result<()> {
+    let wish = Wish { private_data: false, reserved_port: false, ..Wish::default() };
+    let mut client = Client::connect(address, wish)?;
+    let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.as_ref());
+    let terms = terms.context("no terms of RDMA")?;
+    let inline = (terms.call_inline, terms.reply_inline);
+    ensure!(inline == (1024, 1024), "the thresholds are {inline:?}");
+    client.null()?;
+    println!("ok without private data: 1,024 bytes inline");
+    Ok(())
+}
+
+fn wrong_port(address: &str) -> Result<()> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    // As many receive buffers as would take all memory that may be registered, were they not given back.
+    let wish = Wish { credits: 1024, ..Wish::default() };
+    let mut client = Client::connect(address, wish.clone())?;
+    let wrong = target(&format!("{host}:20050"), wish.clone())?;
+    let mut last = None;
+    for _ in 0..REFUSED {
+        match client.transport.connect(&wrong) {
+            Ok(_) => bail!("something listens on the wrong port"),
+            Err(error) => {
+                ensure!(matches!(error.kind, TransportErrorKind::Refused), "{error}");
+                last = Some(error);
+            }
+        }
+    }
+    println!("ok wrong port, {REFUSED} times: {}", last.context("never tried")?);
+    client.connection = client.transport.connect(&target(address, wish)?)?;
+    client.null()?;
+    println!("ok connected after that");
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! A step that waits, or is in flight, and the seats of the window that such steps have.
+
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::{Field, Unobserved};
+use nfsrdma_dissectors::xdr::{Cursor, Xdr};
+
+use super::super::report::StepId;
+use super::super::shape::Parts;
+use super::super::values::Used;
+use crate::replay::plan::reason::Reason;
+use crate::replay::trace::Step;
+use crate::replay::transport::{ConnectionId, Tag};
+
+static FILE: Field = Field::group("trace", "trace", "");
+
+/// A step that waits, or is in flight. Its room is used again.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// The step, in XDR.
+    pub(super) bytes: Vec<u8>,
+    pub(super) id: StepId,
+    pub(super) parts: Parts,
+    /// Why it does not run as it was captured.
+    pub(super) reason: Option<Reason>,
+    /// When its Call and its Reply were seen in the capture.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) client: u32,
+    /// The session, and the slot in the capture.
+    pub(super) slot: Option<(u32, u32)>,
+    /// Calls that were in flight in the capture when it was sent, itself too.
+    pub(super) depth: u32,
+    /// Its place among all steps of the run.
+    pub(super) turn: u64,
+    pub(super) tries: u32,
+    /// When it is to be sent.
+    pub(super) due: Option<Instant>,
+    pub(super) is_racing: bool,
+    /// Attributes that the live server does not have were left out.
+    pub(super) has_fewer: bool,
+    /// An OPEN asks for what it got in the capture.
+    pub(super) has_other_wants: bool,
+    /// The counts that its Call carries.
+    pub(super) used: Used,
+    /// Where it is in flight, and since when.
+    pub(super) flight: Option<(ConnectionId, Instant)>,
+}
+
+/// A step that is held.
+pub(super) fn step(bytes: &[u8]) -> Option<Step<'_>> {
+    Step::decode(&mut Cursor::new(bytes), &FILE, &mut Unobserved).ok()
+}
+
+/// The seats of the window.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    held: Vec<Held>,
+    free: Vec<u32>,
+}
+
+impl Seats {
+    /// A free seat, with the room of the step that left it.
+    pub(super) fn take_free(&mut self) -> (u32, Held) {
+        if let Some(seat) = self.free.pop() {
+            return (seat, self.take(seat));
+        }
+        self.held.push(Held::default());
+        ((self.held.len() - 1) as u32, Held::default())
+    }
+
+    /// Takes a step out of its seat, to be put back.
+    pub(super) fn take(&mut self, seat: u32) -> Held {
+        self.held.get_mut(seat as usize).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Puts a step into its seat.
+    pub(super) fn put(&mut self, seat: u32, held: Held) {
+        if let Some(place) = self.held.get_mut(seat as usize) {
+            *place = held;
+        }
+    }
+
+    /// A step has left its seat; what it was is in the room that stays.
+    pub(super) fn leave(&mut self, seat: u32, held: Held) {
+        self.put(seat, held);
+        self.free.push(seat);
+    }
+
+    pub(super) fn get(&self, seat: u32) -> Option<&Held> {
+        self.held.get(seat as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, seat: u32) -> Option<&mut Held> {
+        self.held.get_mut(seat as usize)
+    }
+
+    /// Steps in the window.
+    pub(super) fn count(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    /// The steps that wait, in the order of the trace.
+    pub(super) fn waiting(&self) -> Vec<&Held> {
+        let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
+        let seats = self.held.iter().enumerate().filter(|(seat, _)| !is_free.contains(&(*seat as u32)));
+        let mut waiting: Vec<&Held> = seats.map(|(_, held)| held).collect();
+        waiting.sort_by_key(|held| held.turn);
+        waiting
+    }
+
+    /// The seats of steps in flight.
+    pub(super) fn flying(&self) -> Vec<u32> {
+        let flying = self.held.iter().enumerate().filter(|(_, held)| held.flight.is_some());
+        flying.map(|(seat, _)| seat as u32).collect()
+    }
+
+    /// The step in flight that a tag names, if it is in flight.
+    pub(super) fn find(&self, tag: Tag) -> Option<u32> {
+        let seat = (tag.0 & SEAT) as u32;
+        let held = self.held.get(seat as usize)?;
+        (held.flight.is_some() && (tag.0 >> 20) & TURN == held.turn & TURN).then_some(seat)
+    }
+}
+
+/// Bits of a tag that tell the seat: of more than the window may have; those that tell the turn; and the others the party.
+const SEAT: u64 = 0xf_ffff;
+const TURN: u64 = 0xffff_ffff;
+
+/// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
+/// meets no other.
+pub(super) fn tagged(party: u32, seat: u32, turn: u64) -> Tag {
+    Tag(u64::from(party) << 52 | (turn & TURN) << 20 | u64::from(seat) & SEAT)
+}
+
+/// Whose step a tag names.
+pub(super) fn party(tag: Tag) -> usize {
+    (tag.0 >> 52) as usize
+}

@@ -1,0 +1,61 @@
+//! Steps that may go, in the order in which they do: those that are due by their place in the trace, and those that are due
+//! later by when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+/// Steps that may go.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    now: BinaryHeap<Reverse<(u64, u32)>>,
+    later: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+}
+
+impl Queue {
+    /// A step may go, at this time or at once.
+    pub(super) fn push(&mut self, turn: u64, seat: u32, due: Option<Instant>) {
+        match due {
+            Some(due) => self.later.push(Reverse((due, turn, seat))),
+            None => self.now.push(Reverse((turn, seat))),
+        }
+    }
+
+    /// The next step that may go, if it is due. Looks at the clock only if some are due later.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        if !self.later.is_empty() {
+            let now = Instant::now();
+            while let Some(Reverse((due, turn, seat))) = self.later.peek().copied() {
+                if due > now {
+                    break;
+                }
+                self.later.pop();
+                self.now.push(Reverse((turn, seat)));
+            }
+        }
+        self.now.pop().map(|Reverse((_, seat))| seat)
+    }
+
+    /// When the next step is due, if none is now.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.later.peek().map(|Reverse((due, ..))| *due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn steps_that_are_due_go_in_the_order_of_the_trace_and_others_when_they_are() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        queue.push(3, 30, None);
+        queue.push(2, 20, Some(now));
+        queue.push(1, 10, Some(now + Duration::from_secs(3600)));
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(20), Some(30), None]);
+        assert_eq!(queue.due(), Some(now + Duration::from_secs(3600)));
+    }
+}

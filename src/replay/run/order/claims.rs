@@ -1,0 +1,355 @@
+//! What a step depends on.
+//!
+//! | what | how |
+//! |---|---|
+//! | what the live server names | used after the step that gives it |
+//! | a slot, the count of an owner (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
+//! | a stateid | steps that change or end it wait for those that use it |
+//! | an open | ends after the locks that came from it |
+//! | a name | looked up at once, changed alone; a listing apart from changes of the directory |
+//! | an object | not removed, and its attributes not set, while others use it |
+//! | size of a file | changes and looks in the order of the capture, as far as one was over when the other began |
+//! | bytes of a file | reads at once, writes alone |
+//! | a client | sessions and clientids are made and ended alone |
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
+use nfsrdma_dissectors::nfs::{Outcome, Procedure, v3};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::super::options::{self, Pace};
+use super::super::shape::{Parts, ROOT};
+use super::acts::Act;
+use super::names::{Names, Object};
+use super::{Claim, Kind, Resource, Way};
+use crate::replay::trace::{Holds, NONE, Part, Slot, Step};
+
+/// Parts of a listing that are looked at.
+const ENTRIES: usize = 4096;
+
+fn group(kind: Kind, of: u32, part: u64, way: Way) -> Claim {
+    Claim::Group(Resource { kind, of, part }, way)
+}
+
+/// The claims of a step.
+#[derive(Debug)]
+pub(in crate::replay::run) struct Claims {
+    order: options::Order,
+    is_thinking: bool,
+    names: Names,
+    /// What one step claims.
+    pub(in crate::replay::run) list: Vec<Claim>,
+}
+
+impl Claims {
+    /// Claims in this order.
+    pub(in crate::replay::run) fn new(order: options::Order, pace: Pace, names: Names) -> Self {
+        Self { order, is_thinking: pace == Pace::Think, names, list: Vec::new() }
+    }
+
+    fn claim(&mut self, kind: Kind, of: u32, part: u64, way: Way) {
+        self.list.push(group(kind, of, part, way));
+    }
+
+    /// Works out what a step depends on. `slot` is its session and the slot in the capture; `is_directory` tells of a
+    /// variable whether it names a directory.
+    pub(in crate::replay::run) fn of(
+        &mut self,
+        step: &Step<'_>,
+        parts: &Parts,
+        slot: Option<(u32, u32)>,
+        is_directory: impl Fn(u32) -> bool,
+    ) {
+        self.list.clear();
+        if let Some((session, slot)) = slot {
+            self.claim(Kind::Slot, session, slot.into(), Way::Alone);
+        }
+        let client = step.caller.client;
+        if self.order == options::Order::Trace {
+            self.list.push(Claim::Span(Resource { kind: Kind::All, of: 0, part: 0 }, true));
+            return;
+        }
+        if self.is_thinking {
+            self.list.push(Claim::Span(Resource { kind: Kind::Client, of: client, part: 0 }, true));
+        }
+        let is_alone = self.order == options::Order::Conservative || parts.acts.contains(&Act::Alone);
+        self.claim(Kind::Client, client, 0, if is_alone { Way::Alone } else { Way::Use });
+        self.claim(Kind::All, 0, 0, Way::Use);
+        self.slots(step, parts);
+        match step.asked.described() {
+            Some(Procedure::Compound) => self.compound(step, parts, &is_directory),
+            Some(Procedure::V3(_)) => self.v3(step, parts, &is_directory),
+            Some(Procedure::Nfsacl3(procedure)) => {
+                let changes = procedure.name() == Some("SETACL");
+                let file = self.handle(step, 0);
+                self.act(
+                    if changes { Act::Change } else { Act::Look },
+                    file,
+                    NONE,
+                    NONE,
+                    step,
+                    &is_directory,
+                );
+            }
+            Some(Procedure::Null) => {}
+            // A lock of NLM, and what of a file is not known.
+            _ => {
+                self.claim(Kind::Client, client, 0, Way::Alone);
+                self.opens(self.handle(step, 0));
+            }
+        }
+    }
+
+    /// What the values of the Call and the Reply ask for.
+    fn slots(&mut self, step: &Step<'_>, parts: &Parts) {
+        let has_seqids = step.asked.minor_version == 0;
+        for slot in step.call.slots.iter() {
+            match slot.holds {
+                Holds::OPEN_SEQID if has_seqids => self.claim(Kind::Owner, slot.variable, 0, Way::Alone),
+                Holds::LOCK_SEQID if has_seqids => self.claim(Kind::Owner, slot.variable, 1, Way::Alone),
+                Holds::STATEID => {
+                    self.list.push(Claim::Need(slot.variable));
+                    let way = if parts.ends(&slot) { Way::Alone } else { Way::Use };
+                    self.claim(Kind::Stateid, slot.variable, 0, way);
+                    if let Some(open) = self.names.open_of(slot.variable) {
+                        self.claim(Kind::Stateid, open, 0, Way::Use);
+                    }
+                }
+                Holds::FILEHANDLE => {
+                    self.list.push(Claim::Need(slot.variable));
+                    let object = self.names.object(slot.variable);
+                    self.claim(Kind::Object, object, 0, Way::Use);
+                }
+                holds if holds.is_of_server() => self.list.push(Claim::Need(slot.variable)),
+                _ => {}
+            }
+        }
+        for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_of_server()) {
+            match (slot.holds, slot.part) {
+                (_, Part::DEFINED) => self.list.push(Claim::Define(slot.variable)),
+                (Holds::STATEID, _) => self.claim(Kind::Stateid, slot.variable, 0, Way::Alone),
+                _ => {}
+            }
+            if slot.holds == Holds::FILEHANDLE {
+                let object = self.names.object(slot.variable);
+                self.claim(Kind::Object, object, 0, Way::Use);
+            }
+        }
+    }
+
+    /// A filehandle of the Call, as many as come before it passed over.
+    fn handle(&self, step: &Step<'_>, nth: usize) -> u32 {
+        let handle = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE).nth(nth);
+        handle.map_or(NONE, |slot| self.names.object(slot.variable))
+    }
+
+    fn compound(&mut self, step: &Step<'_>, parts: &Parts, is_directory: &impl Fn(u32) -> bool) {
+        let (mut before, mut saved) = (NONE, NONE);
+        for (at, act) in parts.acts.iter().enumerate() {
+            let file = parts.files.get(at).map_or(NONE, |file| self.names.object(*file));
+            let operation = parts.operations.get(at).copied();
+            match operation {
+                Some(Operation::SAVEFH) => saved = file,
+                Some(Operation::LOCK) => self.lock(step, at as u32),
+                Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
+                    self.claim(Kind::Object, ROOT, 0, Way::Use);
+                }
+                _ => {}
+            }
+            let payload = step.call.payloads.iter().find(|payload| payload.operation as usize == at);
+            let act = match act {
+                Act::Write(offset, None) => {
+                    Act::Write(*offset, Some(payload.map_or(0, |payload| payload.length.into())))
+                }
+                act => *act,
+            };
+            self.act(act, file, before, saved, step, is_directory);
+            before = file;
+        }
+    }
+
+    /// A lock comes from an open.
+    fn lock(&mut self, step: &Step<'_>, at: u32) {
+        let find = |slot: &Slot| slot.holds == Holds::STATEID && slot.operation == at;
+        let open = step.call.slots.iter().find(find);
+        let lock = step.reply.slots.iter().find(find);
+        if let (Some(open), Some(lock)) = (open, lock)
+            && open.variable != lock.variable
+        {
+            self.names.lock(lock.variable, open.variable);
+        }
+    }
+
+    fn v3(&mut self, step: &Step<'_>, parts: &Parts, is_directory: &impl Fn(u32) -> bool) {
+        let Some(act) = parts.acts.first().copied() else { return };
+        let (first, second) = (self.handle(step, 0), self.handle(step, 1));
+        let given = step.reply.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+        let given = given.map_or(NONE, |slot| self.names.object(slot.variable));
+        match act {
+            Act::Find(_) | Act::Make(_) => self.act(act, given, first, NONE, step, is_directory),
+            Act::Link(_) | Act::Rename(..) => self.act(act, second, second, first, step, is_directory),
+            _ => self.act(act, first, first, NONE, step, is_directory),
+        }
+    }
+
+    /// What an operation asks for: `file` is the current one after it, `before` the one before it, `saved` the saved one.
+    fn act(
+        &mut self,
+        act: Act,
+        file: u32,
+        before: u32,
+        saved: u32,
+        step: &Step<'_>,
+        is_directory: &impl Fn(u32) -> bool,
+    ) {
+        match act {
+            Act::Nothing | Act::Alone | Act::Free => {}
+            Act::Look => self.look(file, is_directory),
+            Act::Change => {
+                self.claim(Kind::Object, file, 0, Way::Alone);
+                self.size(file, true);
+            }
+            Act::Find(name) => {
+                self.claim(Kind::Name, before, name, Way::Use);
+                self.look(file, is_directory);
+                let found = Some(file).filter(|file| *file != NONE);
+                if found.is_some() || self.names.find(before, name) == Object::Unknown {
+                    self.names.set(before, name, found);
+                }
+            }
+            Act::Make(name) => self.make(before, name, Some(file)),
+            Act::Link(name) => {
+                self.make(file, name, Some(saved));
+                self.claim(Kind::Object, saved, 0, Way::Alone);
+                self.size(saved, true);
+            }
+            Act::Remove(name) => {
+                self.lose(file, name);
+                self.make(file, name, None);
+            }
+            Act::Rename(from, to) => {
+                let moved = self.names.find(saved, from);
+                self.lose(file, to);
+                self.make(saved, from, None);
+                let moved = if let Object::Is(moved) = moved { Some(moved) } else { None };
+                self.make(file, to, moved);
+            }
+            Act::List => {
+                self.claim(Kind::Names, file, 0, Way::Use);
+                let entries = step.reply.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+                for slot in entries.take(ENTRIES) {
+                    let entry = self.names.object(slot.variable);
+                    self.look(entry, is_directory);
+                }
+            }
+            Act::Open(name, creates) => {
+                match name {
+                    Some(name) if creates => self.make(before, name, Some(file)),
+                    Some(name) => {
+                        self.claim(Kind::Name, before, name, Way::Use);
+                        if file != NONE {
+                            self.names.set(before, name, Some(file));
+                        }
+                    }
+                    None => {}
+                }
+                if creates && file != NONE {
+                    self.list.push(Claim::Range(file, 0, u64::MAX, true));
+                }
+                self.size(file, creates);
+                self.opens(file);
+            }
+            Act::State => {
+                self.opens(file);
+                self.look(file, is_directory);
+            }
+            Act::Read(offset, count) => {
+                self.list.push(Claim::Range(file, offset, offset.saturating_add(count), false));
+                self.look(file, is_directory);
+            }
+            Act::Write(offset, count) => {
+                let to = offset.saturating_add(count.unwrap_or(0));
+                self.list.push(Claim::Range(file, offset, to, true));
+                self.size(file, extends(step, to));
+            }
+            Act::Copy(from, to, count) => {
+                let end = |at: u64| if count == 0 { u64::MAX } else { at.saturating_add(count) };
+                self.list.push(Claim::Range(saved, from, end(from), false));
+                self.list.push(Claim::Range(file, to, end(to), true));
+                self.look(saved, is_directory);
+                self.size(file, true);
+            }
+        }
+    }
+
+    fn look(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
+        // What a directory has for size is its own, and its names are apart.
+        if !is_directory(file) && file != ROOT {
+            self.size(file, false);
+        }
+    }
+
+    fn size(&mut self, file: u32, changes: bool) {
+        if file != NONE {
+            self.list.push(Claim::Span(Resource { kind: Kind::Size, of: file, part: 0 }, changes));
+        }
+    }
+
+    fn opens(&mut self, file: u32) {
+        if file != NONE {
+            self.list.push(Claim::Span(Resource { kind: Kind::Opens, of: file, part: 0 }, true));
+        }
+    }
+
+    /// A name comes to stand for this, or for nothing.
+    fn make(&mut self, directory: u32, name: u64, object: Option<u32>) {
+        self.claim(Kind::Name, directory, name, Way::Alone);
+        self.claim(Kind::Names, directory, 0, Way::Part);
+        self.names.set(directory, name, object.filter(|object| *object != NONE));
+    }
+
+    /// What a name stood for may be gone then.
+    fn lose(&mut self, directory: u32, name: u64) {
+        match self.names.find(directory, name) {
+            Object::Nothing => {}
+            Object::Is(object) => self.claim(Kind::Object, object, 0, Way::Alone),
+            // It may be anything that others use.
+            Object::Unknown => self.claim(Kind::All, 0, 0, Way::Alone),
+        }
+    }
+}
+
+/// Whether a WRITE that ends there may have made the file longer: if the recorded Reply does not show that it ended beyond.
+fn extends(step: &Step<'_>, end: u64) -> bool {
+    shown(step).is_none_or(|size| end >= size)
+}
+
+/// The size that a WRITE's recorded Reply shows: of NFSv3 that before, of NFSv4 that after.
+fn shown(step: &Step<'_>) -> Option<u64> {
+    let items: [ChunkItem<'_>; 0] = [];
+    let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
+    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    match step.asked.described()? {
+        Procedure::Compound => {
+            let reply = v4::Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+            reply.operations().map_while(Result::ok).find_map(|results| match results {
+                Results::GETATTR(Outcome::Ok(given)) => {
+                    given.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                        Attribute::SIZE(size) => Some(size),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            })
+        }
+        Procedure::V3(v3::Procedure::WRITE) => {
+            match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut Unobserved).ok()? {
+                // A WRITE up to the end does not make the file longer, and one beyond does.
+                v3::Results::WRITE(Outcome::Ok(done)) => Some(done.file_wcc.before?.size.saturating_add(1)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

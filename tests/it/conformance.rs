@@ -1,0 +1,269 @@
+//! `tests/lab/guest/conformance.py`, which holds captures of the laboratory to the RFCs: captures of Linux keep the rules, but for one
+//! that Linux is known for, and of captures that were changed on purpose it names the rule that the change breaks.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::captures::{self, Temporary};
+use crate::mutations::{Kept, frames};
+use crate::tunnels::pcap;
+
+/// What the script says of a capture, or nothing where there is no Python.
+fn held(capture: &Path) -> Option<(Output, String)> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/guest/conformance.py");
+    let run = Command::new("python3")
+        .args([Path::new("-S"), &script, Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")), capture])
+        .output();
+    let Ok(output) = run else {
+        eprintln!("skipped: there is no python3");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some((output, said))
+}
+
+/// The rules that something broke, each once.
+fn broken(said: &str) -> Vec<&str> {
+    let names = said.lines().filter_map(|line| line.strip_prefix("ERROR [")?.split(']').next());
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// How many things were held to the rule that says this.
+fn count(said: &str, rule: &str) -> u32 {
+    let line =
+        said.lines().find(|line| line.contains(rule)).unwrap_or_else(|| panic!("no rule {rule}: {said}"));
+    line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn linux_keeps_the_rules_but_for_one_that_is_told() {
+    // Every transport and version, callbacks, loss, several connections at once.
+    for name in ["rxe-v3", "rxe-v42", "rxe-v42-deleg", "rxe-v42-loss", "rxe-v42-conc-head", "siw-v42-crc"] {
+        let Some((output, said)) = held(&captures::path(name)) else { return };
+        assert!(output.status.success(), "{name}: {said}");
+        assert_eq!(broken(&said), [""; 0], "{name}");
+        assert!(said.contains("known [announced]"), "{name}: {said}");
+        for rule in [
+            "than were granted last",
+            "Write stays in its segment",
+            "Invalidate has a handle of its own Call",
+        ] {
+            assert!(count(&said, rule) > 0, "{name}: nothing was held to {rule}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_that_met_nothing_says_so() {
+    let Some((_, said)) = held(&captures::path("rxe-v3")) else { return };
+    assert!(said.contains("met nothing  RFC 8167 6: a reverse Call"), "{said}");
+    let Some((_, said)) = held(&captures::path("rxe-v42-deleg")) else { return };
+    assert_eq!(count(&said, "RFC 8167 6: a reverse Call"), 3);
+}
+
+#[test]
+fn what_cannot_be_held_to_the_rules_is_refused() {
+    for (name, why) in [("rxe-v42-mid", "has not the set-up"), ("tcp-v42", "no connection of RPC-over-RDMA")]
+    {
+        let Some((output, said)) = held(&captures::path(name)) else { return };
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+/// Holds a change of `rxe-v42`, as far as its frame 600, to the rules that it breaks: these, and no others.
+#[track_caller]
+fn breaks(rules: &[&str], change: impl FnOnce(&mut Vec<Kept>)) {
+    breaks_in("rxe-v42", 600, rules, change);
+}
+
+#[track_caller]
+fn breaks_in(name: &str, most: usize, rules: &[&str], change: impl FnOnce(&mut Vec<Kept>)) {
+    let mut kept = frames(name);
+    kept.truncate(most);
+    change(&mut kept);
+    let file = Temporary::new(&format!("conformance-{}.pcap", rules.join("-")), &pcap(&kept));
+    let Some((output, said)) = held(file.path()) else { return };
+    assert_eq!(broken(&said), rules, "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+/// Writes a word (RFC 4506: big end first) over what stands there in a frame, numbered from 1.
+fn word(kept: &mut [Kept], frame: usize, at: usize, value: u32) {
+    kept[frame - 1].bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Where a RoCE frame over IPv4 has its BTH, and what follows it.
+const BTH: usize = 42;
+const HEADER: usize = BTH + 12;
+/// The same of a Send With Invalidate.
+const INVALIDATING: usize = HEADER + 4;
+
+// Frame 3 is the REQ, 4 the REP, 6 and 8 are NULL; 120 is WRITE with a Read chunk, read by 122, answered by 131; 590 is READ with a Write
+// chunk, written by 592 and 593, answered by 595; 22 and 24 are CREATE_SESSION.
+
+#[test]
+fn a_grant_of_zero() {
+    breaks(&["credits", "grant"], |kept| word(kept, 8, HEADER + 8, 0));
+}
+
+#[test]
+fn more_calls_in_flight_than_were_granted() {
+    breaks(&["credits"], |kept| {
+        for at in 0..kept.len() {
+            // From the server, 10.9.0.1; ARP is shorter.
+            let header = match (kept[at].bytes.get(29), kept[at].bytes.get(BTH)) {
+                (Some(1), Some(4)) => HEADER,
+                (Some(1), Some(0x17)) => INVALIDATING,
+                _ => continue,
+            };
+            word(kept, at + 1, header + 8, 1);
+        }
+        // A Reply behind the next Call.
+        let reply = kept.remove(587);
+        kept.insert(589, reply);
+    });
+}
+
+#[test]
+fn two_calls_before_the_first_reply() {
+    breaks(&["first"], |kept| {
+        let reply = kept.remove(7);
+        kept.insert(10, reply);
+    });
+}
+
+#[test]
+fn a_send_longer_than_what_private_data_says() {
+    // The server says that it takes 1,024 bytes.
+    breaks(&["threshold"], |kept| {
+        let at = kept[3].bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]).unwrap();
+        kept[3].bytes[at + 7] = 0;
+    });
+}
+
+#[test]
+fn private_data_with_a_reserved_bit() {
+    breaks(&["private"], |kept| {
+        let at = kept[2].bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]).unwrap();
+        kept[2].bytes[at + 5] |= 0x40;
+    });
+}
+
+#[test]
+fn two_xids_in_one_message() {
+    breaks(&["xid"], |kept| word(kept, 8, HEADER + 28, 7));
+}
+
+#[test]
+fn a_send_that_is_no_message() {
+    breaks(&["first", "message"], |kept| word(kept, 8, HEADER + 12, 3));
+}
+
+#[test]
+fn a_form_that_there_is_not() {
+    breaks(&["form"], |kept| word(kept, 8, HEADER + 12, 9));
+}
+
+#[test]
+fn an_error_without_a_code_for_no_call() {
+    breaks(&["error-call", "error-code"], |kept| {
+        word(kept, 8, HEADER, 7);
+        word(kept, 8, HEADER + 12, 4);
+        word(kept, 8, HEADER + 16, 1);
+        word(kept, 8, HEADER + 20, 1);
+        word(kept, 8, HEADER + 24, 2);
+        // The Reply is gone: only one Call, of which nothing is known any more, came before.
+        kept.truncate(9);
+    });
+}
+
+#[test]
+fn a_position_that_is_no_multiple_of_four() {
+    breaks(&["position"], |kept| word(kept, 120, HEADER + 20, 178));
+}
+
+#[test]
+fn a_position_behind_the_message() {
+    breaks(&["inside"], |kept| word(kept, 120, HEADER + 20, 400));
+}
+
+#[test]
+fn a_read_chunk_longer_than_its_data() {
+    breaks(&["item"], |kept| word(kept, 120, HEADER + 28, 8200));
+}
+
+#[test]
+fn a_read_beyond_its_segment() {
+    breaks(&["read-bounds"], |kept| word(kept, 122, HEADER + 12, 8193));
+}
+
+#[test]
+fn a_read_behind_the_reply() {
+    breaks(&["read-late"], |kept| {
+        let mut late = kept[121].clone();
+        // The PSN behind the Reply's.
+        let psn = u32::from_be_bytes([
+            0,
+            kept[130].bytes[BTH + 9],
+            kept[130].bytes[BTH + 10],
+            kept[130].bytes[BTH + 11],
+        ]);
+        late.bytes[BTH + 9..BTH + 12].copy_from_slice(&(psn + 1).to_be_bytes()[1..]);
+        late.time = kept[130].time;
+        kept.insert(131, late);
+        kept.truncate(132);
+    });
+}
+
+#[test]
+fn a_write_beyond_its_segment() {
+    breaks(&["write-bounds"], |kept| word(kept, 592, HEADER + 12, 4097));
+}
+
+#[test]
+fn a_handle_that_no_call_has() {
+    breaks(&["handle"], |kept| word(kept, 592, HEADER + 8, 0x00ab_cdef));
+}
+
+#[test]
+fn a_write_by_the_requester() {
+    breaks(&["side"], |kept| {
+        let mut own = kept[591].clone();
+        // From the client, behind its Call; both have the same number of queue pair.
+        own.bytes[26..34].rotate_left(4);
+        let psn = kept[589].bytes[BTH + 9..BTH + 12].to_vec();
+        own.bytes[BTH + 9..BTH + 12].copy_from_slice(&psn);
+        own.bytes[BTH + 11] += 1;
+        own.time = kept[589].time;
+        kept.insert(590, own);
+        kept.truncate(597);
+    });
+}
+
+#[test]
+fn a_reply_with_another_handle_than_its_call() {
+    breaks(&["copied"], |kept| word(kept, 595, INVALIDATING + 28, 1));
+}
+
+#[test]
+fn more_returned_than_was_offered() {
+    breaks(&["returned"], |kept| word(kept, 595, INVALIDATING + 32, 4100));
+}
+
+#[test]
+fn an_invalidated_handle_of_another_call() {
+    breaks(&["invalidated"], |kept| word(kept, 595, HEADER, 1));
+}
+
+#[test]
+fn a_reverse_call_without_a_session() {
+    breaks_in("rxe-v42-deleg", 140, &["session"], |kept| {
+        kept.remove(23);
+        kept.remove(21);
+    });
+}

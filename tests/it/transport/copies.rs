@@ -1,0 +1,77 @@
+//! Several copies of the captured clients at once, and what reaches the transport of how they are to call.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use nfsrdma_inspect::replay::run::{Options, Party, Report, run_all};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::transport::{ConnectionId, Transport, Wish};
+
+use super::made::{Kind, Made, Planned, made, target};
+use super::paces::Timed;
+
+fn reads(count: u64) -> Made {
+    made((0..count).map(|n| Planned { kind: Kind::Read(0), time: n * 10, latency: 5, client: 0 }))
+}
+
+/// Runs a trace so many times at once.
+fn run(made: &Made, transport: &mut Loopback, copies: usize) -> Report {
+    let open = || Trace::open(Cursor::new(&made.trace[..])).unwrap();
+    let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
+    let seeded = &made.seeded;
+    let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
+    run_all(parties.collect(), transport, &target(Wish::default()), &Options::default(), &mut ()).unwrap()
+}
+
+#[test]
+fn copies_have_connections_of_their_own_and_are_reported_together() {
+    let made = reads(50);
+    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    let report = run(&made, &mut transport, 4);
+    assert_eq!((report.states, report.connections), ([200, 0, 0, 0, 0, 0], 4), "{report:?}");
+    assert!(report.is_sound());
+    assert_eq!((report.calls, report.compared[1]), (200, 200 * 4096));
+    for connection in 0..4 {
+        assert_eq!(transport.counts(ConnectionId(connection)).unwrap().replies, 50);
+    }
+}
+
+#[test]
+fn a_mismatch_tells_the_copy() {
+    let made = reads(10);
+    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    // One Call of each of the three is among every three.
+    [3, 4, 5].into_iter().for_each(|after| transport.inject(after, Fault::OtherByte));
+    let report = run(&made, &mut transport, 3);
+    assert_eq!((report.states[0], report.mismatched()), (27, 3), "{report:?}");
+    let mut copies: Vec<u32> = report.mismatches.iter().map(|mismatch| mismatch.copy).collect();
+    copies.sort_unstable();
+    assert_eq!(copies, [1, 2, 3]);
+}
+
+#[test]
+fn credits_and_inline_thresholds_reach_the_transport() {
+    let made = reads(100);
+    let wish = Wish { credits: 5, send_size: 2048, receive_size: 1024, ..Wish::default() };
+    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    let report = made.run_over(&mut transport, &wish, &Options::default());
+    assert_eq!(report.states[0], 100, "{report:?}");
+    let rdma = transport.terms(ConnectionId(0)).unwrap().rdma.clone().unwrap();
+    assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
+    assert_eq!(transport.credits(ConnectionId(0)).unwrap().requested, 5);
+}
+
+#[test]
+fn chunks_are_those_of_the_capture_or_those_that_the_connection_needs() {
+    let made = reads(10);
+    for (captured_chunks, segments) in [(false, 1), (true, 2)] {
+        let mut transport = Timed::new(&made, 0);
+        let options = Options { captured_chunks, ..Options::default() };
+        let report = made.run_over(&mut transport, &Wish::default(), &options);
+        assert_eq!(report.states[0], 10, "{report:?}");
+        let written: Vec<_> = transport.submitted.iter().map(|submitted| submitted.write_segments).collect();
+        assert_eq!(written, [segments; 10]);
+        assert!(transport.submitted.iter().all(|submitted| !submitted.changed));
+    }
+}

@@ -1,0 +1,234 @@
+//! Traces made in memory of Calls to the server inside the program, whose Replies are what that server answers. The
+//! benchmark of a replayed operation makes its trace here, too.
+
+use std::io::Cursor as Bytes;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{List, Opaque, Text};
+use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::run::{Options, Report, run};
+use nfsrdma_inspect::replay::seed::Seeded;
+use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
+use nfsrdma_inspect::replay::seed::v3::V3;
+use nfsrdma_inspect::replay::trace::layout::{About, Keeping};
+use nfsrdma_inspect::replay::trace::{
+    Asked, Caller as From, Carried, Content, Form, Holds, Message, NONE, Needs, Origin, Part, Payload,
+    Protection, Seen, Segments, Shape, Slot, Step, Trace, Writer,
+};
+use nfsrdma_inspect::replay::transport::loopback::server::Server;
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::{
+    Call, Event, Expected, Shape as Chunks, Tag, Target, Transport, Wish,
+};
+
+/// Bytes of one READ, and of the file.
+const PIECE: u32 = 4096;
+const FILE: usize = 1 << 16;
+
+/// What a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// GETATTR of the root.
+    Getattr,
+    /// READ of 4 KiB of a file of 64 KiB.
+    Read(u32),
+}
+
+/// A Call, and what the server answered.
+struct Known {
+    kind: Kind,
+    call: Vec<u8>,
+    reply: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// A step that is to be in a trace: when, in nanoseconds, and for how long it was in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) kind: Kind,
+    pub(crate) time: u64,
+    pub(crate) latency: u64,
+    pub(crate) client: u32,
+}
+
+/// A trace, and the server that it is of.
+pub(crate) struct Made {
+    pub(crate) trace: Vec<u8>,
+    pub(crate) server: Arc<Mutex<Server>>,
+    pub(crate) seeded: Seeded,
+}
+
+pub(crate) fn target(wish: Wish) -> Target {
+    Target { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
+}
+
+/// A Call of NFSv3. RFC 5531 section 9, RFC 1813 sections 3.3.1 and 3.3.6.
+fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
+    let procedure = if kind == Kind::Getattr { 1 } else { 6 };
+    let mut words = vec![1, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0, handle.len() as u32];
+    words.extend(handle.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]])));
+    if let Kind::Read(offset) = kind {
+        words.extend([0, offset, PIECE]);
+    }
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// What the server answers: the message, and the data.
+fn answered(transport: &mut Loopback, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
+    let connection = transport.connect(&target(Wish::default())).unwrap();
+    let reply = Expected { message: 512, payloads: needs };
+    let call = Call { xid: Xid(1), tag: Tag(1), message, payloads: &[], reply, shape: Chunks::Fitting };
+    transport.submit(connection, &call).unwrap();
+    loop {
+        if let Event::Reply(reply) = transport.poll(None).unwrap().unwrap() {
+            let data =
+                reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
+            return (reply.message.to_vec(), data);
+        }
+    }
+}
+
+/// A trace of these steps.
+pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
+    let mut transport = Loopback::new(Settings::default());
+    let root = transport.server().lock().unwrap().root().to_vec();
+    let connection = transport.connect(&target(Wish::default())).unwrap();
+    let line = Line::new(&mut transport, connection, Caller::default(), Xid(7), Duration::from_secs(5));
+    let mut files = V3::new(line, root.clone());
+    let file = files.make(&root, b"file", Of::File, 0o644).unwrap();
+    let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
+    files.write(&file, 0, &content).unwrap();
+    files.leave();
+    drop(files);
+
+    let mut writer = Writer::new(Bytes::new(Vec::new())).unwrap();
+    let mut known: Vec<Known> = Vec::new();
+    for (at, planned) in steps.into_iter().enumerate() {
+        let kind = planned.kind;
+        let handle = if kind == Kind::Getattr { &root } else { &file };
+        let needs: &[u32] = if kind == Kind::Getattr { &[] } else { &[PIECE] };
+        if !known.iter().any(|known| known.kind == kind) {
+            let call = message(kind, handle);
+            let (reply, data) = answered(&mut transport, &call, needs);
+            known.push(Known { kind, call, reply, data });
+        }
+        let Known { call, reply, data, .. } = known.iter().find(|known| known.kind == kind).unwrap();
+        let slots = [Slot {
+            at: 40,
+            length: 4 + handle.len() as u32,
+            holds: Holds::FILEHANDLE,
+            part: Part::USED,
+            is_counted: true,
+            operation: 0,
+            variable: u32::from(kind != Kind::Getattr),
+            // As if a step before had given it.
+            definition: 1,
+            place: 0,
+        }];
+        let hash = twox_hash::XxHash3_128::oneshot(data).to_be_bytes();
+        let payloads = [Payload {
+            at: reply.len() as u32,
+            length: PIECE,
+            is_inside: false,
+            content: Content::HASHED,
+            hash,
+            data: 0,
+            operation: 0,
+            file: 1,
+            offset: 0,
+        }];
+        // The data of a READ came in one Write chunk of two segments.
+        let chunks = [Segments { lengths: List::from(&[1024, PIECE][..]) }];
+        let none = || Segments { lengths: List::default() };
+        let step = Step {
+            origin: Origin {
+                id: at as u64 + 1,
+                repeats: 0,
+                call_frame: at as u64 * 2 + 1,
+                reply_frame: at as u64 * 2 + 2,
+                time: planned.time,
+                latency: planned.latency,
+            },
+            caller: From {
+                client: planned.client,
+                server: 0,
+                connection: u64::from(planned.client) + 1,
+                is_reverse: false,
+                clientid: NONE,
+                session: NONE,
+                slot: NONE,
+                sequence: NONE,
+                owner: NONE,
+            },
+            asked: Asked {
+                program: 100_003,
+                version: 3,
+                minor_version: NONE,
+                procedure: if kind == Kind::Getattr { 1 } else { 6 },
+                flavor: 0,
+                protection: Protection::PLAIN,
+            },
+            call: Message {
+                seen: Seen::WHOLE,
+                head: Opaque(call),
+                body: 40,
+                end: call.len() as u32,
+                slots: List::from(&slots[..]),
+                payloads: List::default(),
+            },
+            reply: Message {
+                seen: Seen::WHOLE,
+                head: Opaque(reply),
+                body: 24,
+                end: reply.len() as u32,
+                slots: List::default(),
+                payloads: List::from(payloads.get(..needs.len()).unwrap()),
+            },
+            shape: Shape {
+                call: none(),
+                reads: List::default(),
+                writes: List::from(chunks.get(..needs.len()).unwrap()),
+                reply: none(),
+            },
+            carried: Carried {
+                call: Form::MESSAGE,
+                reply: Form::MESSAGE,
+                credits: [128; 2],
+                rdma_error: 0,
+                returned: List::default(),
+                returned_reply: 0,
+            },
+            needs: Needs { message: 256, payloads: List::from(needs) },
+        };
+        writer.step(&step).unwrap();
+    }
+    let captures = [Text(b"made")];
+    let about = About {
+        program: Text(b"test"),
+        captures: List::from(&captures[..]),
+        keeping: Keeping::HASHED,
+        key: 0,
+    };
+    let (bytes, _) = writer.tables(&about).unwrap().finish().unwrap();
+    let handles = [(0, root.clone()), (1, file)].into_iter().collect();
+    let seeded = Seeded { root, handles, ..Seeded::default() };
+    Made { trace: bytes.into_inner(), server: Arc::clone(transport.server()), seeded }
+}
+
+impl Made {
+    /// Runs the trace on its server.
+    pub(crate) fn run(&self, options: &Options) -> Report {
+        let mut transport = Loopback::to(Arc::clone(&self.server), Settings::default());
+        self.run_over(&mut transport, &Wish::default(), options)
+    }
+
+    /// Runs the trace over a transport.
+    pub(crate) fn run_over(&self, transport: &mut dyn Transport, wish: &Wish, options: &Options) -> Report {
+        let open = || Trace::open(Bytes::new(&self.trace[..])).unwrap();
+        let (mut steps, mut contents) = (open(), open());
+        let target = target(wish.clone());
+        run(&mut steps, &mut contents, transport, &target, &self.seeded, options, &mut ()).unwrap()
+    }
+}

@@ -1,0 +1,193 @@
+//! What each pace promises, held to the clock.
+
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::replay::run::{Options, Order, Pace, Report};
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::{
+    Call, ConnectionId, Counts, Credits, Event, StoreId, SubmitError, Submitted, Target, Terms, Transport,
+    TransportError, Wish,
+};
+
+use super::made::{Kind, Made, Planned, made};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// The server inside the program, and when each Call was submitted; Replies wait until the transport is asked for the
+/// second time without anything new, so that Calls pile up as far as they are let.
+pub(super) struct Timed {
+    pub(super) inner: Loopback,
+    sent: Vec<Instant>,
+    pub(super) submitted: Vec<Submitted>,
+    replied: Vec<Instant>,
+    in_flight: usize,
+    deepest: usize,
+    patience: u32,
+    polls: u32,
+}
+
+impl Timed {
+    pub(super) fn new(made: &Made, patience: u32) -> Self {
+        let inner = Loopback::to(std::sync::Arc::clone(&made.server), Settings::default());
+        Self {
+            inner,
+            sent: Vec::new(),
+            submitted: Vec::new(),
+            replied: Vec::new(),
+            in_flight: 0,
+            deepest: 0,
+            patience,
+            polls: 0,
+        }
+    }
+}
+
+impl Transport for Timed {
+    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+        self.inner.connect(target)
+    }
+    fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+        self.inner.terms(connection)
+    }
+    fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+        self.inner.credits(connection)
+    }
+    fn counts(&self, connection: ConnectionId) -> Option<&Counts> {
+        self.inner.counts(connection)
+    }
+    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<StoreId, TransportError> {
+        self.inner.share(memory)
+    }
+    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
+        let submitted = self.inner.submit(connection, call)?;
+        self.sent.push(Instant::now());
+        self.submitted.push(submitted);
+        self.in_flight += 1;
+        self.deepest = self.deepest.max(self.in_flight);
+        self.polls = 0;
+        Ok(submitted)
+    }
+    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+        self.inner.answer(connection, xid, message)
+    }
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+        self.polls += 1;
+        if self.polls <= self.patience {
+            return Ok(None);
+        }
+        let event = self.inner.poll(deadline)?;
+        if matches!(event, Some(Event::Reply(_))) {
+            self.replied.push(Instant::now());
+            self.in_flight -= 1;
+        }
+        Ok(event)
+    }
+    fn disconnect(&mut self, connection: ConnectionId) {
+        self.inner.disconnect(connection);
+    }
+}
+
+fn planned(times: impl IntoIterator<Item = (u64, u64)>) -> Made {
+    made(times.into_iter().map(|(time, latency)| Planned { kind: Kind::Getattr, time, latency, client: 0 }))
+}
+
+fn run(made: &Made, patience: u32, pace: Pace, order: Order) -> (Timed, Report) {
+    let mut transport = Timed::new(made, patience);
+    let options = Options { pace, order, ..Options::default() };
+    let report = made.run_over(&mut transport, &Wish::default(), &options);
+    assert_eq!(report.states.iter().sum::<u64>(), report.states[0], "all match: {report:?}");
+    (transport, report)
+}
+
+/// A clock on a machine that does other things, too, may be late, but is never early.
+const EARLY: Duration = Duration::from_micros(1);
+/// Between the engine's look at the clock and that of the transport.
+const SLACK: Duration = Duration::from_millis(50);
+
+/// Each Call goes at its time after the first, or later by no more than the report says; who is late does not make the next
+/// late. How late a machine makes them that does other things, too, is no matter of this test.
+#[track_caller]
+fn assert_in_time(transport: &Timed, report: &Report, intended: impl Iterator<Item = Duration>) {
+    let first = transport.sent[0];
+    let latest = Duration::from_nanos(report.lateness.max());
+    for (sent, intended) in transport.sent.iter().zip(intended) {
+        let after = *sent - first;
+        // The first may itself have been late, and a histogram tells two digits.
+        assert!(after + latest.mul_f64(1.01) + EARLY >= intended, "{after:?} and not {intended:?}");
+        assert!(
+            after <= intended + latest.mul_f64(1.01) + SLACK,
+            "{after:?} and not {intended:?}: {latest:?}"
+        );
+    }
+    assert_eq!(report.lateness.count() as usize, transport.sent.len());
+    assert!(report.lateness.quantile(0.5) <= report.lateness.max());
+}
+
+#[test]
+fn at_the_captured_times_each_call_goes_at_its_time() {
+    let times: Vec<u64> = (0..100).map(|n| n * 2 * MILLISECOND + (n % 7) * 100_000).collect();
+    for (pace, factor) in [(Pace::Original(1.0), 1.0), (Pace::Original(4.0), 0.25)] {
+        let trace = planned(times.iter().map(|time| (*time, 1000)));
+        let (transport, report) = run(&trace, 0, pace, Order::Dependence);
+        let intended = times.iter().map(|time| Duration::from_nanos((*time as f64 * factor) as u64));
+        assert_in_time(&transport, &report, intended);
+    }
+}
+
+#[test]
+fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
+    let trace = planned((0..100).map(|n| (n, 1)));
+    let (transport, report) = run(&trace, 0, Pace::Rate(1000.0), Order::Dependence);
+    let first = transport.sent[0];
+    for (sent, number) in transport.sent.iter().zip(0..) {
+        assert!(*sent - first + EARLY >= Duration::from_millis(number));
+    }
+    assert_eq!(report.lateness.count(), 99, "the first has no time");
+}
+
+#[test]
+fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
+    // Each was answered after 100 ms, and the next sent 3 ms later.
+    let trace = planned((0..20).map(|n| (n * 103 * MILLISECOND, 100 * MILLISECOND)));
+    let (transport, _) = run(&trace, 0, Pace::Think, Order::Dependence);
+    for (replied, sent) in transport.replied.iter().zip(&transport.sent[1..]) {
+        assert!(*sent - *replied + EARLY >= Duration::from_millis(3), "{:?}", *sent - *replied);
+    }
+    let took = *transport.sent.last().unwrap() - transport.sent[0];
+    assert!(
+        took < Duration::from_millis(1500),
+        "the server answers at once, and 20 times 100 ms are spared: {took:?}"
+    );
+}
+
+#[test]
+fn at_the_captured_depth_as_many_are_in_flight_as_there_were_and_no_more() {
+    // Four at a time were in flight; nothing makes them wait for each other.
+    let trace = planned((0..400).map(|n| (n * 10, 39)));
+    let (transport, _) = run(&trace, 3, Pace::Depth, Order::Dependence);
+    assert_eq!(transport.deepest, 4);
+    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Trace);
+    assert_eq!(transport.deepest, 4);
+    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Conservative);
+    assert_eq!(transport.deepest, 1);
+    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Dependence);
+    assert_eq!(transport.deepest, 128, "as many as there are credits");
+}
+
+#[test]
+fn reads_match_and_their_data_is_compared() {
+    let kinds = [Kind::Getattr, Kind::Read(0), Kind::Read(8192)];
+    let trace = made((0..300u64).map(|n| Planned {
+        kind: kinds[n as usize % 3],
+        time: n * 10,
+        latency: 25,
+        client: (n % 2) as u32,
+    }));
+    let report = trace.run(&Options::default());
+    assert_eq!(report.states, [300, 0, 0, 0, 0, 0], "{report:?}");
+    assert_eq!((report.connections, report.compared[1]), (2, 200 * 4096));
+}
