@@ -10,6 +10,8 @@ use clap::{Args, ValueHint};
 
 use super::progress::Progress;
 use super::replay::check::{Reported, check as replayed};
+use super::replay::part::PartArgs;
+use super::replay::reports::ReportArgs;
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
@@ -65,6 +67,12 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
 
+    #[command(flatten)]
+    part: PartArgs,
+
+    #[command(flatten)]
+    reports: ReportArgs,
+
     /// Show so many differences of each capture (default: 10, and with -T json all); all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<usize>,
@@ -104,8 +112,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             color: args.color,
             count: args.count.unwrap_or(COUNT),
             quiet: args.quiet,
+            part: &args.part,
+            reports: &args.reports,
         };
         return replayed(&args.files, server, &reported);
+    }
+    if args.part.is_asked() || args.reports.is_asked() {
+        bail!(
+            "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
+        );
     }
     let mut progress = Progress::new();
     let started = SystemTime::now();

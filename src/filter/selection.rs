@@ -226,7 +226,12 @@ impl Selection {
         transaction: &Transaction,
         reading: &Reading<'_>,
     ) -> Option<Tally> {
-        self.done(key, transaction, reading, None)
+        self.done(Some(key), transaction, reading, None)
+    }
+
+    /// Whether the filter holds for a Transaction that no frames are known of, as one of a trace.
+    pub fn alone(&mut self, transaction: &Transaction, reading: &Reading<'_>) -> bool {
+        self.done(None, transaction, reading, None).is_some()
     }
 
     /// The same for who knows what the Transaction is about: names are not learnt twice.
@@ -237,19 +242,19 @@ impl Selection {
         reading: &Reading<'_>,
         about: About<'_>,
     ) -> Option<Tally> {
-        self.done(key, transaction, reading, Some(about))
+        self.done(Some(key), transaction, reading, Some(about))
     }
 
     fn done(
         &mut self,
-        key: Key,
+        key: Option<Key>,
         transaction: &Transaction,
         reading: &Reading<'_>,
         about: Option<About<'_>>,
     ) -> Option<Tally> {
         self.to.clear();
         let mut kept = Tally::default();
-        if let Some(Kept { tally, mut values }) = self.open.remove(&key) {
+        if let Some(Kept { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
             kept = tally;
             self.kept = self.kept.saturating_sub(values.size());
             std::mem::swap(&mut self.to.values, &mut values);

@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
+use super::check::Reported;
+use super::part::{Part, PartArgs};
+use super::reports::ReportArgs;
 use super::server::{Copy, Ready, Refused, ServerArgs, open_trace, tag};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
+use crate::replay::run::recording::Tape;
 use crate::replay::run::{
     Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
 };
@@ -26,6 +30,10 @@ pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
                                                                          at the captured times, for CI
+  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
+  nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
+                                                                         the WRITEs, and what they need
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
                                                                          sixteen times at once, each in its directory
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
@@ -89,6 +97,12 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
     wants: String,
 
+    #[command(flatten)]
+    pub(super) part: PartArgs,
+
+    #[command(flatten)]
+    pub(super) reports: ReportArgs,
+
     /// Tolerate nothing
     #[arg(long)]
     strict: bool,
@@ -132,7 +146,8 @@ pub(in crate::cli) struct HowArgs {
 
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
-    pub(in crate::cli) fn checking(format: ReportFormat, color: Color, count: usize, quiet: bool) -> Self {
+    pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
+        let Reported { format, color, count, quiet, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
@@ -141,6 +156,9 @@ impl HowArgs {
             window: 256,
             chunks: "optimal".into(),
             wants: "granted".into(),
+
+            part: reported.part.clone(),
+            reports: reported.reports.clone(),
             strict: false,
             without: Vec::new(),
             rules: None,
@@ -154,7 +172,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, server: &ServerArgs, tag: &str) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, tag: &str, part: &Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -178,6 +196,8 @@ impl HowArgs {
             off,
             rules,
             shown: self.count,
+            chosen: part.chosen.clone(),
+            gss: part.gss,
             captured_chunks: self.chunks == "captured",
             wants_as_asked: self.wants == "asked",
             mount_port: server.server.mount_port,
@@ -199,6 +219,7 @@ fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
 struct Looker {
     progress: Progress,
     is_over: Arc<AtomicBool>,
+    tape: Option<Box<dyn Tape>>,
 }
 
 /// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
@@ -223,6 +244,10 @@ impl Watch for Looker {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
+
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        self.tape.take()
+    }
 }
 
 /// Runs the trace.
@@ -245,7 +270,9 @@ pub(super) struct Ran {
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     // Usage before anything is made.
-    how.options(server, "")?;
+    let part = how.part.of(path)?;
+    how.options(server, "", &part)?;
+    let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
@@ -257,8 +284,8 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
         ready.get_or_insert(of_this);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
-    let options = how.options(server, &ready.tag)?;
-    let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
+    let options = how.options(server, &ready.tag, &part)?;
+    let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
     let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
@@ -298,7 +325,9 @@ fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Resu
     if let Some(path) = &how.junit {
         write_junit(path, &[view], started)?;
     }
+    how.reports.write_html(&[view])?;
     ran.complain();
+    ran.recorded(&how.reports)?;
     Ok(exit(&ran.report, how.min_coverage))
 }
 
@@ -322,6 +351,19 @@ impl Ran {
             made: self.made,
             pace: how.pace,
             screen: style::screen(how.color),
+        }
+    }
+
+    /// Whether the recording that was asked for was written.
+    pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
+        match (&self.report.recorded_as, &reports.record) {
+            (Some(Err(error)), Some(path)) => {
+                bail!(
+                    "{}: the recording was not finished: {error}; make room or record elsewhere",
+                    path.display()
+                )
+            }
+            _ => Ok(()),
         }
     }
 

@@ -31,6 +31,7 @@ use super::order::Graph;
 use super::order::claims::Claims;
 use super::order::names::Names;
 use super::prologue::{PrologueError, prologue};
+use super::recording::Tape;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
@@ -41,7 +42,7 @@ use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{NONE, Step, Trace, TraceError};
+use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use held::{Held, Seats};
 use queue::Queue;
@@ -103,12 +104,20 @@ pub trait Watch {
     fn is_over(&self) -> bool {
         false
     }
+
+    /// What hears all that is sent and comes; asked once, when the first step is due.
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        None
+    }
 }
 
 /// Nobody looks.
 impl Watch for () {
     fn look(&mut self, _: &Report, _: u64, _: Duration) {}
 }
+
+/// What hears all that is sent and comes, if anything does.
+type Listener = Option<Box<dyn Tape>>;
 
 /// A live connection.
 #[derive(Debug)]
@@ -173,13 +182,17 @@ pub fn run_all<R: Read + Seek>(
     for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
         engines.push(Engine::new(number as u32, party, transport, target, options)?);
     }
-    driving::drive(&mut engines, transport, watch)?;
+    let mut tape = watch.tape();
+    driving::drive(&mut engines, transport, watch, &mut tape)?;
+    // What the walk asks is not of the run.
+    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(Report::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
         sum.join(report?, number, options.shown);
     }
+    sum.recorded_as = recorded_as;
     Ok(sum)
 }
 
@@ -192,7 +205,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         options: &'r Options,
     ) -> Result<Self, RunError> {
         let Party { steps, contents, seeded } = party;
-        let plan = plan::judge::Judge::new(steps)?;
+        let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
         let names = Names::new(steps)?;
         steps.rewind();
         // The first calls itself as the only one would.
@@ -376,6 +389,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             let (seat, mut held) = self.seats.take_free();
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
+            if reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
+                // What it would have done to these files is not done.
+                self.otherwise.extend(
+                    step.call
+                        .slots
+                        .iter()
+                        .chain(step.reply.slots.iter())
+                        .filter_map(|slot| (slot.holds == Holds::FILEHANDLE).then_some(slot.variable)),
+                );
+            }
             if let Some(state) = unsent(reason) {
                 self.report.settle(held.id, held.parts.title(), state, self.options.shown);
                 self.seats.leave(seat, held);
@@ -434,7 +457,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Sends what may be sent. Gives the time at which the next is due, if there is one.
-    fn issue(&mut self, transport: &mut dyn Transport) -> Result<Option<Instant>, RunError> {
+    fn issue(
+        &mut self,
+        transport: &mut dyn Transport,
+        tape: &mut Listener,
+    ) -> Result<Option<Instant>, RunError> {
         if self.in_flight == 0 {
             // Nothing will come that makes room.
             self.unpark_all();
@@ -457,7 +484,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.seats.put(seat, held);
                 return Ok(None);
             }
-            match self.send(seat, &mut held, transport)? {
+            match self.send(seat, &mut held, transport, tape)? {
                 Going::Sent => self.seats.put(seat, held),
                 Going::Settled(state) => {
                     self.settle(seat, held, state);

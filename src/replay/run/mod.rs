@@ -9,6 +9,7 @@
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`responder`]: answers to Calls of the server;
+//! - [`recording`]: what was sent and came, as a trace;
 //! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
@@ -21,6 +22,7 @@ pub mod options;
 mod order;
 mod outcome;
 mod prologue;
+pub mod recording;
 pub mod report;
 mod responder;
 pub mod rules;

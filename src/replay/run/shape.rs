@@ -229,8 +229,16 @@ impl Parts {
 
     /// Whether the root is asked for by its own operation.
     pub(super) fn has_root(&self) -> bool {
-        let is_root =
-            |operation: &Operation| matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH);
         self.operations.iter().any(is_root)
     }
+
+    /// The operations, from 0, that ask for the root.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
+        roots.map(|(at, _)| at as u32).collect()
+    }
+}
+
+fn is_root(operation: &Operation) -> bool {
+    matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH)
 }

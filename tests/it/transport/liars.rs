@@ -24,7 +24,7 @@ use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Change, D
 use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
 
 use super::client::target;
-use super::replays::trace;
+use super::program::compiled;
 
 /// A trace of a capture, and a server that it is seeded on.
 struct Work {
@@ -37,7 +37,7 @@ struct Work {
 
 impl Work {
     fn of(capture: &'static str, version: u32, test: &str) -> Self {
-        let file: Arc<[u8]> = fs::read(&trace(capture, test).0).unwrap().into();
+        let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(Server::default()));
         let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
         let target = target(20049);

@@ -3,9 +3,13 @@
 mod client;
 mod copies;
 mod ganesha;
+mod killed;
 mod liars;
 mod loopback;
 mod made;
 mod over_tcp;
 mod paces;
+mod parts;
+pub(crate) mod program;
+mod recordings;
 mod replays;

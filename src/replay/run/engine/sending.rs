@@ -10,10 +10,11 @@ use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::adapt::{self, adapt};
+use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::wants::Opens;
 use super::held::{Held, step, tagged};
-use super::{Engine, Going, Line, RunError, SLACK};
+use super::{Engine, Going, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
@@ -49,6 +50,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         seat: u32,
         held: &mut Held,
         transport: &mut dyn Transport,
+        tape: &mut Listener,
     ) -> Result<Going, RunError> {
         let Held { bytes, parts, .. } = &*held;
         let Some(step) = step(bytes) else {
@@ -153,13 +155,25 @@ impl<R: Read + Seek> Engine<'_, R> {
             Err(SubmitError::Busy(_)) => return Ok(Going::Parked(number)),
             Err(error) => return Ok(Going::Settled(State::Unreplayable(format!("transport: {error}")))),
         }
+        // What is written down of it takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.gone(&Gone {
+                call: &call,
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                party: self.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+            });
+        }
         self.values.swap_used(&mut held.used);
         if let Some(slot) = held.used.slot {
             self.values.occupy(slot, true, false);
         }
         held.has_fewer = has_fewer;
         held.has_other_wants = has_other_wants;
-        let now = Instant::now();
         self.started.get_or_insert(now);
         held.flight = Some((connection, now));
         if let Some(due) = held.due.filter(|_| held.tries == 0) {
