@@ -494,7 +494,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__check)
-            opts="-c -q -T -h --bless --server --junit --count --quiet --format --color --help"
+            opts="-c -q -T -h --bless --server --rules --no-walk --junit --count --quiet --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -502,6 +502,21 @@ _nfsrdma__inspect() {
             case "${prev}" in
                 --server)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rules)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --junit)
@@ -1166,7 +1181,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__run)
-            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --clients --connections --window --chunks --wants --strict --without --min-coverage --count --junit --quiet --format --color --seeded --help"
+            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --clients --connections --window --chunks --wants --strict --without --rules --no-walk --min-coverage --count --junit --quiet --format --color --seeded --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -16,13 +16,15 @@ use crate::output::ReportFormat;
 use crate::replay::seed::How;
 use crate::replay::url::Url;
 
-/// What is reported, and where to.
+/// What else may differ, what is reported, and where to.
 pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) junit: Option<&'a Path>,
     pub(in crate::cli) format: ReportFormat,
     pub(in crate::cli) color: Color,
     pub(in crate::cli) count: usize,
     pub(in crate::cli) quiet: bool,
+    pub(in crate::cli) rules: Option<&'a Path>,
+    pub(in crate::cli) no_walk: bool,
 }
 
 /// A trace that is there as long as it is needed.
@@ -39,7 +41,8 @@ impl Drop for Passing {
 pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
     let started = SystemTime::now();
     let server = ServerArgs::at(server.clone());
-    let how = HowArgs::checking(reported.format, reported.color, reported.count, reported.quiet);
+    let how = HowArgs::checking(reported.format, reported.color, reported.count, reported.quiet)
+        .with(reported.rules, reported.no_walk);
     let mut done: Vec<(String, Ran)> = Vec::new();
     let mut end = Exit::Done;
     for file in files {
