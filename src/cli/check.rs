@@ -63,6 +63,14 @@ pub(super) struct CheckArgs {
     )]
     server: Option<Url>,
 
+    /// A file of rules for --server: what else may differ, and why (docs/replay.md)
+    #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
+    rules: Option<PathBuf>,
+
+    /// With --server, do not look at the files in the end
+    #[arg(long, requires = "server")]
+    no_walk: bool,
+
     /// Write a report as JUnit XML: a suite a capture, a case an operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
@@ -114,6 +122,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             quiet: args.quiet,
             part: &args.part,
             reports: &args.reports,
+            rules: args.rules.as_deref(),
+            no_walk: args.no_walk,
         };
         return replayed(&args.files, server, &reported);
     }

@@ -18,7 +18,7 @@ use crate::output::ReportFormat;
 use crate::replay::seed::How;
 use crate::replay::url::Url;
 
-/// What is reported, and where to.
+/// What else may differ, what is reported, and where to.
 pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) junit: Option<&'a Path>,
     pub(in crate::cli) format: ReportFormat,
@@ -27,6 +27,8 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) part: &'a PartArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
+    pub(in crate::cli) rules: Option<&'a Path>,
+    pub(in crate::cli) no_walk: bool,
 }
 
 /// A trace that is there as long as it is needed.
@@ -43,7 +45,7 @@ impl Drop for Passing {
 pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
     let started = SystemTime::now();
     let server = ServerArgs::at(server.clone());
-    let how = HowArgs::checking(reported);
+    let how = HowArgs::checking(reported).with(reported.rules, reported.no_walk);
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let mut done: Vec<(String, Ran)> = Vec::new();

@@ -62,6 +62,8 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         color: Color::Never,
         count: MOST,
         quiet: true,
+        rules: None,
+        no_walk: false,
         part: &PartArgs::default(),
         reports: &ReportArgs::default(),
     });

@@ -172,6 +172,11 @@ impl HowArgs {
         }
     }
 
+    /// The same, with a file of rules, or without the walk.
+    pub(super) fn with(self, rules: Option<&Path>, no_walk: bool) -> Self {
+        Self { rules: rules.map(Path::to_owned), no_walk, ..self }
+    }
+
     fn options(&self, server: &ServerArgs, tag: &str, part: &Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
