@@ -494,7 +494,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__check)
-            opts="-c -q -T -h --bless --server --junit --filter --gss --html --record --record-data --count --quiet --format --color --help"
+            opts="-c -q -T -h --bless --server --rules --no-walk --junit --filter --gss --html --record --record-data --count --quiet --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -47,6 +47,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         busy = None;
         if in_flight == 0 && (is_done || ending.is_some()) {
+            look(engines, total, watch, begin.elapsed());
             return Ok(());
         }
         let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
