@@ -71,7 +71,7 @@ replay() {
         counting=$!
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked \
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked --no-walk \
         -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then
