@@ -200,10 +200,10 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l clients -d 'Copies of the captured clients, each with a directory of its own' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l connections -d 'Connections of each client, at most (default: as many as in the capture)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l window -d 'Steps that are looked at ahead, and in flight at most' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t''
-captured\t''"
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t''
-asked\t''"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t'Those that the connection needs'
+captured\t'Those that it had in the capture'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t'What it was granted in the capture'
+asked\t'What it asked for there'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
 skip\t'They are not sent'

@@ -45,7 +45,7 @@ impl Drop for Passing {
 pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
     let started = SystemTime::now();
     let server = ServerArgs::at(server.clone());
-    let how = HowArgs::checking(reported).with(reported.rules, reported.no_walk);
+    let how = HowArgs::checking(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let mut done: Vec<(String, Ran)> = Vec::new();
@@ -82,11 +82,10 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
             }
         }
     }
+    let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
     if let Some(path) = reported.junit {
-        let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
         write_junit(path, &views, started)?;
     }
-    let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
     reported.reports.write_html(&views)?;
     Ok(end)
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
 use super::check::Reported;
 use super::part::{Part, PartArgs};
@@ -64,6 +64,24 @@ pub(in crate::cli) struct RunArgs {
     seeded: bool,
 }
 
+/// What chunks a Call offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Chunks {
+    /// Those that the connection needs
+    Optimal,
+    /// Those that it had in the capture
+    Captured,
+}
+
+/// Which delegations an OPEN wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wants {
+    /// What it was granted in the capture
+    Granted,
+    /// What it asked for there
+    Asked,
+}
+
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HowArgs {
@@ -90,12 +108,12 @@ pub(in crate::cli) struct HowArgs {
     window: u32,
 
     /// Chunks over RDMA: as the connection allows, or as in the capture
-    #[arg(long, value_name = "HOW", default_value = "optimal", value_parser = ["optimal", "captured"])]
-    chunks: String,
+    #[arg(long, value_name = "HOW", default_value = "optimal")]
+    chunks: Chunks,
 
     /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
-    #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
-    wants: String,
+    #[arg(long, value_name = "WHAT", default_value = "granted")]
+    wants: Wants,
 
     #[command(flatten)]
     pub(super) part: PartArgs,
@@ -147,22 +165,21 @@ pub(in crate::cli) struct HowArgs {
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
     pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
-        let Reported { format, color, count, quiet, .. } = *reported;
+        let Reported { format, color, count, quiet, rules, no_walk, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
             clients: 1,
             connections: None,
             window: 256,
-            chunks: "optimal".into(),
-            wants: "granted".into(),
-
+            chunks: Chunks::Optimal,
+            wants: Wants::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
             strict: false,
             without: Vec::new(),
-            rules: None,
-            no_walk: false,
+            rules: rules.map(Path::to_owned),
+            no_walk,
             min_coverage: 0.0,
             count,
             junit: None,
@@ -172,12 +189,7 @@ impl HowArgs {
         }
     }
 
-    /// The same, with a file of rules, or without the walk.
-    pub(super) fn with(self, rules: Option<&Path>, no_walk: bool) -> Self {
-        Self { rules: rules.map(Path::to_owned), no_walk, ..self }
-    }
-
-    fn options(&self, server: &ServerArgs, tag: &str, part: &Part) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, part: Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -201,12 +213,11 @@ impl HowArgs {
             off,
             rules,
             shown: self.count,
-            chosen: part.chosen.clone(),
+            chosen: part.chosen,
             gss: part.gss,
-            captured_chunks: self.chunks == "captured",
-            wants_as_asked: self.wants == "asked",
+            captured_chunks: self.chunks == Chunks::Captured,
+            wants_as_asked: self.wants == Wants::Asked,
             mount_port: server.server.mount_port,
-            tag: tag.to_owned(),
             walk: !self.no_walk,
             ..Options::default()
         })
@@ -275,8 +286,7 @@ pub(super) struct Ran {
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     // Usage before anything is made.
-    let part = how.part.of(path)?;
-    how.options(server, "", &part)?;
+    let mut options = how.options(server, how.part.of(path)?)?;
     let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
@@ -289,7 +299,7 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
         ready.get_or_insert(of_this);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
-    let options = how.options(server, &ready.tag, &part)?;
+    options.tag.clone_from(&ready.tag);
     let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
     let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Error, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, Error};
 use rustc_hash::FxHashMap;
 
 use super::chosen::Chosen;
@@ -226,18 +226,6 @@ fn softened(reason: Reason, step: &Step<'_>, slot: &Slot) -> Reason {
 
 /// Reads the arguments of a Call, to know whether they can be read.
 fn arguments(procedure: Procedure, call: &Message<'_>) -> Result<(), Error> {
-    let mut beside: u32 = 0;
-    let items: Vec<_> = call
-        .payloads
-        .iter()
-        .filter(|payload| !payload.is_inside)
-        .map(|payload| {
-            let position = payload.at.saturating_sub(call.body).saturating_add(beside);
-            let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
-            beside = beside.saturating_add(padded);
-            ChunkItem { position: Some(position), length: payload.length, bytes: None }
-        })
-        .collect();
     let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
-    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&items), &mut Unobserved)
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut Unobserved)
 }

@@ -135,8 +135,8 @@ enum Going {
     Settled(State),
     /// There is no room for it on its line now.
     Parked(usize),
-    /// The server asked to be asked again, and is, at this time.
-    Later(Instant),
+    /// The server asked to be asked again.
+    Later,
     /// The slot of the live session is in use, by what had another slot in the capture.
     Slot((u32, u32)),
 }
@@ -491,12 +491,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                     // What it gives up others may use.
                     self.admit()?;
                 }
-                Going::Later(due) => {
-                    held.tries += 1;
-                    held.due = Some(due);
-                    self.queue.push(held.turn, seat, held.due);
-                    self.seats.put(seat, held);
-                }
+                Going::Later => self.put_off(seat, held, Instant::now()),
                 Going::Parked(line) => {
                     self.seats.put(seat, held);
                     if let Some(line) = self.lines.get_mut(line) {
@@ -510,6 +505,14 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         }
         Ok(self.queue.due())
+    }
+
+    /// The server asked to be asked again: a step waits in its seat, longer with each try.
+    fn put_off(&mut self, seat: u32, mut held: Held, now: Instant) {
+        held.tries += 1;
+        held.due = Some(now + LATER * held.tries.min(10));
+        self.queue.push(held.turn, seat, held.due);
+        self.seats.put(seat, held);
     }
 
     /// So many steps that waited for room on a connection may go.

@@ -107,7 +107,8 @@ fn replayed(work: &Work, liar: Option<Liar>, rules: &[FileRule], is_impatient: b
     let (target, seeded) = (target(20049), &work.seeded);
     let options = Options {
         order: Order::Conservative,
-        timeout: Duration::from_millis(200),
+        // On a busy machine an honest Reply may take long, too.
+        timeout: Duration::from_secs(5),
         tag: "t".into(),
         shown: 1000,
         rules: rules.to_vec(),
@@ -200,10 +201,11 @@ fn lies_are_found_but_for_those_that_are_listed() {
     let outcomes = outcomes(&lies, &works);
     let unfound: Vec<_> = outcomes.iter().filter(|(_, (_, is_found))| !is_found).collect();
     println!("{} of {} lies were told, {} not found", outcomes.len(), lies.len(), unfound.len());
-    assert!(outcomes.len() >= 300, "{} lies were told", outcomes.len());
+    // The others find nothing to lie about in these captures; how many those are differs a little with the order of the run.
+    assert!(outcomes.len() >= 380, "{} lies were told", outcomes.len());
     let unlisted: Vec<_> = unfound.iter().filter(|(lie, _)| !NOT_FOUND.contains(&lie.as_str())).collect();
     assert!(unlisted.is_empty(), "not found: {unlisted:#?}");
-    assert!((outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 95, "{unfound:#?}");
+    assert!((outcomes.len() - unfound.len()) * 100 >= outcomes.len() * 96, "{unfound:#?}");
 }
 
 /// What a run leaves otherwise shows in the walk alone, where no step looks at it again.

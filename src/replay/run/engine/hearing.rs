@@ -16,7 +16,7 @@ use super::super::rules;
 use super::super::shape::{Parts, ROOT};
 use super::super::values::{Session, Used};
 use super::held::{Held, step, tagged};
-use super::{Engine, FAULTS, LATER, Listener, OTHERWISE, RunError, TEXT};
+use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, TEXT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::Reason;
@@ -47,10 +47,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         held.bytes = bytes;
         let Some(state) = state else {
-            held.tries += 1;
-            held.due = Some(now + LATER * held.tries.min(10));
-            self.queue.push(held.turn, seat, held.due);
-            self.seats.put(seat, held);
+            self.put_off(seat, held, now);
             return Ok(());
         };
         if self.options.pace == Pace::Think {
@@ -198,7 +195,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(State::Tolerated(rules::DELAYED));
         }
         let key = self.contents.summary().key;
-        let is_text = held.parts.title().ends_with("READLINK");
+        let is_text = held.parts.reads_link(step.asked.described());
         let (mut texts, mut known) = (Vec::new(), Vec::new());
         for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
             let mut text = Vec::new();
@@ -410,7 +407,7 @@ fn recorded(step: &Step<'_>, message: &[u8]) -> Outcome {
 
 /// The directory that is listed, and whether the listing begins.
 fn listing(step: &Step<'_>, parts: &Parts) -> Option<(u32, bool)> {
-    if !parts.title().contains("READDIR") {
+    if !parts.lists(step.asked.described()) {
         return None;
     }
     let is_first = !step.call.slots.iter().any(|slot| slot.holds == Holds::COOKIE);

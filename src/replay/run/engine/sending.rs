@@ -104,7 +104,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => Opens::default(),
         };
         let live_server =
-            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens, is_unsigned };
+            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens: &opens, is_unsigned };
         let adapted = match parts.is_adaptable() && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
@@ -112,14 +112,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_other_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
-        // What has no value here would name something of the captured server.
-        let unbound = self.values.unbound().map(|slot| slot.holds.words());
-        let refused = match unbound {
-            Some(what) => Some(format!("no-value: no Reply of this run has given the {what}")),
-            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+        let refused = match self.unsendable(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
             None if self.placed.len() > Call::MAX_PAYLOADS => Some("payloads: more than can be sent".into()),
-            None => None,
+            why => why,
         };
         if let Some(why) = refused {
             return Ok(Going::Settled(State::Unreplayable(why)));
@@ -189,6 +185,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.in_flight += 1;
         self.report.calls += 1;
         Ok(Going::Sent)
+    }
+
+    /// Why a Call must not be sent: what has no value here would name something of the captured server.
+    pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
+        match self.values.unbound() {
+            Some(slot) => {
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.words()))
+            }
+            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None => None,
+        }
     }
 
     /// Reads the file data of the Call.
