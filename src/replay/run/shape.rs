@@ -124,6 +124,13 @@ impl Parts {
             || self.operations.contains(&Operation::READLINK)
     }
 
+    /// Whether the text of a link may be told: read, or given to one that is made.
+    pub(super) fn tells_link(&self, procedure: Option<Procedure>) -> bool {
+        self.reads_link(procedure)
+            || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
+            || self.operations.contains(&Operation::CREATE)
+    }
+
     /// Whether a directory is listed.
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
         let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);

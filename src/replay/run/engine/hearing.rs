@@ -99,7 +99,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => State::Mismatched(vec![misplaced(held)]),
         };
         if let Some(walk) = &mut self.walk {
-            walk.follow(step, held.parts.title(), &state, held.is_racing, self.contents);
+            walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
