@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::server::{Copy, ServerArgs, open_trace};
+use super::ready::Copy;
+use super::server::{ServerArgs, open_trace};
 use crate::cli::{Exit, unwritten};
 use crate::output::units::Bytes;
 use crate::replay::seed::How;
