@@ -127,6 +127,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
     }
 
+    /// A Call on a live slot was given up: who waits for that slot goes on another.
+    fn doubt(&mut self, slot: (u32, u32)) {
+        self.values.doubt(slot);
+        for seat in self.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.seats.get(seat) {
+                self.queue.push(held.turn, seat, None);
+            }
+        }
+    }
+
     /// What slots and owners count.
     fn count(&mut self, used: &Used, outcome: &Outcome) {
         if let Some(slot) = used.slot {
@@ -290,7 +300,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let connection = held.flight.take().map(|(connection, _)| connection);
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(slot) = held.used.slot {
-            self.vacate(slot, false);
+            self.doubt(slot);
         }
         if let Some(connection) = connection {
             self.unpark(connection, 1);
