@@ -37,6 +37,8 @@ const NOT_DONE: &[&str] = &[
 const OTHERWISE: &[(&str, &str, &str)] = &[
     // It frees the stateid of a lock with the lock.
     ("FREE_STATEID", "FREE_STATEID.status", "NFS4ERR_BAD_STATEID"),
+    // It answers READ_PLUS with nothing of the data.
+    ("READ_PLUS", "READ_PLUS.", ""),
     // It has NFSACL, but no ACLs in files.
     ("GETACL", "GETACL.acl", ""),
     ("SETACL", "body.Reply.Accepted.reply_data.stat", "GARBAGE_ARGS"),
@@ -284,6 +286,7 @@ fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>
         recorded: Cursor::new(step.reply.head.0).with_chunks(&recorded),
         known: &[],
         live: Cursor::new(message).with_chunks(&live),
+        chunks: &live,
         directories: &[],
         files: &[],
         is_racing: false,
