@@ -23,6 +23,8 @@ pub(super) struct Outcome {
     pub(super) granted: Option<u32>,
     /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
+    /// The stateid that the first LOCK gave, without its seqid.
+    pub(super) locked: Option<[u8; 12]>,
 }
 
 impl Outcome {
@@ -41,6 +43,9 @@ impl Outcome {
                     match &results {
                         Results::CREATE_SESSION(Union::Ok(granted)) => {
                             outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                        }
+                        Results::LOCK(v4::LockRes::Ok(ok)) => {
+                            outcome.locked.get_or_insert(ok.lock_stateid.other);
                         }
                         Results::SEQUENCE(Union::Ok(ok)) => {
                             outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
