@@ -1,23 +1,34 @@
 //! Several copies of the captured clients at once, and what reaches the transport of how they are to call.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
-use nfsrdma_inspect::replay::run::Options;
+use nfsrdma_inspect::replay::run::{Options, Party, Report, run_all};
+use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
 use nfsrdma_inspect::replay::transport::{ConnectionId, Transport, Wish};
 
-use super::made::{Kind, Made, Planned, made};
+use super::made::{Kind, Made, Planned, made, target};
 use super::paces::Timed;
 
 fn reads(count: u64) -> Made {
     made((0..count).map(|n| Planned { kind: Kind::Read(0), time: n * 10, latency: 5, client: 0 }))
 }
 
+/// Runs a trace so many times at once.
+fn run(made: &Made, transport: &mut Loopback, copies: usize) -> Report {
+    let open = || Trace::open(Cursor::new(&made.trace[..])).unwrap();
+    let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
+    let seeded = &made.seeded;
+    let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
+    run_all(parties.collect(), transport, &target(Wish::default()), &Options::default(), &mut ()).unwrap()
+}
+
 #[test]
 fn copies_have_connections_of_their_own_and_are_reported_together() {
     let made = reads(50);
     let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
-    let report = made.run_copies(&mut transport, 4, &Options::default());
+    let report = run(&made, &mut transport, 4);
     assert_eq!((report.states, report.connections), ([200, 0, 0, 0, 0, 0], 4), "{report:?}");
     assert!(report.is_sound());
     assert_eq!((report.calls, report.compared[1]), (200, 200 * 4096));
@@ -32,7 +43,7 @@ fn a_mismatch_tells_the_copy() {
     let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
     // One Call of each of the three is among every three.
     [3, 4, 5].into_iter().for_each(|after| transport.inject(after, Fault::OtherByte));
-    let report = made.run_copies(&mut transport, 3, &Options::default());
+    let report = run(&made, &mut transport, 3);
     assert_eq!((report.states[0], report.mismatched()), (27, 3), "{report:?}");
     let mut copies: Vec<u32> = report.mismatches.iter().map(|mismatch| mismatch.copy).collect();
     copies.sort_unstable();

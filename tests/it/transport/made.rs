@@ -8,7 +8,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 use nfsrdma_inspect::replay::caller::{Caller, Line};
-use nfsrdma_inspect::replay::run::{Options, Party, Report, run, run_all};
+use nfsrdma_inspect::replay::run::{Options, Report, run};
 use nfsrdma_inspect::replay::seed::Seeded;
 use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
 use nfsrdma_inspect::replay::seed::v3::V3;
@@ -34,6 +34,14 @@ pub(crate) enum Kind {
     Getattr,
     /// READ of 4 KiB of a file of 64 KiB.
     Read(u32),
+}
+
+/// A Call, and what the server answered.
+struct Known {
+    kind: Kind,
+    call: Vec<u8>,
+    reply: Vec<u8>,
+    data: Vec<u8>,
 }
 
 /// A step that is to be in a trace: when, in nanoseconds, and for how long it was in flight.
@@ -96,17 +104,17 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     drop(files);
 
     let mut writer = Writer::new(Bytes::new(Vec::new())).unwrap();
-    let mut known: Vec<(Kind, Vec<u8>, Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut known: Vec<Known> = Vec::new();
     for (at, planned) in steps.into_iter().enumerate() {
         let kind = planned.kind;
         let handle = if kind == Kind::Getattr { &root } else { &file };
         let needs: &[u32] = if kind == Kind::Getattr { &[] } else { &[PIECE] };
-        if !known.iter().any(|(of, ..)| *of == kind) {
+        if !known.iter().any(|known| known.kind == kind) {
             let call = message(kind, handle);
             let (reply, data) = answered(&mut transport, &call, needs);
-            known.push((kind, call, reply, data));
+            known.push(Known { kind, call, reply, data });
         }
-        let (_, call, reply, data) = known.iter().find(|(of, ..)| *of == kind).unwrap();
+        let Known { call, reply, data, .. } = known.iter().find(|known| known.kind == kind).unwrap();
         let slots = [Slot {
             at: 40,
             length: 4 + handle.len() as u32,
@@ -214,20 +222,6 @@ impl Made {
     pub(crate) fn run(&self, options: &Options) -> Report {
         let mut transport = Loopback::to(Arc::clone(&self.server), Settings::default());
         self.run_over(&mut transport, &Wish::default(), options)
-    }
-
-    /// Runs the trace so many times at once.
-    pub(crate) fn run_copies(
-        &self,
-        transport: &mut dyn Transport,
-        copies: usize,
-        options: &Options,
-    ) -> Report {
-        let open = || Trace::open(Bytes::new(&self.trace[..])).unwrap();
-        let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
-        let seeded = &self.seeded;
-        let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
-        run_all(parties.collect(), transport, &target(Wish::default()), options, &mut ()).unwrap()
     }
 
     /// Runs the trace over a transport.

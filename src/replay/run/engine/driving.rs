@@ -1,0 +1,161 @@
+//! Engines and their transport, until all is done: one thread sends what may go, takes what comes, and waits in between.
+
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::rpc::Xid;
+
+use super::super::report::Report;
+use super::super::responder;
+use super::held::party;
+use super::{Engine, RunError, Watch};
+use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event, Transport};
+
+/// Between two looks at whether to stop.
+const TICK: Duration = Duration::from_millis(50);
+/// How long Calls in flight are waited for when a run is ended.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Events between two looks at the clock.
+const EVENTS: u32 = 64;
+/// How long before a step is due waiting ends, and looking begins: waiting may take that much longer.
+const EARLY: Duration = Duration::from_micros(200);
+
+/// Drives a run to its end.
+pub(super) fn drive<R: Read + Seek>(
+    engines: &mut [Engine<'_, R>],
+    transport: &mut dyn Transport,
+    watch: &mut dyn Watch,
+) -> Result<(), RunError> {
+    let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    let begin = Instant::now();
+    let (mut now, mut events) = (begin, 0);
+    let mut ending: Option<Instant> = None;
+    let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
+    // The engine that may have something to do since the last event; all of them where that is not known.
+    let mut busy: Option<usize> = None;
+    loop {
+        let (mut due, mut in_flight, mut is_done) = (None, 0, true);
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if ending.is_none() && busy.is_none_or(|busy| busy == number) {
+                engine.admit()?;
+                engine.next_due = engine.issue(transport)?;
+            }
+            due = [due, engine.next_due].into_iter().flatten().min();
+            in_flight += engine.in_flight;
+            is_done &= engine.is_done();
+        }
+        busy = None;
+        if in_flight == 0 && (is_done || ending.is_some()) {
+            return Ok(());
+        }
+        let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
+        let until = match due {
+            Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
+            None => Some(deadline),
+        };
+        let event = transport.poll(until)?;
+        let is_idle = event.is_none();
+        match event {
+            Some(Event::Reply(reply)) => {
+                let number = party(reply.tag);
+                if let Some(engine) = engines.get_mut(number) {
+                    engine.reply(&reply)?;
+                }
+                busy = due.is_none().then_some(number);
+            }
+            Some(Event::RdmaError { tag, error, .. }) => {
+                if let Some(engine) = engines.get_mut(party(tag)) {
+                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"));
+                }
+            }
+            Some(Event::Call(call)) => {
+                let mut names = Vec::new();
+                answer = responder::answer(call.message, &mut names)
+                    .map(|message| (call.connection, call.xid, message));
+                if let Some(engine) = owner(engines, call.connection) {
+                    for name in names {
+                        *engine.report.callbacks.entry(name).or_default() += 1;
+                    }
+                    engine.report.unanswered += u64::from(answer.is_none());
+                }
+            }
+            Some(Event::Disconnected { connection, reason, lost }) => {
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.disconnects += u64::from(reason != Disconnect::Asked);
+                }
+                let what = format!("the connection went away: {reason}");
+                for tag in lost {
+                    if let Some(engine) = engines.get_mut(party(*tag)) {
+                        engine.fail(*tag, &what);
+                    }
+                }
+                engines.iter_mut().for_each(|engine| engine.forget(connection));
+            }
+            Some(Event::Discarded { why, connection, .. }) => {
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.discarded += 1;
+                    let is_own = matches!(why, Discard::ReverseCall);
+                    engine.report.unanswered += u64::from(is_own);
+                }
+            }
+            Some(Event::Credits { connection, .. }) => {
+                engines.iter_mut().for_each(|engine| engine.unpark(connection, usize::MAX));
+            }
+            None => {}
+        }
+        if let Some((connection, xid, message)) = answer.take()
+            && transport.answer(connection, xid, &message).is_err()
+            && let Some(engine) = owner(engines, connection)
+        {
+            engine.report.unanswered += 1;
+        }
+        events += 1;
+        if !is_idle && events < EVENTS {
+            continue;
+        }
+        (now, events, busy) = (Instant::now(), 0, None);
+        engines.iter_mut().for_each(|engine| engine.expire(now));
+        look(engines, total, watch, now - begin);
+        if ending.is_none() && watch.is_over() {
+            engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
+            ending = Some(now + FAREWELL);
+        }
+        if ending.is_some_and(|end| now > end) {
+            engines.iter_mut().for_each(|engine| engine.abandon("no Reply before the run was ended"));
+        }
+        // A transport that never waits leaves the waiting to us.
+        if let Some(until) = until
+            && is_idle
+            && in_flight == 0
+            && until > now
+        {
+            std::thread::sleep(until - now);
+            now = Instant::now();
+        }
+    }
+}
+
+/// The engine that a connection belongs to; of one that none uses any more, the first.
+fn owner<'e, 'r, R>(
+    engines: &'e mut [Engine<'r, R>],
+    connection: ConnectionId,
+) -> Option<&'e mut Engine<'r, R>> {
+    let at = engines.iter().position(|engine| engine.by_connection.contains_key(&connection));
+    engines.get_mut(at.unwrap_or(0))
+}
+
+/// Shows how it stands.
+fn look<R>(engines: &[Engine<'_, R>], total: u64, watch: &mut dyn Watch, elapsed: Duration) {
+    let Some((first, others)) = engines.split_first() else { return };
+    if others.is_empty() {
+        watch.look(&first.report, total, elapsed);
+        return;
+    }
+    // What people look at while it goes.
+    let mut sum = Report { steps: first.report.steps, states: first.report.states, ..Report::default() };
+    for Engine { report, .. } in others {
+        sum.steps += report.steps;
+        sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
+    }
+    watch.look(&sum, total, elapsed);
+}
