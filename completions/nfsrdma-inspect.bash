@@ -73,6 +73,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__help__subcmd__replay,compile)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__compile"
                 ;;
+            nfsrdma__inspect__subcmd__help__subcmd__replay,learn)
+                cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__learn"
+                ;;
             nfsrdma__inspect__subcmd__help__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__help__subcmd__replay__subcmd__plan"
                 ;;
@@ -88,6 +91,9 @@ _nfsrdma__inspect() {
             nfsrdma__inspect__subcmd__replay,help)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help"
                 ;;
+            nfsrdma__inspect__subcmd__replay,learn)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__learn"
+                ;;
             nfsrdma__inspect__subcmd__replay,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__plan"
                 ;;
@@ -102,6 +108,9 @@ _nfsrdma__inspect() {
                 ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,help)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__help"
+                ;;
+            nfsrdma__inspect__subcmd__replay__subcmd__help,learn)
+                cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__learn"
                 ;;
             nfsrdma__inspect__subcmd__replay__subcmd__help,plan)
                 cmd="nfsrdma__inspect__subcmd__replay__subcmd__help__subcmd__plan"
@@ -747,7 +756,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay)
-            opts="compile plan seed run"
+            opts="compile plan seed run learn"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -761,6 +770,20 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__compile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__help__subcmd__replay__subcmd__learn)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -873,7 +896,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay)
-            opts="-h --help compile plan seed run help"
+            opts="-h --help compile plan seed run learn help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -947,7 +970,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help)
-            opts="compile plan seed run help"
+            opts="compile plan seed run learn help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -975,6 +998,20 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__help__subcmd__learn)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1023,6 +1060,70 @@ _nfsrdma__inspect() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        nfsrdma__subcmd__inspect__subcmd__replay__subcmd__learn)
+            opts="-o -h --server --directory --into-existing --same-server --timeout --credits --inline --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --inline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                -o)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1121,6 +1222,21 @@ _nfsrdma__inspect() {
                     ;;
                 --without)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rules)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
                 --min-coverage)

@@ -145,12 +145,13 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "compile" -d 'Make a trace of captures, to be run again'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "run" -d 'Run a trace against a server, and compare'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "compile" -d 'Make a trace of captures, to be run again'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "run" -d 'Run a trace against a server, and compare'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "learn" -d 'Learn what differs on a server that is known to be good'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s o -l output -d 'Write the trace to this file' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -l data -d 'What becomes of file data' -r -f -a "keep\t'It is kept, equal data once'
 hash\t'Its hash is kept, and a run sends other data'
@@ -190,6 +191,7 @@ captured\t''"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t''
 asked\t''"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l rules -d 'A file of rules: what else may differ, and why (docs/replay.md)' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s c -l count -d 'Mismatches that are shown' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l junit -d 'Write a report as JUnit XML: a case an operation' -r -F
@@ -201,13 +203,24 @@ never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l into-existing -d 'Use the directory though something is in it'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l same-server -d 'Use the server though the capture is of it'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l strict -d 'Tolerate nothing'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l no-walk -d 'Do not look at the files in the end'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Say nothing; the exit code tells'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l seeded -d 'The tree is there: seeded before into --directory'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l server -d 'The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l directory -d 'The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters that no other run has)' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l timeout -d 'Seconds that a connection and a Reply may take' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l credits -d 'Credits to ask for, over RDMA' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l inline -d 'Bytes that this side can send and receive inline, over RDMA: 1024 to 262144' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -s o -l output -d 'The file of rules (default: standard output)' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l into-existing -d 'Use the directory though something is in it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -l same-server -d 'Use the server though the capture is of it'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from learn" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "compile" -d 'Make a trace of captures, to be run again'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run a trace against a server, and compare'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "learn" -d 'Learn what differs on a server that is known to be good'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l to -d 'Where the tables are, or shall be' -r -f -a "(__fish_complete_directories)"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand export" -l name -d 'All files are one capture of this name, merged by time' -r
@@ -254,3 +267,4 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; an
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "plan" -d 'Say what a run of a trace will do, and what not, and why'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "seed" -d 'Make the tree that a trace expects, on a server'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "run" -d 'Run a trace against a server, and compare'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand help; and __fish_seen_subcommand_from replay" -f -a "learn" -d 'Learn what differs on a server that is known to be good'

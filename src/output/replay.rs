@@ -12,7 +12,7 @@ use super::units::{Bytes, Duration};
 use crate::analysis::comparison::difference::Difference;
 use crate::replay::run::options::Pace;
 use crate::replay::run::report::{Because, Mismatch, OfOperation, Report, State, StepId};
-use crate::replay::run::rules;
+use crate::replay::run::walk::Walked;
 use crate::replay::seed::Made;
 use crate::replay::url::Url;
 
@@ -56,6 +56,22 @@ fn told(difference: &Difference) -> String {
     format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
 }
 
+/// What the walk has found: each path, and what is otherwise there.
+fn left(walked: &Walked) -> impl Iterator<Item = (&str, String)> {
+    walked.mismatches.iter().flat_map(|mismatch| {
+        mismatch.differences.iter().map(|difference| {
+            let [expected, found] =
+                [&difference.a, &difference.b].map(|half| half.value.as_deref().unwrap_or_default());
+            let touched = match mismatch.step.frames {
+                [0, 0] => String::new(),
+                _ => format!("; last touched in {}", frames(&mismatch.step)),
+            };
+            let path = &difference.path;
+            (&*mismatch.operation, format!("{path} must be {expected}, is {found}{touched}"))
+        })
+    })
+}
+
 fn first(because: &Because) -> String {
     let frames: Vec<_> = because
         .first
@@ -69,10 +85,35 @@ fn mean(sum: u128, count: u64) -> u64 {
     u64::try_from(sum / u128::from(count.max(1))).unwrap_or(u64::MAX)
 }
 
-/// A state and a reason with what a rule's name means.
-fn words(at: usize, reason: &str) -> String {
-    let rule = rules::ALL.iter().find(|rule| at == 1 && rule.name == reason);
-    rule.map_or_else(|| reason.to_owned(), |rule| format!("{}: {}", rule.name, rule.why))
+/// A reason, with what a rule's name means.
+fn words(report: &Report, at: usize, reason: &str) -> String {
+    let why = report.rules.get(reason).filter(|_| at == 1);
+    why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
+}
+
+fn json_mismatches(mismatches: &[Mismatch]) -> Vec<JsonMismatch<'_>> {
+    mismatches
+        .iter()
+        .map(|mismatch| JsonMismatch {
+            step: mismatch.step.step,
+            client: mismatch.copy,
+            call_frame: mismatch.step.frames[0],
+            reply_frame: mismatch.step.frames[1],
+            operation: &mismatch.operation,
+            differences: mismatch
+                .differences
+                .iter()
+                .map(|difference| JsonDifference {
+                    kind: difference.kind.word(),
+                    path: &difference.path,
+                    field: difference.field,
+                    times: difference.times,
+                    recorded: difference.a.value.as_deref(),
+                    live: difference.b.value.as_deref(),
+                })
+                .collect(),
+        })
+        .collect()
 }
 
 impl View<'_> {
@@ -121,6 +162,20 @@ impl View<'_> {
         writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
         let [fields, bytes] = self.report.compared;
         writeln!(to, "  compared      {fields} fields, {} bytes of file data", Bytes(bytes))?;
+        if let Some(walked) = &self.report.walked {
+            let Walked { names, objects, bytes, differing, .. } = walked;
+            let bytes = Bytes(*bytes);
+            writeln!(
+                to,
+                "  files         {names} names, {objects} objects, {bytes} bytes: {differing} differ"
+            )?;
+            if walked.left_out > 0 {
+                writeln!(to, "                {} were not looked at", walked.left_out)?;
+            }
+            if let Some(why) = &walked.failed {
+                writeln!(to, "                not all were looked at: {why}")?;
+            }
+        }
         for (what, count) in self.events() {
             if count > 0 {
                 writeln!(to, "  {what:13} {count}")?;
@@ -137,7 +192,7 @@ impl View<'_> {
             writeln!(to, "\n{}", Styled(styles.header, name))?;
             for ((_, reason), because) in reasons {
                 let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
-                writeln!(to, "{:>7}  {}", because.steps, words(at, reason))?;
+                writeln!(to, "{:>7}  {}", because.steps, words(self.report, at, reason))?;
                 writeln!(to, "         {}; frames {}", operations.join(", "), first(because))?;
             }
         }
@@ -158,6 +213,7 @@ impl View<'_> {
                 writeln!(to, "  and {more} more steps; -c shows more of them")?;
             }
         }
+        self.files(to)?;
         writeln!(
             to,
             "\n{}",
@@ -177,6 +233,22 @@ impl View<'_> {
         }
         if self.report.is_interrupted {
             writeln!(to, "\nThe run was ended before its end.")?;
+        }
+        Ok(())
+    }
+
+    /// What the walk has found.
+    fn files(&self, to: &mut impl Write) -> io::Result<()> {
+        let Some(walked) = self.report.walked.as_ref().filter(|walked| walked.differing > 0) else {
+            return Ok(());
+        };
+        writeln!(to, "\n{}", Styled(self.screen.styles.header, "files that differ"))?;
+        for (path, difference) in left(walked) {
+            writeln!(to, "  {path}: {difference}")?;
+        }
+        let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
+        if more > 0 {
+            writeln!(to, "  and {more} more; -c shows more of them")?;
         }
         Ok(())
     }
@@ -217,29 +289,15 @@ impl View<'_> {
                 frames: because.first.iter().map(|step| step.frames).collect(),
             })
             .collect();
-        let mismatches: Vec<_> = report
-            .mismatches
-            .iter()
-            .map(|mismatch| JsonMismatch {
-                step: mismatch.step.step,
-                client: mismatch.copy,
-                call_frame: mismatch.step.frames[0],
-                reply_frame: mismatch.step.frames[1],
-                operation: &mismatch.operation,
-                differences: mismatch
-                    .differences
-                    .iter()
-                    .map(|difference| JsonDifference {
-                        kind: difference.kind.word(),
-                        path: &difference.path,
-                        field: difference.field,
-                        times: difference.times,
-                        recorded: difference.a.value.as_deref(),
-                        live: difference.b.value.as_deref(),
-                    })
-                    .collect(),
-            })
-            .collect();
+        let walk = report.walked.as_ref().map(|walked| JsonWalk {
+            names: walked.names,
+            objects: walked.objects,
+            bytes: walked.bytes,
+            left_out: walked.left_out,
+            differing: walked.differing,
+            failed: walked.failed.as_deref(),
+            mismatches: json_mismatches(&walked.mismatches),
+        });
         let operations: serde_json::Map<_, _> = report
             .operations
             .iter()
@@ -286,7 +344,8 @@ impl View<'_> {
             interrupted: report.is_interrupted,
             own_faults: &report.own_faults,
             reasons,
-            mismatches,
+            mismatches: json_mismatches(&report.mismatches),
+            walk,
             operations,
         };
         serde_json::to_writer(&mut *to, &json)?;
@@ -311,25 +370,29 @@ impl View<'_> {
     }
 
     fn cases(&self) -> Vec<junit::Case<'_>> {
-        self.report
-            .operations
-            .iter()
-            .map(|(name, of)| {
-                let [_, _, mismatched, _, skipped, unreplayable] = of.states;
-                let total: u64 = of.states.iter().sum();
-                let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
-                let mut lines = Vec::new();
-                for mismatch in shown.take(junit::SHOWN) {
-                    for difference in mismatch.differences.iter().take(SHOWN) {
-                        lines.push(format!("{}: {}", frames(&mismatch.step), told(difference)));
-                    }
+        let walk = self.report.walked.as_ref().map(|walked| {
+            let lines =
+                left(walked).take(junit::SHOWN).map(|(path, what)| format!("{path}: {what}")).collect();
+            let count = walked.names + walked.objects;
+            let failure = (walked.differing > 0)
+                .then(|| (format!("{} of {count} names and objects differ", walked.differing), lines));
+            junit::Case { name: "files", failure, is_skipped: walked.failed.is_some(), live_ns: 0 }
+        });
+        let operations = self.report.operations.iter().map(|(name, of)| {
+            let [_, _, mismatched, _, skipped, unreplayable] = of.states;
+            let total: u64 = of.states.iter().sum();
+            let shown = self.report.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
+            let mut lines = Vec::new();
+            for mismatch in shown.take(junit::SHOWN) {
+                for difference in mismatch.differences.iter().take(SHOWN) {
+                    lines.push(format!("{}: {}", frames(&mismatch.step), told(difference)));
                 }
-                let failure =
-                    (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
-                let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
-                junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
-            })
-            .collect()
+            }
+            let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
+            let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
+            junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
+        });
+        operations.chain(walk).collect()
     }
 }
 
@@ -370,7 +433,19 @@ struct Json<'a> {
     own_faults: &'a [String],
     reasons: Vec<JsonReason<'a>>,
     mismatches: Vec<JsonMismatch<'a>>,
+    walk: Option<JsonWalk<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct JsonWalk<'a> {
+    names: u64,
+    objects: u64,
+    bytes: u64,
+    left_out: u64,
+    differing: u64,
+    failed: Option<&'a str>,
+    mismatches: Vec<JsonMismatch<'a>>,
 }
 
 #[derive(Serialize)]

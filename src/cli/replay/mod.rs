@@ -2,6 +2,7 @@
 
 pub(super) mod check;
 mod compile;
+mod learn;
 mod plan;
 mod run;
 mod seed;
@@ -18,8 +19,8 @@ use super::Exit;
 /// made on a server, in a directory of its own, and the trace is run there; what the server answers is held to what was
 /// recorded.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}",
-    compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES))]
+#[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}",
+    compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
     #[command(subcommand)]
     step: Step,
@@ -31,6 +32,7 @@ enum Step {
     Plan(plan::PlanArgs),
     Seed(seed::SeedArgs),
     Run(run::RunArgs),
+    Learn(learn::LearnArgs),
 }
 
 /// Does one step.
@@ -40,5 +42,6 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Exit> {
         Step::Plan(args) => plan::run(args),
         Step::Seed(args) => seed::run(args),
         Step::Run(args) => run::run(args),
+        Step::Learn(args) => learn::run(args),
     }
 }

@@ -97,6 +97,14 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     without: Vec<String>,
 
+    /// A file of rules: what else may differ, and why (docs/replay.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    rules: Option<PathBuf>,
+
+    /// Do not look at the files in the end
+    #[arg(long)]
+    no_walk: bool,
+
     /// Percent of the steps that must be replayed
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     min_coverage: f64,
@@ -135,6 +143,8 @@ impl HowArgs {
             wants: "granted".into(),
             strict: false,
             without: Vec::new(),
+            rules: None,
+            no_walk: false,
             min_coverage: 0.0,
             count,
             junit: None,
@@ -154,6 +164,10 @@ impl HowArgs {
                     .name,
             );
         }
+        let rules = match &self.rules {
+            Some(path) => read_rules(path)?,
+            None => Vec::new(),
+        };
         Ok(Options {
             order: self.order,
             pace: self.pace,
@@ -162,14 +176,23 @@ impl HowArgs {
             timeout: Duration::from_secs_f64(server.timeout),
             strict: self.strict,
             off,
+            rules,
             shown: self.count,
             captured_chunks: self.chunks == "captured",
             wants_as_asked: self.wants == "asked",
             mount_port: server.server.mount_port,
             tag: tag.to_owned(),
+            walk: !self.no_walk,
             ..Options::default()
         })
     }
+}
+
+/// Reads a file of rules.
+fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
+    rules::file::read(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
 /// Looks on, and shows how it goes.
@@ -315,7 +338,7 @@ pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
     let coverage = report.replayed() as f64 * 100.0 / report.steps.max(1) as f64;
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,
-        _ if report.mismatched() > 0 => Exit::Differs,
+        _ if report.is_different() => Exit::Differs,
         _ if coverage < min_coverage => Exit::Uncovered,
         _ => Exit::Done,
     }

@@ -34,6 +34,7 @@ use super::prologue::{PrologueError, prologue};
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
+use super::walk::{Live as Left, Walk};
 use crate::analysis::comparison::record::hash;
 use crate::replay::beside::Beside;
 use crate::replay::plan;
@@ -173,7 +174,7 @@ pub fn run_all<R: Read + Seek>(
         engines.push(Engine::new(number as u32, party, transport, target, options)?);
     }
     driving::drive(&mut engines, transport, watch)?;
-    let mut reports = engines.into_iter().map(Engine::conclude);
+    let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(Report::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
@@ -223,7 +224,8 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             options,
             plan,
             values,
-            judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone()),
+            judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
+                .with_rules(options.rules.clone()),
             report,
             titles: Titles::default(),
             seats: Seats::default(),
@@ -253,6 +255,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             placed: Vec::new(),
             buffers: Vec::new(),
             needs: Vec::new(),
+            walk: options.walk.then(Walk::new),
             beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
     }
@@ -313,6 +316,8 @@ struct Engine<'r, R> {
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
+    /// What the steps must have left, if that is looked at.
+    walk: Option<Walk>,
     /// What is not NFS; nothing while it is asked.
     beside: Option<Beside>,
 }
@@ -324,7 +329,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Nothing is in flight any more: what was not sent has its state, too.
-    fn conclude(mut self) -> Result<Report, RunError> {
+    fn conclude(mut self, transport: &mut dyn Transport) -> Result<Report, RunError> {
         let ended = || State::Skipped("interrupted: the run was ended before it".into());
         for held in self.seats.waiting() {
             self.report.settle(held.id, held.parts.title(), ended(), self.options.shown);
@@ -341,6 +346,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
+        if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+            let left = Left { seeded: self.seeded, values: &self.values, otherwise: &self.otherwise };
+            let (tag, shown) = (&self.tag, self.options.shown);
+            self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));
+        }
         self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
         Ok(self.report)
     }

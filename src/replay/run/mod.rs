@@ -8,7 +8,8 @@
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
-//! - [`responder`]: answers to Calls of the server.
+//! - [`responder`]: answers to Calls of the server;
+//! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
@@ -26,6 +27,7 @@ pub mod rules;
 mod shape;
 mod sum;
 pub mod values;
+pub mod walk;
 mod wants;
 
 pub use engine::{PARTIES, Party, RunError, Watch, run, run_all};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::rules::file::FileRule;
 use crate::analysis::comparison::selection::Selection;
 
 /// In which order steps go.
@@ -102,6 +103,8 @@ pub struct Options {
     pub strict: bool,
     /// Rules that are turned off.
     pub off: Vec<&'static str>,
+    /// Rules of a file.
+    pub rules: Vec<FileRule>,
     /// Differences that do not count.
     pub selection: Selection,
     /// Mismatches that are kept to be shown.
@@ -114,6 +117,8 @@ pub struct Options {
     pub wants_as_asked: bool,
     /// What makes the clients of this run strangers to those of others.
     pub tag: String,
+    /// Whether files are looked at in the end.
+    pub walk: bool,
 }
 
 impl Default for Options {
@@ -127,12 +132,14 @@ impl Default for Options {
             delays: 100,
             strict: false,
             off: Vec::new(),
+            rules: Vec::new(),
             selection: Selection::default(),
             shown: 20,
             captured_chunks: false,
             mount_port: None,
             wants_as_asked: false,
             tag: String::new(),
+            walk: true,
         }
     }
 }

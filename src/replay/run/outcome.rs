@@ -21,6 +21,8 @@ pub(super) struct Outcome {
     pub(super) statuses: Vec<u32>,
     /// Slots that CREATE_SESSION granted.
     pub(super) granted: Option<u32>,
+    /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
+    pub(super) sequence: Option<([u8; 16], u32, u32)>,
 }
 
 impl Outcome {
@@ -36,8 +38,14 @@ impl Outcome {
                 let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return outcome };
                 for results in reply.operations().map_while(Result::ok).take(OPERATIONS) {
                     outcome.statuses.push(results.status().0);
-                    if let Results::CREATE_SESSION(Union::Ok(granted)) = &results {
-                        outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                    match &results {
+                        Results::CREATE_SESSION(Union::Ok(granted)) => {
+                            outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                        }
+                        Results::SEQUENCE(Union::Ok(ok)) => {
+                            outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -52,6 +60,11 @@ impl Outcome {
     /// Whether the server asked to be asked again.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
+    }
+
+    /// Whether everything was done.
+    pub(super) fn is_done(&self) -> bool {
+        self.statuses.last() == Some(&0)
     }
 
     /// Whether SEQUENCE was done, and so the slot was used. RFC 8881 section 2.10.6.1.

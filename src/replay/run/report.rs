@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::lateness::Lateness;
 use super::rules::Rule;
-use crate::analysis::comparison::difference::Difference;
+use super::walk::Walked;
+use crate::analysis::comparison::difference::{Difference, Kind};
 use crate::analysis::histogram::Histogram;
 
 /// Reasons and operations that are counted apart.
@@ -110,6 +111,8 @@ pub struct Report {
     pub states: [u64; 6],
     /// Why, by the place of the state and the reason.
     pub reasons: BTreeMap<(usize, String), Because>,
+    /// The rules that were needed: their names, and why there are.
+    pub rules: BTreeMap<&'static str, &'static str>,
     /// By operation.
     pub operations: BTreeMap<String, OfOperation>,
     /// The first mismatches.
@@ -146,6 +149,8 @@ pub struct Report {
     pub recorded: u64,
     /// Whether it was ended before its end.
     pub is_interrupted: bool,
+    /// What the walk after the run has found; `None` without one.
+    pub walked: Option<Walked>,
 }
 
 impl Report {
@@ -158,6 +163,9 @@ impl Report {
         }
         if let Some(count) = self.of(operation).states.get_mut(at) {
             *count += 1;
+        }
+        if let State::Tolerated(rule) = &state {
+            self.rules.entry(rule.name).or_insert(rule.why);
         }
         if let Some(reason) = state.reason() {
             self.because(at, reason, step, operation);
@@ -203,10 +211,11 @@ impl Report {
                 known.differences.push(difference);
                 continue;
             }
-            // It was counted among those that matched.
+            // It was counted among those that matched; one with another status among those that cannot be done.
             let operation = difference.operation.clone();
             let states = &mut self.states;
-            let from = (0..2).find(|at| states.get(*at).is_some_and(|count| *count > 0));
+            let mut among = if difference.kind == Kind::Status { 5..6 } else { 0..2 };
+            let from = among.find(|at| states.get(*at).is_some_and(|count| *count > 0));
             let Some(from) = from else { continue };
             moved(&mut self.states, from);
             moved(&mut self.of(&operation).states, from);
@@ -227,6 +236,11 @@ impl Report {
         self.states.get(2).copied().unwrap_or(0)
     }
 
+    /// Whether the server answered a step otherwise than it was recorded, or files are otherwise than they must be.
+    pub fn is_different(&self) -> bool {
+        self.mismatched() > 0 || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+    }
+
     /// Whether each step is in exactly one state.
     pub fn is_sound(&self) -> bool {
         let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
@@ -236,8 +250,12 @@ impl Report {
 
 /// One step less in a state, and one more among the mismatches.
 fn moved(states: &mut [u64; 6], from: usize) {
-    let [matched, tolerated, mismatched, ..] = states;
-    let counted = if from == 0 && *matched > 0 { matched } else { tolerated };
+    let [matched, tolerated, mismatched, _, _, unreplayable] = states;
+    let counted = match from {
+        5 => unreplayable,
+        0 if *matched > 0 => matched,
+        _ => tolerated,
+    };
     if *counted > 0 {
         *counted -= 1;
         *mismatched += 1;

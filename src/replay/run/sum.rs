@@ -1,6 +1,7 @@
 //! Reports of several copies of the captured clients, as one.
 
 use super::report::{Mismatch, Report};
+use super::walk::Walked;
 
 /// Own faults and refusals that are told.
 const TOLD: usize = 100;
@@ -54,5 +55,28 @@ impl Report {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.lateness.join(&other.lateness);
         self.is_interrupted |= other.is_interrupted;
+        match (&mut self.walked, other.walked) {
+            (Some(walked), Some(more)) => walked.join(more, copy, shown),
+            (walked, more) => *walked = walked.take().or(more),
+        }
+    }
+}
+
+impl Walked {
+    /// Takes in what was found in the directory of another copy, of this number.
+    fn join(&mut self, other: Self, copy: u32, shown: usize) {
+        self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
+        let named = other.mismatches.into_iter().map(|mismatch| Mismatch { copy, ..mismatch });
+        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
+        for (sum, more) in [
+            (&mut self.names, other.names),
+            (&mut self.objects, other.objects),
+            (&mut self.bytes, other.bytes),
+            (&mut self.left_out, other.left_out),
+            (&mut self.differing, other.differing),
+        ] {
+            *sum += more;
+        }
+        self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
     }
 }

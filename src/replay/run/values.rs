@@ -182,6 +182,19 @@ impl Values {
         self.sessions.get(&variable)
     }
 
+    /// Whether SEQUENCE answers to what was sent on a slot (RFC 8881 section 18.46.3): before [`occupy`](Self::occupy) counts
+    /// it.
+    pub fn is_echo(
+        &self,
+        (session, slot): (u32, u32),
+        (id, of_slot, sequence): ([u8; 16], u32, u32),
+    ) -> bool {
+        let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        self.get(session) == Some(&id[..])
+            && of_slot == slot
+            && sent.is_some_and(|(last, _)| last.wrapping_add(1) == sequence)
+    }
+
     /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.
     pub fn occupy(&mut self, (session, slot): (u32, u32), is_busy: bool, is_counted: bool) {
         let session = self.sessions.get_mut(&session);
@@ -348,6 +361,17 @@ mod tests {
             values.occupy(used, true, false);
             assert!(values.session(7).unwrap().is_busy(1));
             values.occupy(used, false, is_done);
+        }
+    }
+
+    #[test]
+    fn rfc8881_section_18_46_3_sequence_answers_to_its_session_slot_and_sequence_id() {
+        let mut values = Values::new("t");
+        assert!(values.set(7, &[9; 16]));
+        values.open_session(7, Session::used(2, 5));
+        assert!(values.is_echo((7, 0), ([9; 16], 0, 6)));
+        for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
+            assert!(!values.is_echo((7, 0), wrong), "{wrong:?}");
         }
     }
 

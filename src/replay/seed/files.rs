@@ -1,8 +1,9 @@
-//! What seeding asks of a file server, in any version of NFS.
+//! What seeding, and the walk after a run, ask of a file server, in any version of NFS.
 
 use std::fmt;
 
 use crate::replay::caller::CallError;
+use crate::replay::trace::layout::FileType;
 
 /// A live filehandle.
 pub type Handle = Vec<u8>;
@@ -47,6 +48,20 @@ pub enum Kind<'a> {
     /// A socket.
     Socket,
 }
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its type.
+    pub file_type: FileType,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its mode.
+    pub mode: u32,
+}
+
+/// Names of one directory that are told at most.
+pub const NAMES: usize = 1 << 20;
 
 /// A file server.
 pub trait Files {
@@ -97,6 +112,30 @@ pub trait Files {
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem>;
+
+    /// What an object is.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn status(&mut self, object: &[u8]) -> Result<Status, Problem>;
+
+    /// Bytes of a file: fewer than were asked for where it ends, or the server gives fewer.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem>;
+
+    /// What a link says.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem>;
+
+    /// Tells the names in a directory but `.` and `..`, [`NAMES`] at most.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem>;
 
     /// Gives back what this client has at the server.
     fn leave(&mut self);

@@ -2,14 +2,14 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Created, Createhow3, Diropargs3, LinkArgs, LookupArgs, MkdirArgs, MknodArgs,
-    Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReaddirArgs, Results, Sattr3, SetAtime, SetMtime,
-    SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Created, Createhow3, Diropargs3, GetattrArgs, LinkArgs, LookupArgs, MkdirArgs,
+    MknodArgs, Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs, Results,
+    Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
-use super::files::{Files, Handle, Kind, Problem};
+use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
 use crate::replay::caller::{Line, Procedure};
 use crate::replay::transport::Source;
 
@@ -36,13 +36,23 @@ impl<'t> V3<'t> {
         number: Nfs,
         arguments: &Args<'_>,
         data: &[Source<'_>],
+        read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
+    ) -> Result<T, Problem> {
+        let procedure = Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, REPLY) };
+        self.call_as(number, &procedure, arguments, read)
+    }
+
+    fn call_as<T>(
+        &mut self,
+        number: Nfs,
+        procedure: &Procedure<'_>,
+        arguments: &Args<'_>,
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, Problem> {
         let what = || number.name().unwrap_or("NFSv3").to_owned();
-        let procedure = Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, REPLY) };
         for _ in 0..PATIENCE {
             let found = self.line.call(
-                &procedure,
+                procedure,
                 |encoder| arguments.encode(encoder),
                 |cursor| Ok(read(&Results::decode(number, cursor, &mut Unobserved)?)),
             )?;
@@ -189,6 +199,70 @@ impl Files for V3<'_> {
 
     fn supported(&mut self, _: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
         Ok(None)
+    }
+
+    fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
+        let arguments = Args::GETATTR(GetattrArgs { object: Opaque(object) });
+        self.call(Nfs::GETATTR, &arguments, &[], |results| match results {
+            Results::GETATTR(outcome) => outcome.ok().ok_or(outcome.status()).map(|ok| Status {
+                file_type: ok.obj_attributes.r#type.into(),
+                size: ok.obj_attributes.size,
+                mode: ok.obj_attributes.mode.0,
+            }),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+        let arguments = Args::READ(ReadArgs { file: Opaque(file), offset, count });
+        let procedure =
+            Procedure { results: &[count], ..Procedure::new(Program::NFS, 3, Nfs::READ.0, REPLY) };
+        self.call_as(Nfs::READ, &procedure, &arguments, |results| match results {
+            Results::READ(outcome) => {
+                outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
+            }
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
+        let arguments = Args::READLINK(ReadlinkArgs { symlink: Opaque(link) });
+        let procedure =
+            Procedure { results: &[REPLY], ..Procedure::new(Program::NFS, 3, Nfs::READLINK.0, REPLY) };
+        self.call_as(Nfs::READLINK, &procedure, &arguments, |results| match results {
+            Results::READLINK(outcome) => {
+                outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
+            }
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem> {
+        let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
+        while told < NAMES {
+            let arguments =
+                Args::READDIR(ReaddirArgs { dir: Opaque(directory), cookie, cookieverf, count: 2048 });
+            let is_over = self.call(Nfs::READDIR, &arguments, &[], |results| match results {
+                Results::READDIR(outcome) => {
+                    let ok = outcome.ok().ok_or(outcome.status())?;
+                    let before = cookie;
+                    cookieverf = ok.cookieverf;
+                    for entry in ok.reply.entries.iter() {
+                        cookie = entry.cookie;
+                        told += 1;
+                        if !matches!(entry.name.0, b"." | b"..") {
+                            each(entry.name.0);
+                        }
+                    }
+                    Ok(ok.reply.eof || cookie == before)
+                }
+                _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+            })?;
+            if is_over {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn leave(&mut self) {}

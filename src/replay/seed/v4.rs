@@ -5,14 +5,15 @@ use nfsrdma_dissectors::nfs::v4::{
     CloseArgs, CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4,
     DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
     LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4,
-    OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReaddirArgs, ReclaimCompleteArgs, Reply,
-    Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm, ShareAccess, ShareDeny,
-    StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs, mask_and_values, words_of,
+    OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReadArgs, ReaddirArgs,
+    ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm,
+    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs,
+    mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
 
-use super::files::{Files, Handle, Kind, Problem};
+use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
 use crate::replay::caller::{Line, Procedure};
 use crate::replay::transport::Source;
 
@@ -332,6 +333,70 @@ impl Files for V4<'_> {
                 _ => None,
             })
         })
+    }
+
+    fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
+        let words = words_of([Attributes::TYPE, Attributes::SIZE, Attributes::MODE]);
+        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
+        self.run("GETATTR", &[put(object), getattr], &more(), |results| {
+            let Results::GETATTR(outcome) = results else { return None };
+            let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::TYPE(of) => file_type = Some(of.into()),
+                    Attribute::SIZE(size) => of_size = Some(size),
+                    Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    _ => {}
+                }
+            }
+            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode? })
+        })
+    }
+
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+        let read = Args::READ(ReadArgs { stateid: ANONYMOUS, offset, count });
+        let more = Procedure { results: &[count], ..more() };
+        self.run("READ", &[put(file), read], &more, |results| match results {
+            Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
+            _ => None,
+        })
+    }
+
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
+        let more = Procedure { results: &[REPLY], ..more() };
+        self.run("READLINK", &[put(link), Args::READLINK(Void)], &more, |results| match results {
+            Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
+            _ => None,
+        })
+    }
+
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem> {
+        let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
+        while told < NAMES {
+            let readdir = Args::READDIR(ReaddirArgs {
+                cookie,
+                cookieverf,
+                dircount: 2048,
+                maxcount: 4096,
+                attr_request: Bitmap4::from(&[][..]),
+            });
+            let is_over = self.run("READDIR", &[put(directory), readdir], &more(), |results| {
+                let Results::READDIR(outcome) = results else { return None };
+                let ok = outcome.ok()?;
+                let before = cookie;
+                cookieverf = ok.cookieverf;
+                for entry in ok.reply.entries.iter() {
+                    cookie = entry.cookie;
+                    told += 1;
+                    each(entry.name.0);
+                }
+                Some(ok.reply.eof || cookie == before)
+            })?;
+            if is_over {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn leave(&mut self) {

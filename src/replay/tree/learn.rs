@@ -141,6 +141,7 @@ impl<'s> Walk<'_, 's> {
         if let Some(file_type) = attributes.file_type {
             self.tree.set_type(id, file_type);
         }
+        self.tree.tells_now(id, attributes);
         let owners = attributes.owner.zip(attributes.group);
         let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
         let has_room = length == 0 || {
@@ -159,15 +160,28 @@ impl<'s> Walk<'_, 's> {
         }
     }
 
-    /// Attributes are set.
-    pub(super) fn set(&mut self, id: ObjectId, size: Option<u64>, is_changed: bool) {
+    /// Attributes are set; `is_changed` says that mode or owners are.
+    pub(super) fn set(&mut self, id: ObjectId, size: Option<u64>, mode: Option<u32>, is_changed: bool) {
         let now = self.facts.id;
         if let Some(size) = size {
             self.tree.resized(id, size, now);
         }
+        if is_changed {
+            self.tree.changes_now(id, mode);
+        }
         if let Some(node) = self.tree.node(id) {
             node.is_changed |= is_changed && now != 0;
         }
+    }
+
+    /// An operation wrote to a file.
+    pub(super) fn wrote(&mut self, id: ObjectId, operation: u32, offset: u64, count: u32) {
+        self.tree.set_type(id, FileType::FILE);
+        let end = offset.saturating_add(count.into());
+        self.tree.written(id, offset, end, self.facts.id);
+        let mut payloads = self.facts.call.payloads.iter();
+        let payload = payloads.find(|payload| payload.operation == operation && payload.offset == offset);
+        self.tree.writes_now(id, payload.as_ref(), offset, end);
     }
 
     /// An operation read from a file.

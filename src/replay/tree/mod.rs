@@ -5,9 +5,11 @@
 //! file was in it, unless it was written before. So seeding makes what is learnt here, and nothing else.
 //!
 //! - [`learn`]: what a step says of files;
-//! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND.
+//! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND;
+//! - [`present`]: the tree as it is after the steps.
 
 mod learn;
+mod present;
 mod ranges;
 mod v3;
 mod v4;
@@ -20,6 +22,7 @@ use super::trace::layout::{Existence, FileType};
 use ranges::Ranges;
 
 pub use learn::{Facts, Found};
+pub use present::{File, Named, Piece};
 
 /// Bytes of memory that the tree takes at most; what comes then is left out, and counted.
 const MEMORY: usize = 128 << 20;
@@ -102,6 +105,8 @@ pub struct Tree {
     roots: FxHashMap<u32, ObjectId>,
     weight: usize,
     left_out: u64,
+    /// How it is now, if that is wanted.
+    present: Option<present::Present>,
 }
 
 fn key(parent: ObjectId, name: &[u8]) -> u128 {
@@ -225,6 +230,7 @@ impl Tree {
     }
 
     fn bind(&mut self, parent: ObjectId, name: &[u8], binding: Binding) {
+        self.binds_now(parent, name, binding);
         let key = key(parent, name);
         if self.by_name.contains_key(&key) || self.has_room(NAME) {
             self.by_name.insert(key, binding);
@@ -392,6 +398,7 @@ impl Tree {
         if now == 0 {
             return;
         }
+        self.overwrites_now(id, from, to);
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.weight();
         node.content.add(from, to, |_, _| {});
@@ -402,6 +409,7 @@ impl Tree {
     /// A step gives a file another size: what was behind is gone.
     fn resized(&mut self, id: ObjectId, size: u64, now: u64) {
         self.written(id, size, u64::MAX, now);
+        self.resizes_now(id, Some(size));
     }
 
     fn used(&mut self, id: ObjectId, now: u64) {

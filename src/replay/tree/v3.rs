@@ -48,7 +48,8 @@ pub(super) fn procedure(
         (Args::SETATTR(asked), Results::SETATTR(Outcome::Ok(_))) => {
             if let Some(id) = walk.object(asked.object.0) {
                 let new = &asked.new_attributes;
-                walk.set(id, new.size, new.mode.is_some() || new.uid.is_some() || new.gid.is_some());
+                let is_changed = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
+                walk.set(id, new.size, new.mode.as_ref().map(|mode| mode.0), is_changed);
             }
         }
         (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
@@ -84,23 +85,25 @@ pub(super) fn procedure(
                 if let Some(before) = &got.file_wcc.before {
                     walk.attributes(id, &Attributes { size: Some(before.size), ..Attributes::default() });
                 }
-                walk.tree.set_type(id, FileType::FILE);
-                walk.tree.written(id, asked.offset, asked.offset.saturating_add(got.count.into()), now);
+                walk.wrote(id, 0, asked.offset, got.count);
             }
         }
         (Args::CREATE(asked), Results::CREATE(got)) => {
             let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
             let was_there = is_unchecked && is_same_directory(&got);
-            made(walk, &asked.r#where, &got, FileType::FILE, was_there);
+            let _ = made(walk, &asked.r#where, &got, FileType::FILE, was_there);
         }
         (Args::MKDIR(asked), Results::MKDIR(got)) => {
-            made(walk, &asked.r#where, &got, FileType::DIRECTORY, false)
+            let _ = made(walk, &asked.r#where, &got, FileType::DIRECTORY, false);
         }
         (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
-            made(walk, &asked.r#where, &got, FileType::LINK, false)
+            let made = made(walk, &asked.r#where, &got, FileType::LINK, false);
+            if let Some(id) = made {
+                walk.link(id, asked.symlink.symlink_data.bytes());
+            }
         }
         (Args::MKNOD(asked), Results::MKNOD(got)) => {
-            made(walk, &asked.r#where, &got, FileType::UNKNOWN, false)
+            let _ = made(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
         }
         (Args::REMOVE(asked), Results::REMOVE(got)) if !failed(&got) => {
             taken(walk, &asked.object, FileType::FILE);
@@ -162,19 +165,20 @@ fn made(
     got: &Outcome<v3::Nfsstat3, v3::Created<'_>, v3::DirWcc>,
     file_type: FileType,
     was_there: bool,
-) {
-    let Some(parent) = walk.object(place.dir.0) else { return };
+) -> Option<ObjectId> {
+    let parent = walk.object(place.dir.0)?;
     walk.tree.set_type(parent, FileType::DIRECTORY);
     match got {
         Outcome::Ok(got) => {
             let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
             let now = walk.facts.id;
-            walk.tree.created(parent, place.name.0, variable, file_type, was_there, now);
+            walk.tree.created(parent, place.name.0, variable, file_type, was_there, now)
         }
         Outcome::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
             walk.child(parent, place.name, NONE);
+            None
         }
-        Outcome::Fail(..) => {}
+        Outcome::Fail(..) => None,
     }
 }
 

@@ -158,6 +158,9 @@ fn operation<'s>(
             now_named(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
                 walk.tree.created(parent, name, handle, file_type, false, now)
             });
+            if let (Some(id), Createtype4::Link(text)) = (current.object, &asked.objtype) {
+                walk.link(id, text.bytes());
+            }
         }
         (Args::CREATE(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
             if let Some(parent) = current.object {
@@ -172,7 +175,8 @@ fn operation<'s>(
         (Args::SETATTR(asked), _) if is_done => {
             if let Some(id) = current.object {
                 let (new, _) = of(&asked.obj_attributes);
-                walk.set(id, new.size, new.mode.is_some() || new.owner.is_some() || new.group.is_some());
+                let is_changed = new.mode.is_some() || new.owner.is_some() || new.group.is_some();
+                walk.set(id, new.size, new.mode, is_changed);
             }
         }
         (Args::READLINK(_), Results::READLINK(Outcome::Ok(got))) => {
@@ -200,8 +204,7 @@ fn operation<'s>(
         }
         (Args::WRITE(asked), Results::WRITE(Outcome::Ok(got))) => {
             if let Some(id) = current.object {
-                walk.tree.set_type(id, FileType::FILE);
-                walk.tree.written(id, asked.offset, asked.offset.saturating_add(got.count.into()), now);
+                walk.wrote(id, at, asked.offset, got.count);
             }
         }
         (Args::ALLOCATE(asked), _) if is_done => {
@@ -254,6 +257,7 @@ fn write(walk: &mut Walk<'_, '_>, current: Current, from: u64, count: u64) {
         let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
         let now = walk.facts.id;
         walk.tree.written(id, from, to, now);
+        walk.tree.resizes_now(id, None);
     }
 }
 
@@ -283,7 +287,7 @@ fn opened<'s>(
     if let Some(id) = current.object {
         walk.tree.set_type(id, FileType::FILE);
         if let Some(size) = size.filter(|_| was_there) {
-            walk.set(id, Some(size), false);
+            walk.set(id, Some(size), None, false);
         }
     }
 }

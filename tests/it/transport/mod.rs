@@ -3,6 +3,7 @@
 mod client;
 mod copies;
 mod ganesha;
+mod liars;
 mod loopback;
 mod made;
 mod over_tcp;

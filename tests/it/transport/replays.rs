@@ -28,7 +28,7 @@ fn program(arguments: &[&str]) -> std::process::Output {
 }
 
 /// A file that is there as long as the test.
-struct Passing(PathBuf);
+pub(super) struct Passing(pub(super) PathBuf);
 
 impl Drop for Passing {
     fn drop(&mut self) {
@@ -36,7 +36,7 @@ impl Drop for Passing {
     }
 }
 
-fn trace(capture: &str, test: &str) -> Passing {
+pub(super) fn trace(capture: &str, test: &str) -> Passing {
     let path =
         std::env::temp_dir().join(format!("nfsrdma-inspect-{test}-{capture}-{}.trace", std::process::id()));
     let (capture, trace) = (captures::path(capture), Passing(path));
@@ -197,6 +197,33 @@ fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
 }
 
 #[test]
+fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let url =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let trace = trace("rxe-v3", "learns");
+    let rules = Passing(trace.0.with_extension("rules"));
+    let (trace, rules) = (trace.0.to_str().unwrap(), rules.0.to_str().unwrap());
+    let output = program(&["replay", "learn", trace, "--server", &url, "-o", rules]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(rules).unwrap();
+    assert!(text.contains("in GETACL"), "{text}");
+    let output = program(&["replay", "run", trace, "--server", &url, "--rules", rules, "-T", "json"]);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("replay.schema.json"), &report, "learnt");
+    let reasons = report["reasons"].as_array().unwrap();
+    assert!(reasons.iter().any(|of| of["reason"].as_str().unwrap().starts_with("learnt-")), "{report:#}");
+    // A status is not let be before somebody has looked at it.
+    for mismatch in report["mismatches"].as_array().unwrap() {
+        let mut differences = mismatch["differences"].as_array().unwrap().iter();
+        assert!(differences.all(|difference| difference["kind"] == "status"), "{mismatch:#} {text}");
+    }
+    let output = program(&["replay", "run", trace, "--server", &url, "--rules", trace]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
     let Some(server) = Ganesha::start(false) else { return };
     let trace = trace("rxe-v42-conc-head", "refuses");
@@ -285,6 +312,7 @@ fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>
         known: &[],
         live: Cursor::new(message).with_chunks(&live),
         directories: &[],
+        files: &[],
         is_racing: false,
         listing: None,
     })

@@ -93,8 +93,11 @@ impl Claims {
                 );
             }
             Some(Procedure::Null) => {}
-            // What it does is not known.
-            _ => self.claim(Kind::Client, client, 0, Way::Alone),
+            // A lock of NLM, and what of a file is not known.
+            _ => {
+                self.claim(Kind::Client, client, 0, Way::Alone);
+                self.opens(self.handle(step, 0));
+            }
         }
     }
 

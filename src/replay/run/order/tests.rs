@@ -32,6 +32,8 @@ struct Made {
     client: u32,
     slot: Option<u32>,
     minor: u32,
+    /// Version and procedure of NLM.
+    nlm: Option<(u32, u32)>,
 }
 
 impl Made {
@@ -255,10 +257,10 @@ impl Book {
                 owner: NONE,
             },
             asked: Asked {
-                program: 100_003,
-                version: 4,
-                minor_version: made.minor,
-                procedure: 1,
+                program: if made.nlm.is_some() { 100_021 } else { 100_003 },
+                version: made.nlm.map_or(4, |(version, _)| version),
+                minor_version: if made.nlm.is_some() { NONE } else { made.minor },
+                procedure: made.nlm.map_or(1, |(_, procedure)| procedure),
                 flavor: 1,
                 protection: Protection::PLAIN,
             },
@@ -498,6 +500,19 @@ fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
     assert!(waits(&[close(5, 7).of(1), opened(5).of(2)]), "the other's open may have been refused");
     assert!(!waits(&[close(5, 7).at(0, 100), opened(5).at(50, 150)]));
     assert!(!waits(&[close(5, 7), opened(6)]));
+}
+
+#[test]
+fn locks_of_nlm_are_taken_in_the_order_of_the_capture() {
+    let lock = |file, client| Made {
+        nlm: Some((4, 2)),
+        call: vec![(0, Holds::FILEHANDLE, Part::USED, file)],
+        client,
+        ..Made::default()
+    };
+    assert!(waits(&[lock(1, 0), lock(1, 1)]));
+    assert!(!waits(&[lock(1, 0), lock(2, 1)]));
+    assert!(waits(&[lock(1, 0).at(0, 100), getattr(2).at(50, 150)]), "its client waits for it");
 }
 
 #[test]

@@ -29,4 +29,30 @@ pub enum Fault {
     CutHeader,
     /// One byte of the data that came by the first Write chunk is another.
     OtherByte,
+    /// The RPC message of the Reply lacks its last word.
+    CutMessage,
+    /// The Reply says that fewer bytes came by its first Write chunk than did.
+    LessThanWritten,
+    /// The Reply says that more bytes came by its last Write chunk than did, as far as it has room.
+    MoreThanWritten,
+    /// The Reply says that data came by its first Write chunk, and none did.
+    Unwritten,
+    /// The Reply says that nothing came by its Write chunks, and has nothing in its message either.
+    NotReturned,
+}
+
+impl Fault {
+    /// Whether it is about Write chunks.
+    pub(super) fn is_of_chunk(self) -> bool {
+        matches!(
+            self,
+            Self::MoreThanOffered
+                | Self::OtherHandle
+                | Self::OtherByte
+                | Self::LessThanWritten
+                | Self::MoreThanWritten
+                | Self::Unwritten
+                | Self::NotReturned
+        )
+    }
 }

@@ -228,6 +228,9 @@ impl Loopback {
         };
         let fault = if self.faults.is_empty() { None } else { self.faults.remove(&self.served) };
         self.served += 1;
+        // A server that panicked in another thread is as good as one that did not.
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = fault.or_else(|| Responder::lie(&call, &mut server));
         if let Some(Fault::Credits(grant)) = fault {
             link.responder.grant = grant;
         }
@@ -235,10 +238,9 @@ impl Loopback {
         let outcome = if fault == Some(Fault::BreakBefore) {
             Outcome::Broken
         } else {
-            // A server that panicked in another thread is as good as one that did not.
-            let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
             link.responder.respond(&call, &mut server, &mut self.device, fault, &mut send)
         };
+        drop(server);
         self.spare_sends.push(call);
         match (outcome, fault) {
             (Outcome::Broken, Some(Fault::BreakBefore | Fault::BreakAfter)) => {

@@ -27,6 +27,8 @@ pub(super) struct Responder {
     message: Vec<u8>,
     segments: Vec<Segment>,
     ends: Vec<usize>,
+    /// Whether what was to go wrong with the chunks did.
+    was_told: bool,
 }
 
 /// What becomes of a Call.
@@ -61,7 +63,26 @@ impl Responder {
             message: Vec::new(),
             segments: Vec::new(),
             ends: Vec::new(),
+            was_told: true,
         }
+    }
+
+    /// What the liar that the server is lets go wrong with a Call.
+    pub(super) fn lie(call: &[u8], server: &mut Server) -> Option<Fault> {
+        let liar = server.liar.as_mut()?;
+        let mut cursor = Cursor::new(call);
+        let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+        let Body::Msg(lists) = &header.rdma_body else { return None };
+        let mut chunks: Vec<ChunkItem<'_>> = Vec::new();
+        for read in lists.rdma_reads.iter().take(CHUNKS) {
+            let (position, length) = (Some(read.position), read.target.length);
+            match chunks.last_mut().filter(|chunk| chunk.position == position) {
+                Some(chunk) => chunk.length = chunk.length.saturating_add(length),
+                None => chunks.push(ChunkItem { position, length, bytes: None }),
+            }
+        }
+        let has_write_chunk = lists.rdma_writes.iter().any(|chunk| chunk.length() > 0);
+        liar.fault(cursor.rest(), &chunks, has_write_chunk)
     }
 
     /// Does what a Call asks for, and writes the answer's Send.
@@ -149,8 +170,12 @@ impl Responder {
                 bytes: Some(bytes),
             })
             .collect();
-        server.call(Cursor::new(message).with_chunks(&chunks), &mut self.answer);
-        self.reply(xid, lists, device, fault, send)
+        server.serve(message, &chunks, &mut self.answer);
+        let done = self.reply(xid, lists, device, fault, send);
+        if let (Some(liar), false) = (&mut server.liar, self.was_told) {
+            liar.take_back();
+        }
+        done
     }
 
     /// Puts results into Write chunks, and the message into the Send or the Reply chunk. RFC 8166 sections 3.4.6 and
@@ -190,11 +215,36 @@ impl Responder {
             self.segments.extend(unused.target.iter().map(|segment| Segment { length: 0, ..segment }));
             self.ends.push(self.segments.len());
         }
+        let written: Vec<u32> = match fault {
+            Some(fault) if fault.is_of_chunk() => {
+                self.segments.iter().map(|segment| segment.length).collect()
+            }
+            _ => Vec::new(),
+        };
         match fault {
             Some(Fault::MoreThanOffered) => self.change(|segment| segment.length += 1 << 20),
             Some(Fault::OtherHandle) => self.change(|segment| segment.handle.0 ^= 0x100),
+            Some(Fault::LessThanWritten) => {
+                self.change(|segment| segment.length = segment.length.saturating_sub(1));
+            }
+            Some(Fault::MoreThanWritten) => {
+                let offered = lists.rdma_writes.iter().flat_map(|chunk| chunk.target.iter());
+                for (segment, offered) in self.segments.iter_mut().zip(offered) {
+                    segment.length = (segment.length + 1).min(offered.length);
+                }
+            }
+            Some(Fault::NotReturned) => self.segments.iter_mut().for_each(|segment| segment.length = 0),
             _ => {}
         }
+        let is_empty = written.iter().all(|length| *length == 0);
+        let is_same = self.segments.iter().map(|segment| segment.length).eq(written.iter().copied());
+        self.was_told = match fault {
+            Some(
+                Fault::MoreThanOffered | Fault::LessThanWritten | Fault::MoreThanWritten | Fault::NotReturned,
+            ) => !is_empty && !is_same,
+            Some(fault) if fault.is_of_chunk() => !is_empty,
+            _ => true,
+        };
         self.answer.splice(inline, &mut self.message);
         let header_length = SHORTEST_HEADER + self.ends.len() * 8 + self.segments.len() * 16;
         let fits = header_length + self.message.len() <= self.reply_inline;
@@ -224,6 +274,9 @@ impl Responder {
         write(send, |encoder| header.encode(encoder));
         if fits {
             send.extend_from_slice(&self.message);
+        }
+        if fault == Some(Fault::CutMessage) {
+            send.truncate(send.len().saturating_sub(4));
         }
         if fault == Some(Fault::CutHeader) {
             send.truncate(SHORTEST_HEADER - 4);
@@ -271,6 +324,7 @@ fn fill(
                     part.get(..part.len() / 2).unwrap_or_default(),
                 )?;
             }
+            Some(Fault::Unwritten) => {}
             Some(Fault::OtherByte) => {
                 let mut other = part.to_vec();
                 if let Some(byte) = other.last_mut() {

@@ -1,29 +1,65 @@
 //! A reference server in memory: NFSv3 and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
 //!
-//! It is made for tests: it has no clock, no users and no rights, and answers the same Calls in the same way each time. What
-//! it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
+//! It is made for tests: it has no clock, and answers the same Calls in the same way each time. Of rights it knows what a mode
+//! says, which ACCESS tells and SETATTR keeps to. What it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
 
+pub mod lies;
 mod tree;
 mod v3;
 mod v4;
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{self, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{
-    self, AcceptStat, AcceptedReply, Body, Message, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
-    ReplyData, Verifier,
+    self, AcceptStat, AcceptedReply, Body, Credential, Message, MismatchInfo, ProgMismatchInfo, Program,
+    RejectedReply, ReplyData, Verifier,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Error, Splice, Xdr, roundup};
+
+use lies::Liar;
 
 pub use tree::{Fail, Tree};
 
 /// The server: one tree of files, and the state of its NFSv4 clients.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Server {
     /// The files.
     pub tree: Tree,
+    /// What makes it a wrong one.
+    pub liar: Option<Liar>,
+    /// Who calls.
+    caller: Who,
     state: v4::State,
 }
+
+/// A user, as AUTH_SYS names it.
+#[derive(Clone, Debug, Default)]
+struct Who {
+    uid: u32,
+    gid: u32,
+    gids: Vec<u32>,
+}
+
+impl Who {
+    /// Takes the place of another. Whoever has no such credential is nobody.
+    fn become_of(&mut self, credential: &Credential<'_>) {
+        self.gids.clear();
+        match credential {
+            Credential::Sys(auth::Body::Known(sys)) => {
+                (self.uid, self.gid) = (sys.uid, sys.gid);
+                self.gids.extend(sys.gids.iter());
+            }
+            _ => (self.uid, self.gid) = (NOBODY, NOBODY),
+        }
+    }
+
+    fn is_in(&self, group: u32) -> bool {
+        self.gid == group || self.gids.contains(&group)
+    }
+}
+
+/// Who has no credential of AUTH_SYS.
+const NOBODY: u32 = 65_534;
 
 /// What is answered: a message, and the DDP-eligible results that are not in it.
 #[derive(Debug, Default)]
@@ -51,6 +87,15 @@ impl Answer {
             rest = tail;
         }
         to.extend_from_slice(rest);
+    }
+
+    /// Says that RPC refuses the Call.
+    fn refuse(&mut self, stat: AcceptStat) {
+        let xid = self.message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
+        self.data.clear();
+        let mut encoder = Encoder::within(std::mem::take(&mut self.message));
+        accepted(rpc::Xid(xid), ReplyData::Failed(stat)).encode(&mut encoder);
+        (self.message, self.splices) = encoder.finish();
     }
 
     /// The whole message, as it travels on TCP.
@@ -113,6 +158,7 @@ impl Server {
         answer: &mut Answer,
     ) -> Encoder {
         accepted(xid, ReplyData::Success).encode(&mut encoder);
+        self.caller.become_of(&call.cred);
         let mut room = Room { encoder: &mut encoder, data: &mut answer.data };
         let done: Result<Done, Error> = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),

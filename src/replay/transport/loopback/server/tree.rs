@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::Who;
+
 /// The longest file, in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
 /// Bytes of all files.
@@ -19,6 +21,7 @@ pub struct Fail(pub u32);
 
 #[allow(missing_docs, reason = "the names of the RFCs")]
 impl Fail {
+    pub const PERM: Self = Self(1);
     pub const NOENT: Self = Self(2);
     pub const EXIST: Self = Self(17);
     pub const NOTDIR: Self = Self(20);
@@ -36,7 +39,7 @@ impl Fail {
 pub(super) type Id = u64;
 
 /// What an object holds.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     File(Vec<u8>),
     Directory(Directory),
@@ -46,15 +49,17 @@ pub(super) enum Content {
 }
 
 /// Names in a directory, in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Directory {
     by_cookie: BTreeMap<u64, (Vec<u8>, Id)>,
     by_name: HashMap<Vec<u8>, u64>,
     next: u64,
+    /// How many of them are directories.
+    inside: u32,
 }
 
 /// An object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) content: Content,
     pub(super) mode: u32,
@@ -69,7 +74,7 @@ pub(super) struct Node {
 }
 
 /// A tree of objects. Its clock counts changes, so that the same changes give the same times.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     nodes: HashMap<Id, Node>,
     next: Id,
@@ -100,9 +105,31 @@ impl Node {
     pub(super) fn size(&self) -> u64 {
         match &self.content {
             Content::File(bytes) | Content::Link(bytes) => bytes.len() as u64,
-            Content::Directory(directory) => 4096 + 32 * directory.by_cookie.len() as u64,
+            Content::Directory(_) => 4096,
             Content::Special(..) => 0,
         }
+    }
+
+    /// What somebody may do with it, in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
+    pub(super) fn rights(&self, who: &Who) -> u32 {
+        let bits = match who.uid {
+            // Root may read and write everything, and execute what anybody may.
+            0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
+            uid if uid == self.uid => self.mode >> 6,
+            _ if who.is_in(self.gid) => self.mode >> 3,
+            _ => self.mode,
+        };
+        let (read, write, execute) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
+        let of = |is: bool, right: u32| if is { right } else { 0 };
+        match self.kind() {
+            2 => of(read, 0x01) | of(execute, 0x02) | of(write, 0x1c),
+            _ => of(read, 0x01) | of(write, 0x0c) | of(execute, 0x20),
+        }
+    }
+
+    /// Whether somebody may change its mode and its owners.
+    pub(super) fn is_owned_by(&self, who: &Who) -> bool {
+        who.uid == 0 || who.uid == self.uid
     }
 }
 
@@ -210,6 +237,14 @@ impl Tree {
         }
     }
 
+    /// How many names an object has: of a directory its own, `.`, and the `..` of those in it.
+    pub(super) fn links(node: &Node) -> u32 {
+        match &node.content {
+            Content::Directory(names) => names.inside.saturating_add(2),
+            _ => node.links,
+        }
+    }
+
     /// The next time of the clock.
     pub(super) fn tick(&mut self) -> u64 {
         self.ticks += 1;
@@ -246,8 +281,11 @@ impl Tree {
         if self.nodes.len() >= OBJECTS {
             return Err(Fail::NOSPC);
         }
+        let is_directory = matches!(content, Content::Directory(_));
         let id = self.put(content, mode, directory);
-        self.directory_mut(directory)?.add(name, id);
+        let names = self.directory_mut(directory)?;
+        names.add(name, id);
+        names.inside += u32::from(is_directory);
         self.touch(directory);
         Ok(id)
     }
@@ -267,7 +305,10 @@ impl Tree {
             (Content::Directory(_), _) | (_, None | Some(false)) => {}
             (_, Some(true)) => return Err(Fail::NOTDIR),
         }
-        self.directory_mut(directory)?.take(name);
+        let is_directory = matches!(node.content, Content::Directory(_));
+        let names = self.directory_mut(directory)?;
+        names.take(name);
+        names.inside = names.inside.saturating_sub(is_directory.into());
         self.touch(directory);
         self.unlink(id);
         Ok(())
@@ -307,8 +348,12 @@ impl Tree {
                 fail => fail,
             })?;
         }
-        self.directory_mut(from.0)?.take(from.1);
-        self.directory_mut(to.0)?.add(to.1, id);
+        let left = self.directory_mut(from.0)?;
+        left.take(from.1);
+        left.inside = left.inside.saturating_sub(is_directory.into());
+        let entered = self.directory_mut(to.0)?;
+        entered.add(to.1, id);
+        entered.inside += u32::from(is_directory);
         self.touch(from.0);
         self.touch(to.0);
         let time = self.tick();
@@ -379,6 +424,60 @@ impl Tree {
         self.contents_mut(id)?.resize(size as usize, 0);
         self.touch(id);
         Ok(())
+    }
+}
+
+/// What a server that lies does to its files.
+impl Tree {
+    /// Whether anything but times is another than it was.
+    pub(super) fn is_changed_since(&self, before: &Self) -> bool {
+        let is_same = |(id, node): (&Id, &Node)| {
+            before.nodes.get(id).is_some_and(|old| {
+                old.content == node.content
+                    && (old.mode, old.uid, old.gid, old.links) == (node.mode, node.uid, node.gid, node.links)
+            })
+        };
+        self.nodes.len() != before.nodes.len() || !self.nodes.iter().all(is_same)
+    }
+
+    /// Names in directories of one tree that the other has not.
+    fn names_without<'t>(&'t self, other: &'t Self) -> impl Iterator<Item = (Id, &'t [u8], Id)> {
+        self.nodes.iter().flat_map(move |(directory, node)| {
+            let names = match &node.content {
+                Content::Directory(names) => Some(names),
+                _ => None,
+            };
+            let others = other.directory(*directory).ok();
+            let is_missing = move |name: &[u8]| others.is_some_and(|others| others.get(name).is_none());
+            let all = names.into_iter().flat_map(|names| names.after(0));
+            all.filter(move |(_, name, _)| is_missing(name)).map(|(_, name, id)| (*directory, name, id))
+        })
+    }
+
+    /// Gives names back that went. Whether any did.
+    pub(super) fn name_again(before: &Self, after: &mut Self) -> bool {
+        let gone: Vec<_> =
+            before.names_without(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
+        for (directory, name, id) in &gone {
+            if let (false, Some(node)) = (after.nodes.contains_key(id), before.nodes.get(id)) {
+                after.nodes.insert(*id, node.clone());
+            }
+            if let Ok(names) = after.directory_mut(*directory) {
+                names.add(name, *id);
+            }
+        }
+        !gone.is_empty()
+    }
+
+    /// Takes names away that came; their objects stay. Whether any did.
+    pub(super) fn lose_names(before: &Self, after: &mut Self) -> bool {
+        let new: Vec<_> = after.names_without(before).map(|(at, name, _)| (at, name.to_vec())).collect();
+        for (directory, name) in &new {
+            if let Ok(names) = after.directory_mut(*directory) {
+                names.take(name);
+            }
+        }
+        !new.is_empty()
     }
 }
 

@@ -46,7 +46,7 @@ fn attributes(tree: &Tree, id: Id) -> PostOpAttr {
     Some(Fattr3 {
         r#type: Ftype3(node.kind()),
         mode: Mode3(node.mode),
-        nlink: node.links,
+        nlink: Tree::links(node),
         uid: node.uid,
         gid: node.gid,
         size: node.size(),
@@ -332,7 +332,7 @@ fn readdirplus(server: &Server, args: &ReaddirplusArgs<'_>, room: &mut Room<'_>)
 
 /// The procedures whose results hold nothing of the tree's bytes.
 fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
-    let tree = &mut server.tree;
+    let Server { tree, caller, .. } = server;
     match args {
         Args::GETATTR(args) => Results::GETATTR(match object(args.object.0).map(|id| attributes(tree, id)) {
             Ok(Some(obj_attributes)) => Outcome::Ok(GetattrOk { obj_attributes }),
@@ -347,8 +347,14 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
                 }
                 _ => Ok(id),
             };
-            let done =
-                object(args.object.0).and_then(guard).and_then(|id| set(tree, id, &args.new_attributes));
+            let new = &args.new_attributes;
+            let is_owners = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
+            let permitted = |id| match tree.node(id) {
+                Ok(node) if is_owners && !node.is_owned_by(caller) => Err(Fail::PERM),
+                _ => Ok(id),
+            };
+            let done = object(args.object.0).and_then(guard).and_then(permitted);
+            let done = done.and_then(|id| set(tree, id, new));
             let obj_wcc = ObjWcc { obj_wcc: wcc(tree, &args.object, before) };
             Results::SETATTR(outcome(done, obj_wcc))
         }
@@ -356,9 +362,8 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
             let obj_attributes = of(tree, &args.object);
             Results::ACCESS(match object(args.object.0).and_then(|id| tree.node(id)) {
                 Ok(node) => {
-                    // Nobody is kept from anything; what makes no sense for the kind of object is not granted.
-                    let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
-                    Outcome::Ok(AccessOk { obj_attributes, access: Access3(args.access.0 & mask) })
+                    let access = Access3(args.access.0 & node.rights(caller));
+                    Outcome::Ok(AccessOk { obj_attributes, access })
                 }
                 Err(fail) => Outcome::Fail(status(fail), ObjAttributes { obj_attributes }),
             })

@@ -82,7 +82,7 @@ pub(super) fn get(tree: &Tree, id: Id, asked: &Bitmap4<'_>) -> Result<(Vec<u32>,
             Attributes::MAXREAD => Attribute::MAXREAD(super::IO.into()),
             Attributes::MAXWRITE => Attribute::MAXWRITE(super::IO.into()),
             Attributes::MODE => Attribute::MODE(Mode4(node.mode)),
-            Attributes::NUMLINKS => Attribute::NUMLINKS(node.links),
+            Attributes::NUMLINKS => Attribute::NUMLINKS(Tree::links(node)),
             Attributes::OWNER => Attribute::OWNER(Text(owner.as_bytes())),
             Attributes::OWNER_GROUP => Attribute::OWNER_GROUP(Text(group.as_bytes())),
             Attributes::RAWDEV => Attribute::RAWDEV(Specdata4 { specdata1, specdata2 }),
@@ -96,6 +96,11 @@ pub(super) fn get(tree: &Tree, id: Id, asked: &Bitmap4<'_>) -> Result<(Vec<u32>,
     };
     let items: Vec<_> = asked.iter().take_while(|bit| *bit < 96).filter_map(of).collect();
     Ok(mask_and_values(&items))
+}
+
+/// Whether an attribute is changed by the owner of an object alone.
+pub(super) fn is_owners(bit: u32) -> bool {
+    matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
 }
 
 /// Sets attributes of an object, and says which.
@@ -113,7 +118,10 @@ pub(super) fn set(tree: &mut Tree, id: Id, to: &Fattr4<'_>) -> Result<Vec<u32>, 
                 Attributes::SIZE
             }
             Attribute::MODE(mode) => {
-                node.mode = mode.0 & 0o7777;
+                // A link has no mode of its own.
+                if !matches!(node.content, Content::Link(_)) {
+                    node.mode = mode.0 & 0o7777;
+                }
                 Attributes::MODE
             }
             Attribute::OWNER(text) => {

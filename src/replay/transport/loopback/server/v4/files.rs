@@ -21,7 +21,7 @@ const ENTRIES: usize = 4096;
 const AROUND: usize = 24;
 
 pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
-    let tree = &mut server.tree;
+    let Server { tree, caller, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
             run.current = Some(Tree::ROOT);
@@ -89,13 +89,19 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             run.done(&Results::NVERIFY(Outcome::Ok(Void)))
         }
         Args::ACCESS(args) => {
-            // Nobody is kept from anything; what makes no sense for the kind of object is not supported.
-            let mask = if tree.node(run.current()?)?.kind() == 2 { 0x1f } else { 0x2d };
+            // What makes no sense for the kind of object is not supported.
+            let node = tree.node(run.current()?)?;
+            let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
             let supported = Access4(args.access.0 & mask);
-            run.done(&Results::ACCESS(Outcome::Ok(AccessResok { supported, access: supported })))
+            let access = Access4(supported.0 & node.rights(caller));
+            run.done(&Results::ACCESS(Outcome::Ok(AccessResok { supported, access })))
         }
         Args::SETATTR(args) => {
             let id = run.current()?;
+            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owners);
+            if is_owners && !tree.node(id)?.is_owned_by(caller) {
+                return Err(Nfsstat4::NFS4ERR_PERM);
+            }
             let words = attributes::set(tree, id, &args.obj_attributes)?;
             let attrsset = Bitmap4::from(&words[..]);
             run.done(&Results::SETATTR(SetattrRes { status: Nfsstat4::NFS4_OK, attrsset }))

@@ -14,7 +14,7 @@ const MOST: usize = 1 << 16;
 pub(super) const SLOTS: u32 = 64;
 
 /// All state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in super::super) struct State {
     pub(super) clients: HashMap<u64, Client>,
     pub(super) sessions: HashMap<Sessionid4, Session>,
@@ -27,7 +27,7 @@ pub(in super::super) struct State {
     next: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) owner: Vec<u8>,
     pub(super) verifier: Verifier4,
@@ -36,14 +36,14 @@ pub(super) struct Client {
     pub(super) sequence: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) client: u64,
     pub(super) slots: Vec<Slot>,
 }
 
 /// A slot: its last sequence ID, and the Reply where it was to be kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slot {
     pub(super) sequence: u32,
     pub(super) kept: Option<Cached>,
@@ -58,7 +58,7 @@ pub(super) struct Cached {
     pub(super) data: Vec<Vec<u8>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) client: u64,
     pub(super) owner: Vec<u8>,
@@ -68,7 +68,7 @@ pub(super) struct Open {
     pub(super) seqid: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LockState {
     pub(super) client: u64,
     pub(super) owner: Vec<u8>,

@@ -1,0 +1,76 @@
+//! `replay learn`: what a server that is known to be good answers otherwise than was recorded, as a file of rules.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueHint};
+
+use super::run::{HowArgs, exit, ran};
+use super::server::ServerArgs;
+use crate::cli::style::Color;
+use crate::cli::{Exit, unwritten};
+use crate::output::ReportFormat;
+use crate::replay::run::rules::learn::learn;
+use crate::replay::seed::How;
+
+/// What people may want to do, for the help.
+pub(super) const EXAMPLES: &str =
+    "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
+                                                                         look at the rules, then run with --rules
+";
+
+/// Runs, so that what is another each time shows.
+const RUNS: usize = 2;
+/// Mismatches of a run that are learnt from.
+const MOST: usize = 1 << 16;
+
+/// Learn what differs on a server that is known to be good
+///
+/// The trace runs twice, each time in a directory of its own, and what the server answers otherwise than was recorded becomes
+/// a file of rules. Look at each before you give the file to `replay run --rules`: what a rule lets be is not told any more.
+/// A status, a name and file data stand there as comments.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules are written\n  2  usage, a \
+    trace that cannot be read, or what the server refuses\n  4  the server cannot be reached\n  6  this program broke a \
+    rule of the protocol\n"))]
+pub(super) struct LearnArgs {
+    /// The trace
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// The file of rules (default: standard output)
+    #[arg(short = 'o', long, value_name = "RULES", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+/// Runs the trace, and writes what differed.
+pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
+    if args.server.directory.is_some() {
+        bail!("--directory: each of the runs has a directory of its own; leave it out");
+    }
+    let how = HowArgs::checking(ReportFormat::Text, Color::Never, MOST, true);
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        match ran(&args.trace, &args.server, &how, How::Make) {
+            Ok(ran) => runs.push(ran),
+            Err(refused) => return refused.tell(),
+        }
+    }
+    let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
+    let text = learn(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
+    match &args.output {
+        Some(path) => fs::write(path, text)
+            .with_context(|| format!("{}: cannot write the rules; check the path", path.display()))?,
+        None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
+    }
+    for ran in &runs {
+        ran.complain();
+    }
+    let is_own = runs.iter().any(|ran| exit(&ran.report, 0.0) == Exit::OwnFault);
+    Ok(if is_own { Exit::OwnFault } else { Exit::Done })
+}

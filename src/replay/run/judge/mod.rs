@@ -1,0 +1,408 @@
+//! A live Reply beside the recorded one.
+//!
+//! Both are reduced to their fields as a comparison of captures does it ([`comparison`](crate::analysis::comparison)), and
+//! compared by the same table. Before that, what a [rule](rules) lets differ is taken out of both and compared by itself,
+//! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
+//! likes.
+//!
+//! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part.
+
+mod listing;
+mod tolerance;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use listing::Listings;
+use tolerance::{attribute, is_attribute};
+
+use super::rules::file::FileRule;
+use super::rules::{self, Rule};
+use crate::analysis::comparison::difference::{Difference, Kind, Place};
+use crate::analysis::comparison::pair::{Compared, Comparer};
+use crate::analysis::comparison::record::{Datum, Entry, Message, Record, Section};
+use crate::analysis::comparison::recorder::Recorder;
+use crate::analysis::comparison::renaming::Renaming;
+use crate::analysis::comparison::role::{Identity, Role};
+use crate::analysis::comparison::selection::Selection;
+use crate::replay::run::shape::ROOT;
+
+/// Files whose fileid is remembered.
+const FILEIDS: usize = 1 << 16;
+
+/// Operations that a server has not, which are remembered.
+const LACKING: usize = 1024;
+
+/// What is held against each other.
+pub struct Replies<'a> {
+    /// The `id` of the step.
+    pub step: u64,
+    /// First frames of Call and Reply in the capture; 0 where there is none.
+    pub frames: [u64; 2],
+    /// What it is about: `NFS 4.2 READ`.
+    pub title: &'a str,
+    /// The procedure, where it is described.
+    pub procedure: Option<Procedure>,
+    /// The recorded Reply.
+    pub recorded: Cursor<'a>,
+    /// Length and hash of each DDP-eligible result of it whose content the cursor does not know, in their order.
+    pub known: &'a [(u32, Option<u128>)],
+    /// The live Reply.
+    pub live: Cursor<'a>,
+    /// Of each operation whether its attributes are those of a directory.
+    pub directories: &'a [bool],
+    /// Of each operation the variable of the filehandle of its file; [`NONE`](crate::replay::trace::NONE) where it is not known.
+    pub files: &'a [u32],
+    /// Whether another step was in flight at the same time.
+    pub is_racing: bool,
+    /// The variable of the directory that is listed, and whether the listing begins with this Call.
+    pub listing: Option<(u32, bool)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Everything that must be equal is.
+    Matched,
+    /// It is but for what this rule lets differ; of several rules the first.
+    Tolerated(Rule),
+    /// The server has no such operation, and has done none in this run: the operation, and what it answered.
+    Unsupported(String, String),
+    /// It is not; what differs.
+    Mismatched(Vec<Difference>),
+}
+
+/// Holds live Replies to recorded ones.
+#[derive(Debug)]
+pub struct Judge {
+    recorder: Recorder,
+    selection: Selection,
+    renaming: Renaming,
+    /// What was compared.
+    pub compared: Compared,
+    /// Nothing is tolerated.
+    is_strict: bool,
+    /// Rules that are turned off.
+    off: FxHashSet<&'static str>,
+    /// Rules of a file.
+    file: Vec<FileRule>,
+    /// Attributes that the live server has given.
+    offered: FxHashSet<Box<str>>,
+    /// Operations that the live server has done.
+    done: FxHashSet<Rc<str>>,
+    /// Operations that it has said it has not, and where.
+    lacking: BTreeMap<String, Difference>,
+    /// Of these, operations that it has done later.
+    inconstant: Vec<Difference>,
+    listings: Listings,
+    /// Recorded and live fileid of a file, by the variable of its filehandle.
+    fileids: FxHashMap<u32, [Datum; 2]>,
+}
+
+impl Judge {
+    /// One that has seen nothing. `off` are rules that are turned off.
+    pub fn new(is_strict: bool, off: impl IntoIterator<Item = &'static str>, selection: Selection) -> Self {
+        Self {
+            recorder: Recorder::default(),
+            selection,
+            renaming: Renaming::default(),
+            compared: Compared::default(),
+            is_strict,
+            off: off.into_iter().collect(),
+            file: Vec::new(),
+            offered: FxHashSet::default(),
+            done: FxHashSet::default(),
+            lacking: BTreeMap::new(),
+            inconstant: Vec::new(),
+            listings: Listings::default(),
+            fileids: FxHashMap::default(),
+        }
+    }
+
+    /// The same, with rules of a file. They hold with `--strict`, too.
+    #[must_use]
+    pub fn with_rules(self, file: Vec<FileRule>) -> Self {
+        Self { file, ..self }
+    }
+
+    /// Takes out what a rule of the file lets be. Gives the first of these rules.
+    fn let_be(&self, differences: &mut Vec<Difference>) -> Option<Rule> {
+        let mut first = None;
+        differences.retain(|difference| {
+            let rule = self.file.iter().find(|rule| rule.allows(difference));
+            first = first.or(rule.map(|rule| rule.rule));
+            rule.is_none()
+        });
+        first
+    }
+
+    /// Holds a live Reply to the recorded one.
+    pub fn judge(&mut self, replies: &Replies<'_>) -> Verdict {
+        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded);
+        let mut live = self.recorder.reply(replies.procedure, replies.live);
+        know(&mut recorded, replies.known);
+        align(&recorded, &mut live);
+        // What went inline follows from the names in it.
+        (recorded.length, live.length) = (0, 0);
+        self.learn(&live);
+        let mut tolerated = Vec::new();
+        let mut alone = Vec::new();
+        let is_same_way = statuses(&recorded) == statuses(&live);
+        for at in 0..recorded.sections.len().min(live.sections.len()) {
+            let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
+                break;
+            };
+            let file = at.checked_sub(1).and_then(|at| replies.files.get(at).copied());
+            alone.extend(file.and_then(|file| self.fileid(file, a, b)));
+            let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
+            leave_out(a);
+            leave_out(b);
+            if let (Some(listing), true) = (replies.listing, is_same_way) {
+                alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
+            }
+            let status = |section: &Section| {
+                section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
+            };
+            if !self.is_strict && status(a) == status(b) {
+                self.tolerate(a, b, is_directory, &mut tolerated);
+            }
+        }
+        let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        let place =
+            Place { index: replies.step, call: frame(replies.frames[0]), reply: frame(replies.frames[1]) };
+        let record = |reply| Record {
+            place,
+            title: Rc::clone(&title),
+            class: Rc::clone(&title),
+            status: Rc::clone(&status),
+            reply: Some(reply),
+            is_racing: replies.is_racing,
+            ..Record::default()
+        };
+        let (recorded, live) = (record(recorded), record(live));
+        let mut differences = Comparer {
+            selection: &self.selection,
+            renaming: &mut self.renaming,
+            compared: &mut self.compared,
+        }
+        .compare(&recorded, &live);
+        differences.retain(|difference| self.selection.counts(difference));
+        differences.extend(alone.into_iter().map(|(path, values)| {
+            let [a, b] = values.map(|value| crate::analysis::comparison::difference::Half {
+                place: Some(place),
+                frame: place.reply,
+                value,
+            });
+            let operation = title.to_string();
+            let kind = if path.ends_with("fileid") { Kind::Result } else { Kind::Name };
+            Difference { kind, operation, path, field: "nfs.entry_name", times: 1, a, b }
+        }));
+        self.verdict(differences, &tolerated)
+    }
+
+    fn verdict(&mut self, mut differences: Vec<Difference>, tolerated: &[Rule]) -> Verdict {
+        if let Some(rule) = self.let_be(&mut differences)
+            && differences.is_empty()
+        {
+            return Verdict::Tolerated(rule);
+        }
+        if differences.is_empty() {
+            return tolerated.first().map_or(Verdict::Matched, |rule| Verdict::Tolerated(*rule));
+        }
+        let of = |difference: &Difference| {
+            let value =
+                |half: &crate::analysis::comparison::difference::Half| half.value.clone().unwrap_or_default();
+            (value(&difference.a), value(&difference.b))
+        };
+        let status = differences.iter().find(|difference| difference.kind == Kind::Status);
+        if let (Some(status), false) = (status, self.is_strict) {
+            let (a, b) = of(status);
+            // An operation that there is not has a result of its own name.
+            let title = status.operation.rsplit(' ').next().unwrap_or_default();
+            let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
+            // What RPC refuses has no results, and so no operation.
+            let operation = if operation == "body" { title } else { operation };
+            // All procedures of NFS are there (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs need not be.
+            let is_whole = replies_to_nfs(&status.operation) && b == "PROC_UNAVAIL";
+            if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
+                if self.lacking.len() < LACKING || self.lacking.contains_key(operation) {
+                    self.lacking.entry(operation.to_owned()).or_insert_with(|| status.clone());
+                }
+                return Verdict::Unsupported(operation.to_owned(), b);
+            }
+            if self.is_on(rules::ROOM) && rules::is_room(&a) && is_done(&b) {
+                return Verdict::Tolerated(rules::ROOM);
+            }
+            if self.is_on(rules::SAME_REFUSAL)
+                && rules::is_same_refusal(&a, &b)
+                && differences.iter().all(|difference| difference.kind == Kind::Status)
+            {
+                return Verdict::Tolerated(rules::SAME_REFUSAL);
+            }
+        }
+        Verdict::Mismatched(differences)
+    }
+
+    /// Whether what differs is no more than what a file holds, so that a step before may explain it.
+    pub fn is_of_content(&self, differences: &[Difference]) -> bool {
+        self.is_on(rules::AFTER)
+            && differences.iter().all(|difference| {
+                let leaf = difference.path.rsplit('.').next().unwrap_or_default();
+                matches!(difference.kind, Kind::Data | Kind::Count | Kind::Status | Kind::Offset | Kind::Name)
+                    || matches!(leaf, "size" | "eof" | "sr_eof" | "numlinks" | "nlink" | "lxr_eof")
+            })
+    }
+
+    /// Whether what differs is no more than what a user may do.
+    pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
+        self.is_on(rules::CREDENTIALS)
+            && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
+    }
+
+    /// Whether what differs is no more than that a client cannot be forgotten (RFC 8881 section 18.50.3).
+    pub fn is_of_opens(&self, differences: &[Difference]) -> bool {
+        let is_busy = |difference: &Difference| {
+            difference.path == "DESTROY_CLIENTID.status"
+                && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
+        };
+        self.is_on(rules::DELEGATION) && differences.iter().all(is_busy)
+    }
+
+    fn is_on(&self, rule: Rule) -> bool {
+        !self.is_strict && !self.off.contains(rule.name)
+    }
+
+    /// What turned out late to be wrong: names that stand for something else, and operations that the server has after all.
+    pub fn late(&mut self, is_last: bool) -> Vec<Difference> {
+        let mut wrong = self.renaming.wrong(is_last);
+        wrong.append(&mut self.inconstant);
+        self.let_be(&mut wrong);
+        wrong.retain(|difference| self.selection.counts(difference));
+        wrong
+    }
+
+    /// A file keeps its fileid (RFC 8881 section 5.8.2.6): one that it has kept in the recording it must keep in the run.
+    fn fileid(&mut self, file: u32, a: &Section, b: &Section) -> Option<(String, [Option<String>; 2])> {
+        let find = |section: &Section| {
+            let mut entries = section.entries.iter();
+            entries
+                .find(|entry| &*entry.path.text == "obj_attributes.fileid")
+                .map(|entry| entry.datum.clone())
+        };
+        let now = [find(a).filter(|_| &*a.name == "GETATTR" && file < ROOT)?, find(b)?];
+        if self.fileids.len() >= FILEIDS && !self.fileids.contains_key(&file) {
+            return None;
+        }
+        let [recorded, live] = self.fileids.entry(file).or_insert_with(|| now.clone());
+        let is_other = recorded.is_same(&now[0]) && !live.is_same(&now[1]);
+        let values = [Some(live.to_string()), Some(now[1].to_string())];
+        is_other.then(|| ("GETATTR.obj_attributes.fileid".to_owned(), values))
+    }
+
+    /// What the live server has and does.
+    fn learn(&mut self, live: &Message) {
+        for section in live.sections.iter().skip(1) {
+            let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
+            if is_done && !self.done.contains(&section.name) {
+                self.done.insert(Rc::clone(&section.name));
+                self.inconstant.extend(self.lacking.remove(&*section.name));
+            }
+            for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
+                let name = attribute(&entry.path.text);
+                if !self.offered.contains(name) {
+                    self.offered.insert(name.into());
+                }
+            }
+        }
+    }
+}
+
+/// PUTFH stands where PUTROOTFH stood: the root is the run's directory.
+fn align(recorded: &Message, live: &mut Message) {
+    for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
+        if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
+            of.name = Rc::clone(&section.name);
+        }
+    }
+}
+
+/// Puts the hash in the place of what the message does not hold itself.
+fn know(message: &mut Message, known: &[(u32, Option<u128>)]) {
+    let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
+    let unknown = entries.filter(|entry| entry.datum.is_unknown());
+    for (entry, (length, hash)) in unknown.zip(known) {
+        if let Some(hash) = hash {
+            entry.datum = Datum::Digest(u64::from(*length), *hash);
+        }
+    }
+}
+
+fn is_status(entry: &Entry) -> bool {
+    entry.path.role == Role::Equal(Kind::Status)
+}
+
+fn is_ok(datum: &Datum) -> bool {
+    match datum {
+        Datum::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
+        Datum::Number(number) => *number == 0,
+        _ => false,
+    }
+}
+
+/// How each operation went.
+fn statuses(message: &Message) -> Vec<&Datum> {
+    let sections = message.sections.iter();
+    sections
+        .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
+        .collect()
+}
+
+fn is_done(status: &str) -> bool {
+    status.ends_with("_OK")
+}
+
+/// Whether a Transaction is one of NFS itself.
+fn replies_to_nfs(title: &str) -> bool {
+    title.starts_with("NFS ")
+}
+
+/// Whether a status says that the server has no such thing.
+fn is_unsupported(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOTSUPP"
+            | "NFS4ERR_OP_ILLEGAL"
+            | "NFS4ERR_ATTRNOTSUPP"
+            | "NFS4ERR_UNION_NOTSUPP"
+            | "NFS4ERR_UNKNOWN_LAYOUTTYPE"
+            | "NFS4ERR_MINOR_VERS_MISMATCH"
+            | "NFS3ERR_NOTSUPP"
+            | "PROC_UNAVAIL"
+            | "PROG_UNAVAIL"
+            | "PROG_MISMATCH"
+    )
+}
+
+/// What is never compared: names that each server has of its own, filehandles aside, which must stand for the same
+/// objects; how a message is protected; and masks of attributes, which the attributes show.
+fn leave_out(section: &mut Section) {
+    let is_header = section.name.is_empty();
+    section.entries.retain(|entry| match entry.path.role {
+        Role::Identity(Identity::Filehandle) => true,
+        // What was written before it became another may be lost: RFC 8881 section 18.32.4.
+        Role::Identity(Identity::Verifier) => matches!(&*section.name, "WRITE" | "COMMIT"),
+        Role::Identity(_) => false,
+        Role::Equal(Kind::Status) => true,
+        _ if is_header => !entry.path.field.starts_with("rpc"),
+        _ => {
+            let is_mask = matches!(entry.path.leaf(), "attrmask");
+            entry.path.field != "nfs.stateid.seqid" && !is_mask
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! What a rule lets differ is taken out of both sides, and that it was needed is noted.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use super::Judge;
+use crate::analysis::comparison::record::{Datum, Entry, Section};
+use crate::replay::run::rules::{self, Rule};
+
+impl Judge {
+    /// Takes out of both what a rule lets differ, and notes the rules that were needed.
+    pub(super) fn tolerate(
+        &self,
+        a: &mut Section,
+        b: &mut Section,
+        is_directory: bool,
+        needed: &mut Vec<Rule>,
+    ) {
+        let operation = Rc::clone(&a.name);
+        committed(a, b, needed, |rule| self.is_on(rule));
+        access(a, b, needed, |rule| self.is_on(rule));
+        let mut taken: [Vec<(Rule, Entry)>; 2] = [Vec::new(), Vec::new()];
+        for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
+            let of_directories = directories(&section.entries);
+            section.entries.retain(|entry| {
+                let path = &entry.path;
+                let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
+                let rule = match rules::of(&operation, &path.text, path.field) {
+                    None if is_size && is_of_directory(path.above(), is_directory, &of_directories) => {
+                        Some(rules::DIRECTORY_SIZE)
+                    }
+                    rule => rule,
+                };
+                match rule.filter(|rule| self.is_on(*rule)) {
+                    Some(rule) => {
+                        taken.push((rule, entry.clone()));
+                        false
+                    }
+                    None => true,
+                }
+            });
+        }
+        let [of_a, of_b] = &taken;
+        let is_same = |(a, b): (&(Rule, Entry), &(Rule, Entry))| {
+            a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
+        };
+        if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
+            let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
+            let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
+            let more = longer.get(of_a.len().min(of_b.len())).map(|(rule, _)| *rule);
+            needed.extend(differing.or(more));
+        }
+        self.offered(a, b, needed);
+    }
+
+    /// Attributes that one side has alone, where the live server has never given them or need not give any.
+    fn offered(&self, a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>) {
+        let names = |section: &Section| -> FxHashSet<Box<str>> {
+            section
+                .entries
+                .iter()
+                .filter(|entry| is_attribute(&entry.path.text) || is_post_op(&entry.path.text))
+                .map(|entry| entry.path.text.clone())
+                .collect()
+        };
+        let (of_a, of_b) = (names(a), names(b));
+        if of_a == of_b {
+            return;
+        }
+        for (section, others, is_recorded) in [(&mut *a, &of_b, true), (&mut *b, &of_a, false)] {
+            section.entries.retain(|entry| {
+                let text = &entry.path.text;
+                if others.contains(text) {
+                    return true;
+                }
+                let rule = if is_post_op(text) {
+                    rules::POST_OP
+                } else if is_attribute(text) && (!is_recorded || !self.offered.contains(attribute(text))) {
+                    rules::ATTRIBUTES_OFFERED
+                } else {
+                    return true;
+                };
+                if !self.is_on(rule) {
+                    return true;
+                }
+                needed.push(rule);
+                false
+            });
+        }
+    }
+}
+
+/// Whether a field is an attribute of NFSv4.
+pub(super) fn is_attribute(path: &str) -> bool {
+    path.starts_with("obj_attributes.") || path.contains(".attrs.")
+}
+
+/// The name of an attribute, without what is below it.
+pub(super) fn attribute(path: &str) -> &str {
+    let after = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
+    after.and_then(|rest| rest.split('.').next()).unwrap_or_default()
+}
+
+/// Whether a field is of the attributes that a Reply of NFSv3 may have.
+fn is_post_op(path: &str) -> bool {
+    path.contains("_wcc.")
+        || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
+}
+
+/// Where the types of these fields say that a directory is meant: the names above.
+fn directories(entries: &[Entry]) -> Vec<String> {
+    let is_directory = |entry: &&Entry| {
+        matches!(entry.datum, Datum::Named("NF4DIR" | "NF3DIR")) && entry.path.leaf() == "type"
+    };
+    entries.iter().filter(is_directory).map(|entry| entry.path.above().to_owned()).collect()
+}
+
+fn is_of_directory(above: &str, is_directory: bool, directories: &[String]) -> bool {
+    is_directory || above.contains("dir_wcc.") || directories.iter().any(|known| known == above)
+}
+
+/// Takes out how far data is committed, where the live server did better.
+fn committed(a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>, is_on: impl Fn(Rule) -> bool) {
+    let find = |section: &Section| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
+    let (Some(at), Some(other)) = (find(a), find(b)) else { return };
+    let rank = |datum: Option<&Entry>| match datum.map(|entry| &entry.datum) {
+        Some(Datum::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(Datum::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(Datum::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+        _ => None,
+    };
+    let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
+    if live > recorded && recorded.is_some() && is_on(rules::COMMITTED) {
+        a.entries.remove(at);
+        b.entries.remove(other);
+        needed.push(rules::COMMITTED);
+    }
+}
+
+/// Compares rights in the bits that both servers can tell of.
+fn access(a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>, is_on: impl Fn(Rule) -> bool) {
+    if &*a.name != "ACCESS" || !is_on(rules::ACCESS_SUPPORTED) {
+        return;
+    }
+    let mask = |section: &Section, leaf: &str| {
+        section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
+            Datum::Flags(mask, _) | Datum::Number(mask) => Some(mask),
+            _ => None,
+        })
+    };
+    let supported = mask(a, "supported").zip(mask(b, "supported"));
+    let Some((common, differs)) = supported.map(|(a, b)| (a & b, a != b)) else { return };
+    let rights = mask(a, "access").zip(mask(b, "access"));
+    if differs && rights.is_some_and(|(a, b)| a & common == b & common) {
+        a.entries.retain(|entry| entry.path.leaf() != "access");
+        b.entries.retain(|entry| entry.path.leaf() != "access");
+        needed.push(rules::ACCESS_SUPPORTED);
+    }
+}

@@ -1,0 +1,199 @@
+//! A file of rules: what else may differ, in the words of `compare --ignore`, and why.
+//!
+//! ```text
+//! # The export maps all users to one.
+//! [squash] users are mapped to nobody
+//! ignore nfs.fattr3.uid,nfs.fattr3.gid
+//! ignore status in SETATTR
+//! ```
+//!
+//! A rule is a name in brackets with a reason, and the lines below it. `ignore` lets differences be that one of its words is
+//! about: a kind (`status`), a field (`nfs.fattr4.*`) or an operation (`READDIR`); `in` keeps it to operations. What stands
+//! behind `#` is for people.
+
+use std::fmt;
+
+use super::{ALL, Rule};
+use crate::analysis::comparison::difference::Difference;
+use crate::analysis::comparison::selection::{Selection, Word};
+
+/// Rules of one file at most.
+const RULES: usize = 4096;
+
+/// A line of a rule.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    /// One of these words is about the difference.
+    ignore: Selection,
+    /// So is one of these, if there are any.
+    within: Option<Selection>,
+}
+
+/// A rule of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileRule {
+    /// Its name and its reason.
+    pub rule: Rule,
+    lines: Vec<Line>,
+}
+
+/// Why a file of rules cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it, and what to do.
+    pub what: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl FileRule {
+    /// Whether it lets a difference be.
+    pub fn allows(&self, difference: &Difference) -> bool {
+        let is_about = |words: &Selection| !words.counts(difference);
+        self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
+    }
+}
+
+/// Reads a file of rules.
+///
+/// # Errors
+/// The first line that is none, and what to do.
+pub fn read(text: &str) -> Result<Vec<FileRule>, Unreadable> {
+    let mut rules: Vec<FileRule> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        add(line, &mut rules).map_err(|what| Unreadable { line: number, what })?;
+    }
+    match rules.iter().position(|rule| rule.lines.is_empty()) {
+        Some(at) => {
+            let name = rules.get(at).map_or("", |rule| rule.rule.name);
+            let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
+            let line = text.lines().position(is_it).map_or(1, |at| at + 1);
+            Err(Unreadable { line, what: format!("[{name}] lets nothing be; write ignore WORD below it") })
+        }
+        None => Ok(rules),
+    }
+}
+
+fn add(line: &str, rules: &mut Vec<FileRule>) -> Result<(), String> {
+    if line.chars().any(|letter| letter.is_control() && letter != '\t') {
+        return Err("a control character; take it out".to_owned());
+    }
+    let said = line.split('#').next().unwrap_or_default().trim();
+    if said.is_empty() {
+        return Ok(());
+    }
+    if let Some(rest) = said.strip_prefix('[') {
+        let Some((name, why)) = rest.split_once(']') else {
+            return Err("a name without its end; write [NAME] REASON".to_owned());
+        };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        let why = why.trim();
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+            return Err(format!("{name:?} is no name; it has letters, digits, - and _"));
+        }
+        if why.is_empty() {
+            return Err(format!("[{name}] has no reason; write [{name}] REASON"));
+        }
+        let mut others = ALL.iter().chain(rules.iter().map(|rule| &rule.rule));
+        if others.any(|rule| rule.name == name) {
+            return Err(format!("there is a rule {name} already; take another name"));
+        }
+        if rules.len() >= RULES {
+            return Err(format!("more than {RULES} rules; put some together"));
+        }
+        // Reports name rules as long as the program runs, whether they are of a file or built in.
+        let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
+        rules.push(FileRule { rule: Rule { name, why }, lines: Vec::new() });
+        return Ok(());
+    }
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let (ignore, within) = match &words[..] {
+        ["ignore", list] => (selection(list)?, None),
+        ["ignore", list, "in", operations] => {
+            let within = selection(operations)?;
+            if let Some(word) = within.ignore.iter().find(|word| !matches!(word, Word::Operation(_))) {
+                return Err(format!("{word} is no operation; write it before `in`"));
+            }
+            (selection(list)?, Some(within))
+        }
+        _ => {
+            let shown: String = said.chars().take(60).collect();
+            return Err(format!("{shown:?} is no rule; write ignore WORD, or ignore WORD in OPERATION"));
+        }
+    };
+    match rules.last_mut() {
+        Some(rule) => rule.lines.push(Line { ignore, within }),
+        None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
+    }
+    Ok(())
+}
+
+fn selection(list: &str) -> Result<Selection, String> {
+    let ignore = list.split(',').map(str::parse).collect::<Result<Vec<Word>, String>>()?;
+    Ok(Selection { ignore, ..Selection::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::comparison::difference::{Half, Kind};
+
+    fn difference(kind: Kind, path: &str, field: &'static str) -> Difference {
+        let (operation, path) = ("NFS 4.2 OPEN".to_owned(), path.to_owned());
+        Difference { kind, operation, path, field, times: 1, a: Half::default(), b: Half::default() }
+    }
+
+    #[test]
+    fn a_rule_lets_be_what_one_of_its_lines_is_about() {
+        let rules = read(
+            "# a file system without modes\n[modes] it has none # really\nignore nfs.mode in GETATTR,READDIR\n\
+             ignore count\n\n[opens] it has its own\nignore status in OPEN\n",
+        )
+        .unwrap();
+        let allowed = |difference: &Difference| {
+            rules.iter().find(|rule| rule.allows(difference)).map(|rule| (rule.rule.name, rule.rule.why))
+        };
+        let mode = difference(Kind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
+        assert_eq!(allowed(&mode), Some(("modes", "it has none")));
+        let elsewhere = difference(Kind::Result, "SETATTR.mode", "nfs.mode");
+        assert_eq!(allowed(&elsewhere), None);
+        assert_eq!(
+            allowed(&difference(Kind::Count, "WRITE.count", "nfs.count4")).map(|of| of.0),
+            Some("modes")
+        );
+        assert_eq!(allowed(&difference(Kind::Status, "OPEN.status", "")).map(|of| of.0), Some("opens"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_rule_is_told_with_its_number_and_what_to_do() {
+        let error = |text: &str| read(text).unwrap_err().to_string();
+        assert_eq!(error("\nignore count\n"), "line 2: no rule has a name yet; write [NAME] REASON before");
+        assert_eq!(error("[a] why\nignore REDA"), "line 2: there is no operation REDA; did you mean READ?");
+        assert_eq!(error("[a]\nignore count"), "line 1: [a] has no reason; write [a] REASON");
+        assert_eq!(
+            error("[acl] mine\nignore count"),
+            "line 1: there is a rule acl already; take another name"
+        );
+        assert_eq!(error("[a] why\n"), "line 1: [a] lets nothing be; write ignore WORD below it");
+        assert_eq!(
+            error("[a] why\nignore count in nfs.mode"),
+            "line 2: nfs.mode is no operation; write it before `in`"
+        );
+        assert!(error("[a] why\nallow count").starts_with("line 2: \"allow count\" is no rule"));
+    }
+
+    #[test]
+    fn the_document_shows_rules_that_can_be_read() {
+        let document = include_str!("../../../../docs/replay.md");
+        let example = document.split("```").find(|part| part.contains("[squash]")).unwrap();
+        assert_eq!(read(example).unwrap().len(), 1);
+    }
+}

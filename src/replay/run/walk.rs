@@ -1,0 +1,426 @@
+//! The walk after a run: what its steps have left on the server, held to what they must have left.
+//!
+//! The tree of the trace is [followed](Tree::following) by those steps that went as they were recorded, so that it is known
+//! what each name stands for, and what files hold. What a step was not sent for, or did otherwise, is not expected. In the
+//! end the names of the directories are listed, and of the objects type, size, mode, text and written content are read,
+//! through NFS as seeding does it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Xid;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::report::{Mismatch, State, StepId};
+use super::rules;
+use super::values::Values;
+use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
+use crate::analysis::comparison::record::hash;
+use crate::replay::caller::{Caller, Line};
+use crate::replay::seed::Seeded;
+use crate::replay::seed::files::{Files, Handle, Problem, Status};
+use crate::replay::seed::v3::V3;
+use crate::replay::seed::v4::V4;
+use crate::replay::trace::layout::{Existence, FileType};
+use crate::replay::trace::{Content, Message, Payload, Step, Trace, keyed};
+use crate::replay::transport::{Target, Transport};
+use crate::replay::tree::{Facts, File, Named, ObjectId, Tree};
+
+/// Bytes of one READ.
+const PIECE: u64 = 256 << 10;
+/// Bytes of files that are read at most.
+const BYTES: u64 = 4 << 30;
+/// The text of a link that is remembered.
+const TEXT: u32 = 4096;
+/// Names above each other that are shown.
+const DEPTH: usize = 64;
+
+/// What the walk has found.
+#[derive(Clone, Debug, Default)]
+pub struct Walked {
+    /// Names that were looked for, or found where none must be.
+    pub names: u64,
+    /// Objects that were looked at.
+    pub objects: u64,
+    /// Bytes of content that were read.
+    pub bytes: u64,
+    /// Names and objects that could not be looked at: their directory is in doubt, or not known.
+    pub left_out: u64,
+    /// Names and objects that are otherwise than they must be.
+    pub differing: u64,
+    /// The first of them.
+    pub mismatches: Vec<Mismatch>,
+    /// Why the walk ended before its end.
+    pub failed: Option<String>,
+}
+
+/// What steps must have left.
+#[derive(Debug)]
+pub(super) struct Walk {
+    tree: Tree,
+}
+
+impl Walk {
+    pub(super) fn new() -> Self {
+        Self { tree: Tree::following() }
+    }
+
+    /// A step is done: what it has left is expected from here on, if it went as it was recorded.
+    pub(super) fn follow<R: Read + Seek>(
+        &mut self,
+        step: &Step<'_>,
+        title: &str,
+        state: &State,
+        is_racing: bool,
+        contents: &mut Trace<R>,
+    ) {
+        let is_known = match state {
+            State::Matched | State::Repaired(_) => step.reply.is_whole() && step.call.is_whole(),
+            // After these the files are not as they were in the capture.
+            State::Tolerated(rule) => {
+                ![rules::AFTER, rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule)
+                    && step.reply.is_whole()
+            }
+            State::Mismatched(_) => false,
+            // What a server has not, it has not done.
+            State::Skipped(_) | State::Unreplayable(_) => return,
+        };
+        if !is_known {
+            return self.doubt(step);
+        }
+        let mut texts = |message: &Message<'_>| -> Vec<Option<Vec<u8>>> {
+            let mut read = |payload: Payload| {
+                let is_text = payload.length <= TEXT && payload.content == Content::KEPT;
+                let mut bytes = Vec::new();
+                let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
+                is_read.then_some(bytes)
+            };
+            message.payloads.iter().map(&mut read).collect()
+        };
+        // File data is not read here: no more than the text of links is of use.
+        let (calls, replies) = match is_about_links(title) {
+            true => (texts(&step.call), texts(&step.reply)),
+            false => (Vec::new(), Vec::new()),
+        };
+        let of_call = |at: usize| text(&calls, at);
+        let of_reply = |at: usize| text(&replies, at);
+        let facts = facts(step, [&of_call, &of_reply]);
+        self.tree.follow(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+    }
+
+    /// Nobody knows what a step has done.
+    pub(super) fn doubt(&mut self, step: &Step<'_>) {
+        self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
+    }
+
+    /// Looks at the server.
+    pub(super) fn look<R: Read + Seek>(
+        &self,
+        transport: &mut dyn Transport,
+        target: &Target,
+        tag: &str,
+        live: &Live<'_>,
+        contents: &mut Trace<R>,
+        shown: usize,
+    ) -> Walked {
+        let mut walked = Walked::default();
+        let connection = match transport.connect(target) {
+            Ok(connection) => connection,
+            Err(error) => return Walked { failed: Some(error.to_string()), ..walked },
+        };
+        let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
+        let line = Line::new(transport, connection, Caller::default(), xid, target.wish.timeout);
+        let mut files: Box<dyn Files + '_> = match &live.seeded.supported {
+            None => Box::new(V3::new(line, live.seeded.root.clone())),
+            Some(_) => match V4::new(line, &format!("{} {tag} walk", env!("CARGO_PKG_NAME")), &[2, 1, 0]) {
+                Ok(files) => Box::new(files),
+                Err(problem) => return Walked { failed: Some(problem.to_string()), ..walked },
+            },
+        };
+        let mut looker =
+            Looker { tree: &self.tree, live, files: &mut *files, walked: &mut walked, contents, shown };
+        if let Err(problem) = looker.names() {
+            walked.failed = Some(problem.to_string());
+        }
+        files.leave();
+        drop(files);
+        transport.disconnect(connection);
+        walked
+    }
+}
+
+fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
+    texts.get(at)?.as_deref()
+}
+
+/// Whether a step may tell the text of a link.
+fn is_about_links(title: &str) -> bool {
+    ["READLINK", "SYMLINK", "CREATE"].iter().any(|operation| title.ends_with(operation))
+}
+
+fn facts<'s>(step: &'s Step<'s>, contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2]) -> Facts<'s> {
+    Facts {
+        id: step.origin.id,
+        server: step.caller.server,
+        is_reverse: step.caller.is_reverse,
+        asked: &step.asked,
+        call: &step.call,
+        reply: &step.reply,
+        contents,
+    }
+}
+
+/// What the live server calls things.
+pub(super) struct Live<'a> {
+    pub(super) seeded: &'a Seeded,
+    pub(super) values: &'a Values,
+    /// Variables of files that a step left otherwise.
+    pub(super) otherwise: &'a FxHashSet<u32>,
+}
+
+struct Looker<'a, R> {
+    tree: &'a Tree,
+    live: &'a Live<'a>,
+    files: &'a mut dyn Files,
+    walked: &'a mut Walked,
+    contents: &'a mut Trace<R>,
+    shown: usize,
+}
+
+impl<R: Read + Seek> Looker<'_, R> {
+    /// The live filehandle of a directory.
+    fn directory(&self, id: ObjectId) -> Option<Handle> {
+        let node = self.tree.nodes().get(id.0 as usize)?;
+        let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
+        if let Some(live) = live {
+            return Some(live.to_vec());
+        }
+        let is_root = node.existence == Existence::ROOT && node.names.iter().any(|name| &*name.name == b"/");
+        is_root.then(|| self.live.seeded.root.clone())
+    }
+
+    /// A path for people, as far as names are known.
+    fn path(&self, parent: ObjectId, name: &[u8], above: &FxHashMap<ObjectId, Named<'_>>) -> String {
+        let mut names = vec![String::from_utf8_lossy(name).into_owned()];
+        let mut at = parent;
+        while let Some(named) = above.get(&at).filter(|_| names.len() < DEPTH) {
+            names.push(String::from_utf8_lossy(named.name).into_owned());
+            at = named.parent;
+        }
+        names.reverse();
+        names.join("/")
+    }
+
+    /// Lists the directories, and looks at what stands in them.
+    fn names(&mut self) -> Result<(), Problem> {
+        let mut by_directory: BTreeMap<ObjectId, Vec<Named<'_>>> = BTreeMap::new();
+        let mut above: FxHashMap<ObjectId, Named<'_>> = FxHashMap::default();
+        for named in self.tree.names_now() {
+            if let Some(object) = named.object {
+                above.entry(object).or_insert(named);
+            }
+            by_directory.entry(named.parent).or_default().push(named);
+        }
+        let mut seen = FxHashSet::default();
+        for (directory, mut names) in by_directory {
+            let node = self.tree.nodes().get(directory.0 as usize);
+            let had_name =
+                node.is_some_and(|node| node.existence != Existence::ROOT && !node.names.is_empty());
+            if had_name && !above.contains_key(&directory) {
+                // It was removed.
+                continue;
+            }
+            let Some(handle) = self.directory(directory) else {
+                self.walked.left_out += names.len() as u64;
+                continue;
+            };
+            let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
+            let listed = self.files.names(&handle, &mut |name| {
+                there.insert(name.into());
+            });
+            names.sort_by(|a, b| a.name.cmp(b.name));
+            match listed {
+                Ok(()) => {}
+                Err(Problem::Refused(what, status)) => {
+                    let path = self.path(directory, b"", &above);
+                    self.differs(
+                        directory,
+                        Kind::Status,
+                        &path,
+                        "names",
+                        "there",
+                        &format!("{what}: {status}"),
+                    );
+                    continue;
+                }
+                Err(problem) => return Err(problem),
+            }
+            for named in &names {
+                self.walked.names += 1;
+                let path = self.path(directory, named.name, &above);
+                match (named.object, there.remove(named.name)) {
+                    (Some(object), true) => {
+                        if seen.insert(object) {
+                            self.object(object, &handle, named.name, &path)?;
+                        }
+                    }
+                    (Some(object), false) => {
+                        self.differs(object, Kind::Name, &path, "name", "there", "missing")
+                    }
+                    (None, true) => self.differs(directory, Kind::Name, &path, "name", "gone", "there"),
+                    (None, false) => {}
+                }
+            }
+            // All that is in a directory which a step made is known.
+            if node.is_some_and(|node| node.existence == Existence::CREATED) {
+                let mut more: Vec<_> = there.into_iter().collect();
+                more.sort();
+                for name in more {
+                    self.walked.names += 1;
+                    let path = self.path(directory, &name, &above);
+                    self.differs(directory, Kind::Name, &path, "name", "never there", "there");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at an object, by one of its names.
+    fn object(&mut self, id: ObjectId, parent: &[u8], name: &[u8], path: &str) -> Result<(), Problem> {
+        let tree = self.tree;
+        let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
+        if tree.is_doubtful(id) || node.handles.iter().any(|of| self.live.otherwise.contains(of)) {
+            self.walked.left_out += 1;
+            return Ok(());
+        }
+        self.walked.objects += 1;
+        let found = match self.files.lookup(parent, name) {
+            Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
+            Ok(None) => Err(Problem::Refused("LOOKUP".into(), "no such name".into())),
+            Err(problem) => Err(problem),
+        };
+        let (handle, Status { file_type, size, mode }) = match found {
+            Ok(found) => found,
+            Err(Problem::Refused(what, status)) => {
+                self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        };
+        if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
+            let (expected, found) = (node.file_type.to_string(), file_type.to_string());
+            self.differs(id, Kind::Result, path, "type", &expected, &found);
+            return Ok(());
+        }
+        let none = File::default();
+        let now = tree.now(id).unwrap_or(&none);
+        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
+            self.differs(
+                id,
+                Kind::Result,
+                path,
+                "mode",
+                &format!("0{expected:o}"),
+                &format!("0{:o}", mode & 0o7777),
+            );
+        }
+        match file_type {
+            FileType::FILE => {
+                if let Some(expected) = now.size.filter(|expected| *expected != size) {
+                    self.differs(id, Kind::Result, path, "size", &expected.to_string(), &size.to_string());
+                    return Ok(());
+                }
+                self.content(id, now, &handle, path)
+            }
+            FileType::LINK if !node.target.is_empty() => {
+                let text = self.files.text(&handle)?;
+                if *text != *node.target {
+                    let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
+                    self.differs(id, Kind::Name, path, "text", &shown(&node.target), &shown(&text));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads what was written.
+    fn content(&mut self, id: ObjectId, now: &File, handle: &[u8], path: &str) -> Result<(), Problem> {
+        let (mut sent, mut of) = (Vec::new(), None);
+        for piece in &now.pieces {
+            let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
+            if of != Some(key) {
+                // A damaged trace has said so before.
+                if !self.sent(&piece.payload, &mut sent) {
+                    continue;
+                }
+                of = Some(key);
+            }
+            let (mut at, end) = piece.range;
+            while at < end && self.walked.bytes < BYTES {
+                let count = (end - at).min(PIECE);
+                let begin = at.saturating_sub(piece.payload.offset) as usize;
+                let got = self.files.read(handle, at, count as u32)?;
+                self.walked.bytes += got.len() as u64;
+                let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
+                if got.is_empty() || got != expected {
+                    let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
+                    let field = format!("content at byte {}", at + first);
+                    let shown = |bytes: &[u8]| match bytes.get(first as usize) {
+                        Some(byte) => format!("0x{byte:02x}"),
+                        None => "nothing".to_owned(),
+                    };
+                    self.differs(id, Kind::Data, path, &field, &shown(expected), &shown(&got));
+                    return Ok(());
+                }
+                at += got.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the run has sent of a payload. `false` where the trace cannot be read.
+    fn sent(&mut self, payload: &Payload, to: &mut Vec<u8>) -> bool {
+        match self.contents.content(payload, to) {
+            Ok(true) => true,
+            Ok(false) => {
+                to.clear();
+                to.resize(payload.length as usize, 0);
+                if payload.content == Content::KEYED {
+                    keyed::fill(self.contents.summary().key, payload.file, payload.offset, to);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn differs(&mut self, id: ObjectId, kind: Kind, path: &str, field: &str, expected: &str, found: &str) {
+        self.walked.differing += 1;
+        if self.walked.mismatches.len() >= self.shown {
+            return;
+        }
+        let frames = self.tree.now(id).map_or([0; 2], |file| file.frames);
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        let place = Place { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
+        let half =
+            |value: &str| Half { place: Some(place), frame: place.call, value: Some(value.to_owned()) };
+        let difference = Difference {
+            kind,
+            operation: path.to_owned(),
+            path: field.to_owned(),
+            field: "",
+            times: 1,
+            a: half(expected),
+            b: half(found),
+        };
+        let step = StepId { step: 0, frames };
+        self.walked.mismatches.push(Mismatch {
+            step,
+            copy: 0,
+            operation: path.to_owned(),
+            differences: vec![difference],
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! The tree as it is after the steps that were done: what each name stands for, and what files hold.
+//!
+//! A tree that [follows](Tree::following) keeps this beside what it learns of the beginning. It knows no more than steps
+//! tell: of what a step left in doubt, it says nothing.
+
+use rustc_hash::FxHashMap;
+
+use super::learn::Attributes;
+use super::{Binding, Facts, NAME, ObjectId, Tree};
+use crate::replay::trace::layout::FileType;
+use crate::replay::trace::{Holds, Payload};
+
+/// Pieces of content of one file that are remembered; of a file that has more, no content is.
+const PIECES: usize = 4096;
+/// What a piece takes.
+const PIECE: usize = size_of::<Piece>();
+
+/// What is known of the present.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    names: FxHashMap<ObjectId, FxHashMap<Box<[u8]>, Binding>>,
+    files: FxHashMap<ObjectId, File>,
+    /// Whether the step that is learnt from overlaps with others, so that attributes may tell of what was before.
+    is_racing: bool,
+    /// The first frames of its Call and its Reply.
+    frames: [u64; 2],
+    /// Whether it overwrites what another that overlaps with it may have written.
+    is_clash: bool,
+}
+
+/// What is known of an object as it is now.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// Its mode.
+    pub mode: Option<u32>,
+    /// What was written and is still there.
+    pub pieces: Vec<Piece>,
+    /// The first frames of Call and Reply of the step that touched it last.
+    pub frames: [u64; 2],
+    /// A step left it otherwise, nobody knows how.
+    is_doubtful: bool,
+    /// It had more pieces than are remembered.
+    is_crowded: bool,
+}
+
+/// Bytes of a file that a payload of a Call put there.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Where in the file it begins, and before which byte it ends.
+    pub range: (u64, u64),
+    /// The payload, whose `offset` is where its own first byte stands in the file.
+    pub payload: Payload,
+    is_racing: bool,
+}
+
+/// A name as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'t> {
+    /// The directory.
+    pub parent: ObjectId,
+    /// The name.
+    pub name: &'t [u8],
+    /// What it stands for; `None`: it must not be there.
+    pub object: Option<ObjectId>,
+}
+
+impl Tree {
+    /// A tree that follows the steps.
+    pub fn following() -> Self {
+        Self { present: Some(Present::default()), ..Self::default() }
+    }
+
+    /// Learns from a step that was done. `is_racing` says that others were in flight at the same time.
+    pub fn follow(&mut self, facts: &Facts<'_>, is_racing: bool, frames: [u64; 2]) {
+        if let Some(present) = &mut self.present {
+            (present.is_racing, present.frames) = (is_racing, frames);
+        }
+        self.learn(facts, &mut Vec::new());
+    }
+
+    /// Nobody knows what a step has done to the files that it names.
+    pub fn doubt(&mut self, facts: &Facts<'_>) {
+        for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
+            if slot.holds != Holds::FILEHANDLE {
+                continue;
+            }
+            let id = self.handle(slot.variable, facts.server, facts.id);
+            if let Some((present, id)) = self.present.as_mut().zip(id) {
+                present.files.entry(id).or_default().is_doubtful = true;
+            }
+        }
+    }
+
+    /// The names that are known, in directories that are not in doubt. Their order is another in each run.
+    pub fn names_now(&self) -> impl Iterator<Item = Named<'_>> {
+        let present = self.present.iter();
+        let directories = present.flat_map(|present| present.names.iter().map(move |names| (present, names)));
+        directories.filter(|(present, (parent, _))| !present.is_doubtful(**parent)).flat_map(
+            |(_, (parent, names))| {
+                names.iter().map(|(name, binding)| Named {
+                    parent: *parent,
+                    name,
+                    object: match binding {
+                        Binding::There(id) => Some(*id),
+                        Binding::Gone => None,
+                    },
+                })
+            },
+        )
+    }
+
+    /// What is known of an object; `None` of one that is in doubt.
+    pub fn now(&self, id: ObjectId) -> Option<&File> {
+        self.present.as_ref()?.files.get(&id).filter(|file| !file.is_doubtful)
+    }
+
+    /// Whether an object is in doubt.
+    pub fn is_doubtful(&self, id: ObjectId) -> bool {
+        self.present.as_ref().is_some_and(|present| present.is_doubtful(id))
+    }
+
+    pub(super) fn binds_now(&mut self, parent: ObjectId, name: &[u8], binding: Binding) {
+        if self.present.is_none() {
+            return;
+        }
+        let known = self.present.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
+        if known.is_none() && !self.has_room(NAME + name.len()) {
+            return;
+        }
+        let Some(present) = &mut self.present else { return };
+        present.names.entry(parent).or_default().insert(name.into(), binding);
+    }
+
+    /// Attributes of an object were told.
+    pub(super) fn tells_now(&mut self, id: ObjectId, attributes: &Attributes<'_>) {
+        let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
+        let Some(present) = self.present.as_mut().filter(|present| !present.is_racing) else { return };
+        let file = present.files.entry(id).or_default();
+        if is_file {
+            file.size = attributes.size.or(file.size);
+        }
+        file.mode = attributes.mode.or(file.mode);
+    }
+
+    /// A mode was set, or something that may change it.
+    pub(super) fn changes_now(&mut self, id: ObjectId, mode: Option<u32>) {
+        let Some(present) = &mut self.present else { return };
+        let frames = present.frames;
+        let file = present.files.entry(id).or_default();
+        (file.mode, file.frames) = (mode, frames);
+    }
+
+    /// A size was set.
+    pub(super) fn resizes_now(&mut self, id: ObjectId, size: Option<u64>) {
+        let Some(present) = &mut self.present else { return };
+        present.files.entry(id).or_default().size = size;
+    }
+
+    /// What stood in a range is not there any more.
+    pub(super) fn overwrites_now(&mut self, id: ObjectId, from: u64, to: u64) {
+        let Some(present) = &mut self.present else { return };
+        let (frames, is_racing) = (present.frames, present.is_racing);
+        let file = present.files.entry(id).or_default();
+        file.frames = frames;
+        let hit = |piece: &Piece| piece.range.0 < to && from < piece.range.1;
+        present.is_clash = file.pieces.iter().any(|piece| is_racing && piece.is_racing && hit(piece));
+        if !file.pieces.iter().any(hit) {
+            return;
+        }
+        let mut left = Vec::with_capacity(file.pieces.len() + 1);
+        for piece in file.pieces.drain(..) {
+            if !hit(&piece) {
+                left.push(piece);
+                continue;
+            }
+            for range in [(piece.range.0, from), (to, piece.range.1)] {
+                if range.0 < range.1 {
+                    left.push(Piece { range, payload: piece.payload.clone(), ..piece });
+                }
+            }
+        }
+        file.pieces = left;
+    }
+
+    /// A payload was written: so many bytes of it.
+    pub(super) fn writes_now(&mut self, id: ObjectId, payload: Option<&Payload>, from: u64, to: u64) {
+        if self.present.is_none() {
+            return;
+        }
+        let has_room = self.has_room(PIECE);
+        let Some(present) = &mut self.present else { return };
+        let (is_racing, is_clash) = (present.is_racing, present.is_clash);
+        let file = present.files.entry(id).or_default();
+        // A file that nothing is known of may be longer than what is written.
+        file.size = file.size.map(|size| size.max(to));
+        file.is_crowded |= file.pieces.len() >= PIECES || !has_room;
+        if file.is_crowded {
+            file.pieces = Vec::new();
+        } else if let Some(payload) = payload.filter(|_| !is_clash && from < to) {
+            file.pieces.push(Piece { range: (from, to), payload: payload.clone(), is_racing });
+        }
+    }
+}
+
+impl Present {
+    fn is_doubtful(&self, id: ObjectId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.is_doubtful)
+    }
+}
