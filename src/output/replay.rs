@@ -253,11 +253,14 @@ impl View<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 7] {
+    fn events(&self) -> [(&'static str, u64); 10] {
         [
             ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
+            ("reconnects", self.report.reconnects),
+            ("resent", self.report.resent),
+            ("rebound", self.report.rebound),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
             ("discarded", self.report.discarded),
@@ -325,6 +328,9 @@ impl View<'_> {
             connections: report.connections,
             delayed: report.delayed,
             disconnects: report.disconnects,
+            reconnects: report.reconnects,
+            resent: report.resent,
+            rebound: report.rebound,
             discarded: report.discarded,
             callbacks: &report.callbacks,
             unanswered: report.unanswered,
@@ -418,6 +424,9 @@ struct Json<'a> {
     connections: u64,
     delayed: u64,
     disconnects: u64,
+    reconnects: u64,
+    resent: u64,
+    rebound: u64,
     discarded: u64,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
     unanswered: u64,

@@ -5,12 +5,14 @@
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
-//! - [`hearing`]: its Reply gives it its state.
+//! - [`hearing`]: its Reply gives it its state;
+//! - [`losing`]: its connection goes away before that.
 
 mod asking;
 mod driving;
 mod hearing;
 mod held;
+mod losing;
 mod queue;
 mod sending;
 mod thoughts;
@@ -117,6 +119,20 @@ struct Line {
     xid: u32,
     /// Steps that wait for a credit, or for memory.
     parked: VecDeque<u32>,
+    /// It is not used any more, and another is to come in its place.
+    gone: Option<Gone>,
+    /// Variables of sessions whose backchannel it is, with their minor version.
+    backchannels: Vec<(u32, u32)>,
+    /// Those of them that are to be bound to it yet.
+    unbound: Vec<(u32, u32)>,
+}
+
+/// A connection that went away.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    since: Instant,
+    /// When the next is to be opened at the earliest.
+    next: Instant,
 }
 
 /// What becomes of a step that was to be sent.
@@ -128,6 +144,8 @@ enum Going {
     Parked(usize),
     /// The server asked to be asked again, and is, at this time.
     Later(Instant),
+    /// The server is left alone, or cannot be reached, until then.
+    Unreachable(Instant),
     /// The slot of the live session is in use, by what had another slot in the capture.
     Slot((u32, u32)),
 }
@@ -238,6 +256,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             latest: 0,
             depths: BinaryHeap::new(),
             in_flight: 0,
+            barren: 0,
             expiries: VecDeque::new(),
             lines: Vec::new(),
             by_place: FxHashMap::default(),
@@ -291,6 +310,8 @@ struct Engine<'r, R> {
     /// When those were answered in the capture that were in flight when the last step was sent there.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
+    /// Connections in a row that went away without a Reply.
+    barren: u32,
     /// When Calls in flight were sent, in that order.
     expiries: VecDeque<(Instant, Tag)>,
     lines: Vec<Line>,
@@ -386,6 +407,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
+            (held.is_lost, held.resends) = (false, 0);
             (held.has_fewer, held.has_other_wants) = (false, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
@@ -470,6 +492,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                     self.queue.push(held.turn, seat, held.due);
                     self.seats.put(seat, held);
                 }
+                Going::Unreachable(until) => {
+                    self.queue.push(held.turn, seat, Some(until));
+                    self.seats.put(seat, held);
+                }
                 Going::Parked(line) => {
                     self.seats.put(seat, held);
                     if let Some(line) = self.lines.get_mut(line) {
@@ -503,14 +529,6 @@ impl<R: Read + Seek> Engine<'_, R> {
                     self.queue.push(held.turn, seat, None);
                 }
             }
-        }
-    }
-
-    /// A connection is not used any more: the next step for it has a new one.
-    fn forget(&mut self, connection: ConnectionId) {
-        self.unpark(connection, usize::MAX);
-        if let Some(line) = self.by_connection.remove(&connection) {
-            self.by_place.retain(|_, of| *of != line);
         }
     }
 }

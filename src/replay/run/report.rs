@@ -125,6 +125,12 @@ pub struct Report {
     pub connections: u64,
     /// Connections that went away.
     pub disconnects: u64,
+    /// Connections that were opened in the place of those.
+    pub reconnects: u64,
+    /// Calls that were sent again because their connection went away.
+    pub resent: u64,
+    /// Backchannels that were bound to another connection.
+    pub rebound: u64,
     /// Calls of the server, by operation, and those that could not be answered.
     pub callbacks: BTreeMap<&'static str, u64>,
     /// Calls of the server that were not answered.

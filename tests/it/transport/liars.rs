@@ -27,16 +27,16 @@ use super::client::target;
 use super::replays::trace;
 
 /// A trace of a capture, and a server that it is seeded on.
-struct Work {
+pub(super) struct Work {
     capture: &'static str,
     version: u32,
-    file: Arc<[u8]>,
-    server: Mutex<Server>,
-    seeded: Seeded,
+    pub(super) file: Arc<[u8]>,
+    pub(super) server: Mutex<Server>,
+    pub(super) seeded: Seeded,
 }
 
 impl Work {
-    fn of(capture: &'static str, version: u32, test: &str) -> Self {
+    pub(super) fn of(capture: &'static str, version: u32, test: &str) -> Self {
         let file: Arc<[u8]> = fs::read(&trace(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(Server::default()));
         let mut transport = Loopback::to(Arc::clone(&server), Settings::default());

@@ -8,4 +8,5 @@ mod loopback;
 mod made;
 mod over_tcp;
 mod paces;
+mod recoveries;
 mod replays;

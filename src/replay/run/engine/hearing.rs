@@ -11,6 +11,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use super::super::judge::{Replies, Verdict};
 use super::super::options::Pace;
 use super::super::outcome::Outcome;
+use super::super::recovery;
 use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
@@ -28,7 +29,11 @@ use crate::replay::transport::{Reply, Tag};
 impl<R: Read + Seek> Engine<'_, R> {
     /// A Reply has come.
     pub(super) fn reply(&mut self, reply: &Reply<'_>) -> Result<(), RunError> {
-        let Some(seat) = self.seats.find(reply.tag) else { return Ok(()) };
+        self.barren = 0;
+        let Some(seat) = self.seats.find(reply.tag) else {
+            self.bound(reply);
+            return Ok(());
+        };
         let mut held = self.seats.take(seat);
         let now = Instant::now();
         let Some((connection, sent)) = held.flight.take() else { return Ok(()) };
@@ -87,17 +92,33 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.report.delayed += 1;
             return Ok(None);
         }
+        if outcome.is_uncached() && held.resends > 0 {
+            let is_repeatable = recovery::is_repeatable(&held.parts.operations);
+            return Ok(match is_repeatable && held.tries < self.options.delays {
+                true => None,
+                false => Some(self.unknown(step)),
+            });
+        }
+        let is_done_twice = held.resends > 0
+            && recovery::is_done_twice(procedure, &held.parts.operations, &outcome)
+            && self::recorded(step, &message).is_done();
         self.bind(step, reply, &outcome);
-        if let (Some(fault), None) = (outcome.own_fault(), recorded.own_fault())
+        if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
+            self.destroyed(step);
+        }
+        if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_done_twice)
             && self.report.own_faults.len() < FAULTS
         {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
         }
-        let state = match is_echo {
+        let mut state = match is_echo {
             true => self.state(held, step, reply, (&message, &recorded), &outcome)?,
             false => State::Mismatched(vec![misplaced(held)]),
         };
+        if held.resends > 0 {
+            state = recovery::state(state, is_done_twice);
+        }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, held.parts.title(), &state, held.is_racing, self.contents);
         }
@@ -179,6 +200,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
                 self.values.created_session(slot.variable);
             }
+            self.has_backchannel(step, reply.connection, outcome);
         }
     }
 
@@ -284,6 +306,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(connection) = connection {
             self.unpark(connection, 1);
         }
+        let what = match held.resends {
+            0 => what.to_owned(),
+            resends => format!("{what} (sent again {resends} times)"),
+        };
         let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
         let [call, reply] = held.id.frames.map(frame);
         let place = Some(Place { index: held.id.step, call, reply });
@@ -295,7 +321,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             field: "",
             times: 1,
             a: half("there"),
-            b: half(what),
+            b: half(&what),
         };
         if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
             walk.doubt(&step);

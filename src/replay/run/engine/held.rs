@@ -10,6 +10,7 @@ use super::super::shape::Parts;
 use super::super::values::Used;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::Step;
+use crate::replay::trace::emit::Placed;
 use crate::replay::transport::{ConnectionId, Tag};
 
 static FILE: Field = Field::group("trace", "trace", "");
@@ -43,6 +44,13 @@ pub(super) struct Held {
     pub(super) has_other_wants: bool,
     /// The counts that its Call carries.
     pub(super) used: Used,
+    /// Its Call as it was sent, without its payloads, and where those stand in it.
+    pub(super) sent: Vec<u8>,
+    pub(super) placed: Vec<Placed>,
+    /// Its connection went away: the same is to be sent again.
+    pub(super) is_lost: bool,
+    /// How often that was.
+    pub(super) resends: u32,
     /// Where it is in flight, and since when.
     pub(super) flight: Option<(ConnectionId, Instant)>,
 }
