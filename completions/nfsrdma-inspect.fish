@@ -108,7 +108,16 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s q -l quiet -d 'Say nothing but what is wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l server -d 'Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l rules -d 'A file of rules for --server: what else may differ, and why (docs/replay.md)' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
+skip\t'They are not sent'
+reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l html -d 'Write a report as a page of HTML, with recorded and replayed latency side by side' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l record -d 'Write what the run sends and receives as a trace, for `compare`' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l record-data -d 'What becomes of file data in the recording' -r -f -a "keep\t'It is kept, equal data once'
+hash\t'Its hash is kept, which `compare` needs'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s c -l count -d 'Show so many differences of each capture (default: 10, and with -T json all); all are counted' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
@@ -116,6 +125,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l bless -d 'Write the baselines instead; the settings that stand in one stay'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l no-walk -d 'With --server, do not look at the files in the end'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s q -l quiet -d 'Say nothing of captures that are as they were'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r
@@ -160,6 +170,10 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s Y -l display-filter -d 'Compile what a display filter selects, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s q -l quiet -d 'Say nothing of what was compiled'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from compile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
+skip\t'They are not sent'
+reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s c -l count -d 'Show so many objects of the tree' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
@@ -186,10 +200,18 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l clients -d 'Copies of the captured clients, each with a directory of its own' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l connections -d 'Connections of each client, at most (default: as many as in the capture)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l window -d 'Steps that are looked at ahead, and in flight at most' -r
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t''
-captured\t''"
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t''
-asked\t''"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l chunks -d 'Chunks over RDMA: as the connection allows, or as in the capture' -r -f -a "optimal\t'Those that the connection needs'
+captured\t'Those that it had in the capture'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l wants -d 'Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there' -r -f -a "granted\t'What it was granted in the capture'
+asked\t'What it asked for there'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
+skip\t'They are not sent'
+reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l html -d 'Write a report as a page of HTML, with recorded and replayed latency side by side' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l record -d 'Write what the run sends and receives as a trace, for `compare`' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l record-data -d 'What becomes of file data in the recording' -r -f -a "keep\t'It is kept, equal data once'
+hash\t'Its hash is kept, which `compare` needs'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l rules -d 'A file of rules: what else may differ, and why (docs/replay.md)' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r

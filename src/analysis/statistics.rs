@@ -38,7 +38,7 @@ impl OperationKey {
 }
 
 /// Latencies: their extremes and mean exactly, their percentiles with three significant digits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Latencies {
     /// Made with the first, because many operations have none.
     histogram: Option<Histogram<u32>>,
@@ -49,7 +49,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn add(&mut self, latency: u64) {
+    /// Counts one, in nanoseconds.
+    pub fn add(&mut self, latency: u64) {
         self.min = if self.count == 0 { latency } else { self.min.min(latency) };
         self.max = self.max.max(latency);
         self.sum += u128::from(latency);
@@ -60,6 +61,22 @@ impl Latencies {
         if let Some(histogram) = &mut self.histogram {
             // A histogram that resizes itself refuses no number.
             let _ = histogram.record(latency.min(LONGEST));
+        }
+    }
+
+    /// Counts those that others have counted.
+    pub fn join(&mut self, others: &Self) {
+        if others.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { others.min } else { self.min.min(others.min) };
+        self.max = self.max.max(others.max);
+        self.sum += others.sum;
+        self.count += others.count;
+        match (&mut self.histogram, &others.histogram) {
+            // As with one number, a histogram that resizes itself refuses none.
+            (Some(histogram), Some(more)) => drop(histogram.add(more)),
+            (histogram, more) => *histogram = histogram.take().or_else(|| more.clone()),
         }
     }
 
@@ -76,6 +93,11 @@ impl Latencies {
     /// The longest, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    /// All of them together, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
     }
 
     /// The mean, in nanoseconds.

@@ -10,6 +10,8 @@ use clap::{Args, ValueHint};
 
 use super::progress::Progress;
 use super::replay::check::{Reported, check as replayed};
+use super::replay::part::PartArgs;
+use super::replay::reports::ReportArgs;
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
@@ -61,9 +63,23 @@ pub(super) struct CheckArgs {
     )]
     server: Option<Url>,
 
+    /// A file of rules for --server: what else may differ, and why (docs/replay.md)
+    #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
+    rules: Option<PathBuf>,
+
+    /// With --server, do not look at the files in the end
+    #[arg(long, requires = "server")]
+    no_walk: bool,
+
     /// Write a report as JUnit XML: a suite a capture, a case an operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     junit: Option<PathBuf>,
+
+    #[command(flatten)]
+    part: PartArgs,
+
+    #[command(flatten)]
+    reports: ReportArgs,
 
     /// Show so many differences of each capture (default: 10, and with -T json all); all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
@@ -104,8 +120,17 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             color: args.color,
             count: args.count.unwrap_or(COUNT),
             quiet: args.quiet,
+            part: &args.part,
+            reports: &args.reports,
+            rules: args.rules.as_deref(),
+            no_walk: args.no_walk,
         };
         return replayed(&args.files, server, &reported);
+    }
+    if args.part.is_asked() || args.reports.is_asked() {
+        bail!(
+            "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
+        );
     }
     let mut progress = Progress::new();
     let started = SystemTime::now();

@@ -226,7 +226,12 @@ impl Selection {
         transaction: &Transaction,
         reading: &Reading<'_>,
     ) -> Option<Tally> {
-        self.done(key, transaction, reading, None)
+        self.done(Some(key), transaction, reading, None)
+    }
+
+    /// Whether the filter holds for a Transaction that no frames are known of, as one of a trace.
+    pub fn alone(&mut self, transaction: &Transaction, reading: &Reading<'_>) -> bool {
+        self.done(None, transaction, reading, None).is_some()
     }
 
     /// The same for who knows what the Transaction is about: names are not learnt twice.
@@ -237,19 +242,19 @@ impl Selection {
         reading: &Reading<'_>,
         about: About<'_>,
     ) -> Option<Tally> {
-        self.done(key, transaction, reading, Some(about))
+        self.done(Some(key), transaction, reading, Some(about))
     }
 
     fn done(
         &mut self,
-        key: Key,
+        key: Option<Key>,
         transaction: &Transaction,
         reading: &Reading<'_>,
         about: Option<About<'_>>,
     ) -> Option<Tally> {
         self.to.clear();
         let mut kept = Tally::default();
-        if let Some(Kept { tally, mut values }) = self.open.remove(&key) {
+        if let Some(Kept { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
             kept = tally;
             self.kept = self.kept.saturating_sub(values.size());
             std::mem::swap(&mut self.to.values, &mut values);
@@ -350,28 +355,24 @@ impl Selection {
         });
         to.fact(Fact::Length, || Some(Value::Number(frame.length.into())));
         to.fact(Fact::CapturedLength, || Some(Value::Number(frame.bytes.len() as i128)));
-        match &datagram.carried {
-            Carried::Tcp(segment) => {
-                let places =
-                    [Fact::TcpStream, Fact::TcpSequence, Fact::TcpNextSequence, Fact::TcpAcknowledgment];
-                if places.into_iter().any(|fact| to.slot_of(fact).is_some())
-                    && let Some(place) = flow.place_of(datagram, segment)
-                {
-                    to.fact(Fact::TcpStream, || Some(Value::Number(place.stream.into())));
-                    to.fact(Fact::TcpSequence, || Some(Value::Number(place.sequence.into())));
-                    to.fact(Fact::TcpNextSequence, || {
-                        let (signs, length) = (segment.flags.syn(), segment.payload.length);
-                        let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
-                        Some(Value::Number(place.sequence.wrapping_add(behind as u32).into()))
-                    });
-                    to.fact(Fact::TcpAcknowledgment, || Some(Value::Number(place.acknowledgment.into())));
-                }
-                to.fact(Fact::TcpLength, || Some(Value::Number(segment.payload.length as i128)));
-                if segment.payload.length > 0 {
-                    to.fact(Fact::TcpPayload, || Some(Value::Bytes(segment.payload.bytes)));
-                }
+        if let Carried::Tcp(segment) = &datagram.carried {
+            let places = [Fact::TcpStream, Fact::TcpSequence, Fact::TcpNextSequence, Fact::TcpAcknowledgment];
+            if places.into_iter().any(|fact| to.slot_of(fact).is_some())
+                && let Some(place) = flow.place_of(datagram, segment)
+            {
+                to.fact(Fact::TcpStream, || Some(Value::Number(place.stream.into())));
+                to.fact(Fact::TcpSequence, || Some(Value::Number(place.sequence.into())));
+                to.fact(Fact::TcpNextSequence, || {
+                    let (signs, length) = (segment.flags.syn(), segment.payload.length);
+                    let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
+                    Some(Value::Number(place.sequence.wrapping_add(behind as u32).into()))
+                });
+                to.fact(Fact::TcpAcknowledgment, || Some(Value::Number(place.acknowledgment.into())));
             }
-            _ => {}
+            to.fact(Fact::TcpLength, || Some(Value::Number(segment.payload.length as i128)));
+            if segment.payload.length > 0 {
+                to.fact(Fact::TcpPayload, || Some(Value::Bytes(segment.payload.bytes)));
+            }
         }
         if to.slot_of(Fact::MpaCrc).is_some() {
             for (verdict, _) in flow.mpa_of_frame().verdicts() {

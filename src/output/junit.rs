@@ -21,7 +21,7 @@ const CAPTURE: &str = "capture";
 pub const SHOWN: usize = 20;
 
 /// Text in XML: what has a meaning there is escaped, and what XML 1.0 cannot hold is replaced.
-struct Escaped<'a>(&'a str);
+pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,7 @@
-//! What came of a run, for people, as JSON and as JUnit XML; `docs/replay.schema.json` is the contract of the JSON.
+//! What came of a run, for people, as a page of HTML, as JSON and as JUnit XML; `docs/replay.schema.json` is the contract
+//! of the JSON.
+
+mod page;
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -10,6 +13,7 @@ use super::junit;
 use super::style::{Screen, Styled};
 use super::units::{Bytes, Duration};
 use crate::analysis::comparison::difference::Difference;
+use crate::analysis::statistics::Latencies;
 use crate::replay::run::options::Pace;
 use crate::replay::run::report::{Because, Mismatch, OfOperation, Report, State, StepId};
 use crate::replay::run::walk::Walked;
@@ -79,10 +83,6 @@ fn first(because: &Because) -> String {
         .map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0))
         .collect();
     frames.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
-}
-
-fn mean(sum: u128, count: u64) -> u64 {
-    u64::try_from(sum / u128::from(count.max(1))).unwrap_or(u64::MAX)
 }
 
 /// A reason, with what a rule's name means.
@@ -220,16 +220,24 @@ impl View<'_> {
             Styled(styles.header, "operation              steps   match    mean recorded        live")
         )?;
         for (name, of) in &self.report.operations {
-            let OfOperation { states, sums, latencies } = of;
+            let OfOperation { states, latencies } = of;
             let [matched, tolerated, _, repaired, ..] = states;
             let latency = |at: usize| {
-                let count = latencies.get(at).map_or(0, |histogram| histogram.count());
-                let sum = sums.get(at).copied().unwrap_or(0);
-                if count == 0 { "-".to_owned() } else { duration(mean(sum, count)).to_string() }
+                let of = latencies.get(at).filter(|of| of.count() > 0);
+                of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
             let total: u64 = states.iter().sum();
             let good = matched + tolerated + repaired;
             writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
+        }
+        if let Some(Ok(recorded)) = self.report.recorded_as
+            && recorded.not_kept > 0
+        {
+            let bytes = Bytes(recorded.not_kept);
+            writeln!(
+                to,
+                "\n{bytes} bytes of file data were in flight beyond what is kept, and are not in the recording."
+            )?;
         }
         if self.report.is_interrupted {
             writeln!(to, "\nThe run was ended before its end.")?;
@@ -306,11 +314,17 @@ impl View<'_> {
             .iter()
             .map(|(name, of)| {
                 let mut value = states(&of.states);
-                for (at, key) in ["recorded_latency_ns", "live_latency_ns"].iter().enumerate() {
-                    let count = of.latencies.get(at).map_or(0, |histogram| histogram.count());
-                    let sum = of.sums.get(at).copied().unwrap_or(0);
-                    let mean = if count == 0 { serde_json::Value::Null } else { mean(sum, count).into() };
-                    value.insert((*key).to_owned(), mean);
+                let timed = of.latencies.iter().map(Latencies::count).max().unwrap_or(0);
+                value.insert("timed".to_owned(), timed.into());
+                for (side, latencies) in ["recorded", "live"].iter().zip(&of.latencies) {
+                    let has_any = latencies.count() > 0;
+                    let mut put = |key: String, number: u64| {
+                        let number = if has_any { number.into() } else { serde_json::Value::Null };
+                        value.insert(key, number);
+                    };
+                    put(format!("{side}_latency_ns"), latencies.mean());
+                    put(format!("{side}_p50_ns"), latencies.quantile(0.5));
+                    put(format!("{side}_p99_ns"), latencies.quantile(0.99));
                 }
                 (name.clone(), value.into())
             })
@@ -348,6 +362,7 @@ impl View<'_> {
             seeded_objects: self.made.objects,
             seeded_bytes: self.made.bytes,
             interrupted: report.is_interrupted,
+            recorded_steps: report.recorded_as.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
             own_faults: &report.own_faults,
             reasons,
             mismatches: json_mismatches(&report.mismatches),
@@ -356,6 +371,14 @@ impl View<'_> {
         };
         serde_json::to_writer(&mut *to, &json)?;
         writeln!(to)
+    }
+
+    /// Writes several as one page of HTML.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn html(views: &[Self], to: &mut impl Write) -> io::Result<()> {
+        page::write(to, views)
     }
 
     /// Writes several as JUnit XML: a suite each, a case an operation.
@@ -396,7 +419,7 @@ impl View<'_> {
             }
             let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
-            junit::Case { name, failure, is_skipped, live_ns: of.sums.get(1).copied().unwrap_or(0) }
+            junit::Case { name, failure, is_skipped, live_ns: of.latencies[1].sum() }
         });
         operations.chain(walk).collect()
     }
@@ -439,6 +462,7 @@ struct Json<'a> {
     seeded_objects: u64,
     seeded_bytes: u64,
     interrupted: bool,
+    recorded_steps: Option<u64>,
     own_faults: &'a [String],
     reasons: Vec<JsonReason<'a>>,
     mismatches: Vec<JsonMismatch<'a>>,

@@ -113,14 +113,10 @@ impl Beside {
         let call = Call::small(xid, Tag(xid.0.into()), message, expected);
         self.tcp.submit(connection, &call).map_err(|error| error.to_string())?;
         let deadline = Instant::now() + self.target.wish.timeout;
-        let mut heard = Some(heard);
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| error.to_string())? {
                 Some(Event::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
-                    return match heard.take() {
-                        Some(heard) => Ok(heard(&reply)),
-                        None => Err("answered twice".into()),
-                    };
+                    return Ok(heard(&reply));
                 }
                 Some(Event::Disconnected { connection: gone, reason, .. }) => {
                     self.lines.retain(|_, line| *line != gone);

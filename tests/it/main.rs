@@ -50,6 +50,7 @@ mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]
 mod repeat;
+mod retold;
 mod rfc_names;
 mod schema;
 mod second_count;

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use anyhow::Result;
 
 use super::compile;
+use super::part::PartArgs;
+use super::reports::ReportArgs;
 use super::run::{HowArgs, Ran, exit, ran, write_junit};
 use super::server::{Refused, ServerArgs, tag};
 use crate::cli::style::Color;
@@ -16,13 +18,17 @@ use crate::output::ReportFormat;
 use crate::replay::seed::How;
 use crate::replay::url::Url;
 
-/// What is reported, and where to.
+/// What else may differ, what is reported, and where to.
 pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) junit: Option<&'a Path>,
     pub(in crate::cli) format: ReportFormat,
     pub(in crate::cli) color: Color,
     pub(in crate::cli) count: usize,
     pub(in crate::cli) quiet: bool,
+    pub(in crate::cli) part: &'a PartArgs,
+    pub(in crate::cli) reports: &'a ReportArgs,
+    pub(in crate::cli) rules: Option<&'a Path>,
+    pub(in crate::cli) no_walk: bool,
 }
 
 /// A trace that is there as long as it is needed.
@@ -39,7 +45,9 @@ impl Drop for Passing {
 pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
     let started = SystemTime::now();
     let server = ServerArgs::at(server.clone());
-    let how = HowArgs::checking(reported.format, reported.color, reported.count, reported.quiet);
+    let how = HowArgs::checking(reported);
+    reported.part.check()?;
+    reported.reports.check(files.len())?;
     let mut done: Vec<(String, Ran)> = Vec::new();
     let mut end = Exit::Done;
     for file in files {
@@ -48,6 +56,10 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
         match outcome {
             Ok(ran) => {
                 ran.complain();
+                if let Err(error) = ran.recorded(reported.reports) {
+                    complain(error);
+                    end = worse(end, Exit::Failed);
+                }
                 let of_this = exit(&ran.report, 0.0);
                 end = worse(end, of_this);
                 let mut to = BufWriter::new(io::stdout().lock());
@@ -70,10 +82,11 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
             }
         }
     }
+    let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
     if let Some(path) = reported.junit {
-        let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
         write_junit(path, &views, started)?;
     }
+    reported.reports.write_html(&views)?;
     Ok(end)
 }
 

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
 
+use super::check::Reported;
+use super::part::PartArgs;
+use super::reports::ReportArgs;
 use super::run::{HowArgs, exit, ran};
 use super::server::ServerArgs;
 use crate::cli::style::Color;
@@ -53,7 +56,17 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
     if args.server.directory.is_some() {
         bail!("--directory: each of the runs has a directory of its own; leave it out");
     }
-    let how = HowArgs::checking(ReportFormat::Text, Color::Never, MOST, true);
+    let how = HowArgs::checking(&Reported {
+        junit: None,
+        format: ReportFormat::Text,
+        color: Color::Never,
+        count: MOST,
+        quiet: true,
+        rules: None,
+        no_walk: false,
+        part: &PartArgs::default(),
+        reports: &ReportArgs::default(),
+    });
     let mut runs = Vec::new();
     for _ in 0..RUNS {
         match ran(&args.trace, &args.server, &how, How::Make) {

@@ -3,7 +3,9 @@
 pub(super) mod check;
 mod compile;
 mod learn;
+pub(super) mod part;
 mod plan;
+pub(super) mod reports;
 mod run;
 mod seed;
 mod server;
@@ -31,7 +33,7 @@ enum Step {
     Compile(compile::CompileArgs),
     Plan(plan::PlanArgs),
     Seed(seed::SeedArgs),
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     Learn(learn::LearnArgs),
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
 
+use super::part::PartArgs;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, unwritten};
 use crate::output::ReportFormat;
@@ -19,6 +20,8 @@ use crate::source::reason;
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay plan work.trace              what a run will do, what it will not, and why
   nfsrdma-inspect replay plan -c 1000 work.trace      the same, with a thousand files of the tree
+  nfsrdma-inspect replay plan --filter 'nfs.opcode == \"WRITE\"' work.trace
+                                                      the WRITEs, and what they need
   nfsrdma-inspect replay plan -T json work.trace | jq '.reasons[] | select(.state == \"unreplayable\")'
 ";
 
@@ -39,6 +42,9 @@ pub(super) struct PlanArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
+    #[command(flatten)]
+    part: PartArgs,
+
     /// Show so many objects of the tree
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = COUNT)]
     count: usize,
@@ -55,8 +61,9 @@ pub(super) struct PlanArgs {
 /// Plans a run, and shows the plan.
 pub(super) fn run(args: &PlanArgs) -> Result<Exit> {
     let name = args.trace.to_string_lossy();
+    let part = args.part.of(&args.trace)?;
     let file = File::open(&args.trace).map_err(|error| anyhow!("{name}: {}", reason(&error)))?;
-    let plan = Trace::open(file).and_then(|mut trace| Plan::new(&mut trace));
+    let plan = Trace::open(file).and_then(|mut trace| Plan::of(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
     let view = View { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };
     let mut to = BufWriter::new(io::stdout().lock());

@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
-use clap::{Args, ValueHint};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, ValueEnum, ValueHint};
 
+use super::check::Reported;
+use super::part::{Part, PartArgs};
+use super::reports::ReportArgs;
 use super::server::{Copy, Ready, Refused, ServerArgs, open_trace, tag};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
+use crate::replay::run::recording::Tape;
 use crate::replay::run::{
     Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
 };
@@ -26,6 +30,10 @@ pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run, and hold to the recording
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace original --junit report.xml
                                                                          at the captured times, for CI
+  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --html report.html --record live.trace
+  nfsrdma-inspect compare capture.pcap live.trace                        recording and replay beside each other
+  nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --filter 'nfs.opcode == \"WRITE\"'
+                                                                         the WRITEs, and what they need
   nfsrdma-inspect replay run work.trace --server rdma://nas/scratch --clients 16
                                                                          sixteen times at once, each in its directory
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch -T json | jq .states
@@ -56,6 +64,24 @@ pub(in crate::cli) struct RunArgs {
     seeded: bool,
 }
 
+/// What chunks a Call offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Chunks {
+    /// Those that the connection needs
+    Optimal,
+    /// Those that it had in the capture
+    Captured,
+}
+
+/// Which delegations an OPEN wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wants {
+    /// What it was granted in the capture
+    Granted,
+    /// What it asked for there
+    Asked,
+}
+
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HowArgs {
@@ -82,12 +108,18 @@ pub(in crate::cli) struct HowArgs {
     window: u32,
 
     /// Chunks over RDMA: as the connection allows, or as in the capture
-    #[arg(long, value_name = "HOW", default_value = "optimal", value_parser = ["optimal", "captured"])]
-    chunks: String,
+    #[arg(long, value_name = "HOW", default_value = "optimal")]
+    chunks: Chunks,
 
     /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
-    #[arg(long, value_name = "WHAT", default_value = "granted", value_parser = ["granted", "asked"])]
-    wants: String,
+    #[arg(long, value_name = "WHAT", default_value = "granted")]
+    wants: Wants,
+
+    #[command(flatten)]
+    pub(super) part: PartArgs,
+
+    #[command(flatten)]
+    pub(super) reports: ReportArgs,
 
     /// Tolerate nothing
     #[arg(long)]
@@ -132,19 +164,22 @@ pub(in crate::cli) struct HowArgs {
 
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
-    pub(in crate::cli) fn checking(format: ReportFormat, color: Color, count: usize, quiet: bool) -> Self {
+    pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
+        let Reported { format, color, count, quiet, rules, no_walk, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
             clients: 1,
             connections: None,
             window: 256,
-            chunks: "optimal".into(),
-            wants: "granted".into(),
+            chunks: Chunks::Optimal,
+            wants: Wants::Granted,
+            part: reported.part.clone(),
+            reports: reported.reports.clone(),
             strict: false,
             without: Vec::new(),
-            rules: None,
-            no_walk: false,
+            rules: rules.map(Path::to_owned),
+            no_walk,
             min_coverage: 0.0,
             count,
             junit: None,
@@ -154,7 +189,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, server: &ServerArgs, tag: &str) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, part: Part) -> Result<Options> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -178,10 +213,11 @@ impl HowArgs {
             off,
             rules,
             shown: self.count,
-            captured_chunks: self.chunks == "captured",
-            wants_as_asked: self.wants == "asked",
+            chosen: part.chosen,
+            gss: part.gss,
+            captured_chunks: self.chunks == Chunks::Captured,
+            wants_as_asked: self.wants == Wants::Asked,
             mount_port: server.server.mount_port,
-            tag: tag.to_owned(),
             walk: !self.no_walk,
             ..Options::default()
         })
@@ -199,6 +235,7 @@ fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
 struct Looker {
     progress: Progress,
     is_over: Arc<AtomicBool>,
+    tape: Option<Box<dyn Tape>>,
 }
 
 /// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
@@ -223,6 +260,10 @@ impl Watch for Looker {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
+
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        self.tape.take()
+    }
 }
 
 /// Runs the trace.
@@ -245,7 +286,8 @@ pub(super) struct Ran {
 /// Seeds and runs a trace.
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     // Usage before anything is made.
-    how.options(server, "")?;
+    let mut options = how.options(server, how.part.of(path)?)?;
+    let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
@@ -257,8 +299,8 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
         ready.get_or_insert(of_this);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
-    let options = how.options(server, &ready.tag)?;
-    let mut looker = Looker { progress: Progress::new(), is_over: interruption() };
+    options.tag.clone_from(&ready.tag);
+    let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
     let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
@@ -298,7 +340,9 @@ fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Resu
     if let Some(path) = &how.junit {
         write_junit(path, &[view], started)?;
     }
+    how.reports.write_html(&[view])?;
     ran.complain();
+    ran.recorded(&how.reports)?;
     Ok(exit(&ran.report, how.min_coverage))
 }
 
@@ -322,6 +366,19 @@ impl Ran {
             made: self.made,
             pace: how.pace,
             screen: style::screen(how.color),
+        }
+    }
+
+    /// Whether the recording that was asked for was written.
+    pub(super) fn recorded(&self, reports: &ReportArgs) -> Result<()> {
+        match (&self.report.recorded_as, &reports.record) {
+            (Some(Err(error)), Some(path)) => {
+                bail!(
+                    "{}: the recording was not finished: {error}; make room or record elsewhere",
+                    path.display()
+                )
+            }
+            _ => Ok(()),
         }
     }
 

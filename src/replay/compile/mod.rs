@@ -23,7 +23,9 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::hear::Ear;
 use super::trace::layout::{self, About, End, Extent, Host, Keeping, Kind, Object, Undefined};
-use super::trace::{Asked, Caller, Content, Holds, NONE, Needs, Origin, Protection, Seen, Step, Writer};
+use super::trace::{
+    Asked, Caller, Content, Holds, NONE, Needs, Origin, Part, Protection, Seen, Slot, Step, Writer,
+};
 use super::tree::{Found, ObjectId, Tree, hash};
 use messages::Parts;
 use naming::{Files, Heard, Namer};
@@ -39,6 +41,16 @@ pub struct Counts {
     pub without_reply: u64,
     /// What the last block says.
     pub end: End,
+}
+
+/// What is known of a Call because a run has sent it itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfRun<'a> {
+    /// The client of the capture that it stands for, behind the number of the copy of those clients: all of them have one
+    /// address here.
+    pub client: (u32, u32),
+    /// Operations of the Call, from 0, that name by its filehandle what stands for the root.
+    pub roots: &'a [u32],
 }
 
 /// Makes a trace of Transactions.
@@ -99,6 +111,14 @@ impl<W: Write + Seek> Compiler<W> {
         transaction.read(|reading| self.add(transaction, reading, true))
     }
 
+    /// Adds a Transaction of a run, of which more is known than of one of a capture.
+    ///
+    /// # Errors
+    /// When the trace cannot be written.
+    pub fn recorded(&mut self, transaction: &Transaction, of_run: OfRun<'_>) -> io::Result<()> {
+        transaction.read(|reading| self.take(transaction, reading, true, of_run))
+    }
+
     /// Adds a Transaction that is being read; of one that is not selected, what others may need of it is learnt: then it
     /// counts as done before the capture began.
     ///
@@ -110,10 +130,20 @@ impl<W: Write + Seek> Compiler<W> {
         reading: &Reading<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
+        self.take(transaction, reading, is_selected, OfRun::default())
+    }
+
+    fn take(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        is_selected: bool,
+        of_run: OfRun<'_>,
+    ) -> io::Result<()> {
         let Self { to, keeping, namer, parties, files, tree, found, call, reply, .. } = self;
         let facts = reading.facts();
         let asked = asked(&facts, reading);
-        let mut caller = parties.caller(transaction, &asked);
+        let mut caller = parties.caller(transaction, &asked, of_run.client);
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.described();
 
@@ -127,6 +157,10 @@ impl<W: Write + Seek> Compiler<W> {
         if let Some((bytes, base)) = reading.rpc_bytes(Which::Call) {
             let heard = Heard { ear: &call_ear, bytes, base };
             namer.call(&heard, procedure, id, &mut caller, files, &mut call.named);
+            let of_root = |slot: &Slot| slot.part == Part::USED && of_run.roots.contains(&slot.operation);
+            for (_, slot) in call.named.iter_mut().filter(|(_, slot)| of_root(slot)) {
+                slot.part = Part::FOR_ROOT;
+            }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(Which::Reply) {
             let heard = Heard { ear: &reply_ear, bytes, base };

@@ -20,20 +20,20 @@ pub(super) struct Parties {
     connections: FxHashMap<u64, Connection>,
 }
 
-/// Hosts of one side, by address.
+/// Hosts of one side, by address; of a recording, by the client that it stands for, too.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    numbers: FxHashMap<Address, u32>,
+    numbers: FxHashMap<(Address, (u32, u32)), u32>,
 }
 
 impl Hosts {
-    fn of(&mut self, address: Address) -> u32 {
+    fn of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
         let next = self.numbers.len();
-        match self.numbers.get(&address) {
+        match self.numbers.get(&(address, stands_for)) {
             Some(number) => *number,
             None if next >= MOST => NONE,
             None => {
-                self.numbers.insert(address, next as u32);
+                self.numbers.insert((address, stands_for), next as u32);
                 next as u32
             }
         }
@@ -41,7 +41,8 @@ impl Hosts {
 
     /// The addresses, by number.
     pub(super) fn in_order(&self) -> Vec<(u32, Address)> {
-        let mut hosts: Vec<_> = self.numbers.iter().map(|(address, number)| (*number, *address)).collect();
+        let mut hosts: Vec<_> =
+            self.numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
         hosts.sort_unstable_by_key(|(number, _)| *number);
         hosts
     }
@@ -59,7 +60,12 @@ fn is_of_server(asked: &Asked) -> bool {
 
 impl Parties {
     /// Who makes a Call.
-    pub(super) fn caller(&mut self, transaction: &Transaction, asked: &Asked) -> Caller {
+    pub(super) fn caller(
+        &mut self,
+        transaction: &Transaction,
+        asked: &Asked,
+        stands_for: (u32, u32),
+    ) -> Caller {
         let name = &transaction.connection;
         let is_forward = transaction.direction == Direction::Forward;
         // A server may open a connection for its callbacks.
@@ -70,8 +76,8 @@ impl Parties {
             false => (name.client.address, name.server.address),
         };
         Caller {
-            client: self.clients.of(client),
-            server: self.servers.of(server),
+            client: self.clients.of(client, stands_for),
+            server: self.servers.of(server, (0, 0)),
             connection: name.number,
             is_reverse,
             clientid: NONE,

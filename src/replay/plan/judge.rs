@@ -1,14 +1,16 @@
 //! Whether a step can run, from the step, what the tables of its trace say, and what became of the steps before it.
 
 use std::io::{Read, Seek};
+use std::rc::Rc;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Error, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, Error};
 use rustc_hash::FxHashMap;
 
+use super::chosen::Chosen;
 use super::reason::{Reason, State};
 use crate::replay::beside::is_about_files;
 use crate::replay::trace::layout::{Existence, FileType};
@@ -57,6 +59,18 @@ pub struct Judge {
     dead: FxHashMap<u32, u64>,
     /// Variables that could not be remembered as such.
     pub forgotten: u64,
+    chosen: Option<Rc<Chosen>>,
+    gss: Gss,
+}
+
+/// What becomes of Calls that RPCSEC_GSS signed, and whose arguments can be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gss {
+    /// They are sent with AUTH_SYS.
+    #[default]
+    AsSys,
+    /// They are not sent.
+    Skip,
 }
 
 impl Judge {
@@ -85,6 +99,12 @@ impl Judge {
         Ok(judge)
     }
 
+    /// The same for a run of a part of the steps.
+    #[must_use]
+    pub fn with(self, chosen: Option<Rc<Chosen>>, gss: Gss) -> Self {
+        Self { chosen, gss, ..self }
+    }
+
     /// Judges the next step.
     pub fn step(&mut self, step: &Step<'_>) -> Verdict {
         let verdict = self.verdict(step);
@@ -104,6 +124,9 @@ impl Judge {
     fn verdict(&self, step: &Step<'_>) -> Verdict {
         let early = match (step.call.seen, step.asked.protection) {
             _ if step.caller.is_reverse => Some(Reason::Callback),
+            _ if self.chosen.as_ref().is_some_and(|chosen| !chosen.has(step.origin.id)) => {
+                Some(Reason::Filtered)
+            }
             (Seen::NOTHING, _) => Some(Reason::CallLost),
             (_, Protection::PRIVACY) => Some(Reason::Encrypted),
             (_, Protection::CONTROL) => Some(Reason::SecuritySetUp),
@@ -119,9 +142,12 @@ impl Judge {
         if early.is_some() {
             return early.into();
         }
-        let used = step.call.slots.iter().filter(|slot| slot.part == Part::USED && !slot.holds.is_count());
-        let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0;
-        let mut worst = is_secured.then_some(Reason::Secured);
+        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
+        if is_signed && self.gss == Gss::Skip {
+            return Some(Reason::SecuredSkipped).into();
+        }
+        let used = step.call.slots.iter().filter(|slot| slot.part.is_used() && !slot.holds.is_count());
+        let mut worst = is_signed.then_some(Reason::Secured);
         for slot in used {
             if let Some(needs) = self.dead.get(&slot.variable) {
                 return Verdict { reason: Some(Reason::NeedsOther), needs: Some(*needs) };
@@ -200,18 +226,6 @@ fn softened(reason: Reason, step: &Step<'_>, slot: &Slot) -> Reason {
 
 /// Reads the arguments of a Call, to know whether they can be read.
 fn arguments(procedure: Procedure, call: &Message<'_>) -> Result<(), Error> {
-    let mut beside: u32 = 0;
-    let items: Vec<_> = call
-        .payloads
-        .iter()
-        .filter(|payload| !payload.is_inside)
-        .map(|payload| {
-            let position = payload.at.saturating_sub(call.body).saturating_add(beside);
-            let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
-            beside = beside.saturating_add(padded);
-            ChunkItem { position: Some(position), length: payload.length, bytes: None }
-        })
-        .collect();
     let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
-    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&items), &mut Unobserved)
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut Unobserved)
 }

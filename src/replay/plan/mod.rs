@@ -1,13 +1,16 @@
 //! What a run of a trace will do, told before it does: which steps run, which do not, and why; and the tree that it needs.
 //!
 //! - [`reason`]: why a step does not run as it was captured;
+//! - [`chosen`]: which steps a filter selects, and what these need;
 //! - [`judge`]: which reason there is for a step. The run asks it, too.
 
+pub mod chosen;
 pub mod judge;
 pub mod reason;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
+use std::rc::Rc;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
@@ -16,7 +19,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::trace::layout::{Existence, FileType, Object};
 use super::trace::{Content, Holds, NONE, Step, Summary, Trace, TraceError};
-use judge::Judge;
+use chosen::Chosen;
+use judge::{Gss, Judge};
 use reason::{Reason, State};
 
 /// Steps that are shown of each reason.
@@ -116,7 +120,19 @@ impl Plan {
     /// # Errors
     /// Where the trace is cut or damaged.
     pub fn new(trace: &mut Trace<impl Read + Seek>) -> Result<Self, TraceError> {
-        let mut judge = Judge::new(trace)?;
+        Self::of(trace, None, Gss::AsSys)
+    }
+
+    /// The same for a run of the chosen steps.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of(
+        trace: &mut Trace<impl Read + Seek>,
+        chosen: Option<Rc<Chosen>>,
+        gss: Gss,
+    ) -> Result<Self, TraceError> {
+        let mut judge = Judge::new(trace)?.with(chosen, gss);
         let mut plan = Self {
             summary: trace.summary().clone(),
             steps: [0; 4],

@@ -79,6 +79,10 @@ reasons! {
     /// The Reply was not captured.
     ReplyLost => "reply-lost", Bridged, "a Reply that was not captured, or not whole; nothing is compared with it";
 
+    /// A filter leaves it out.
+    Filtered => "filtered", Skipped, "the filter does not select it, and nothing that it selects needs it";
+    /// krb5 or krb5i, and such Calls are not wanted.
+    SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS, and --gss skip leaves such Calls out";
     /// The server calls.
     Callback => "callback", Skipped, "a Call of the server; the run answers what its own server calls";
     /// The same Call again.

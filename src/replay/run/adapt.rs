@@ -24,7 +24,7 @@ pub(super) struct Live<'a> {
     /// Words of the mask of the attributes that the server has; `None` where that is not known.
     pub(super) supported: Option<&'a [u32]>,
     /// What the OPENs of the COMPOUND got in the capture.
-    pub(super) opens: Opens,
+    pub(super) opens: &'a Opens,
     /// The Call had RPCSEC_GSS, and has AUTH_SYS now.
     pub(super) is_unsigned: bool,
 }
@@ -38,8 +38,6 @@ pub(super) struct Adapted {
     pub(super) has_fewer: bool,
     /// An OPEN wants what it got in the capture.
     pub(super) has_other_wants: bool,
-    /// EXCHANGE_ID asks for no state protection.
-    pub(super) is_unprotected: bool,
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
@@ -206,7 +204,6 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
             adapted.is_rooted |= matches!(new, New::Root);
             adapted.has_other_wants |= matches!(new, New::Open(..));
             adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None) | New::Unprotected);
-            adapted.is_unprotected |= matches!(new, New::Unprotected);
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()
@@ -252,7 +249,7 @@ mod tests {
     #[test]
     fn the_root_is_the_directory_of_the_run() {
         let mut bytes = message(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]);
-        let live = Live { root: b"root!", supported: None, opens: Opens::default(), is_unsigned: false };
+        let live = Live { root: b"root!", supported: None, opens: &Opens::default(), is_unsigned: false };
         let adapted = adapt(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.is_rooted && !adapted.has_fewer);
         assert_eq!(bytes, message(&[Args::PUTFH(Object { object: Opaque(b"root!") }), Args::GETFH(Void)]));
@@ -272,7 +269,7 @@ mod tests {
         let mut bytes = create(Attribute::MODE_UMASK(both));
         let supported = words_of([Attributes::MODE]);
         let live =
-            Live { root: b"", supported: Some(&supported), opens: Opens::default(), is_unsigned: false };
+            Live { root: b"", supported: Some(&supported), opens: &Opens::default(), is_unsigned: false };
         assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
     }
@@ -291,7 +288,7 @@ mod tests {
             StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
         let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
         let before = bytes.clone();
-        let mut live = Live { root: b"", supported: None, opens: Opens::default(), is_unsigned: false };
+        let mut live = Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false };
         adapt(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, before);
         live.is_unsigned = true;
@@ -305,7 +302,7 @@ mod tests {
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();
-        let live = Live { root: b"", supported: Some(&mask), opens: Opens::default(), is_unsigned: false };
+        let live = Live { root: b"", supported: Some(&mask), opens: &Opens::default(), is_unsigned: false };
         assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
         assert_eq!(bytes, before);
     }

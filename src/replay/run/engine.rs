@@ -33,6 +33,7 @@ use super::order::Graph;
 use super::order::claims::Claims;
 use super::order::names::Names;
 use super::prologue::{PrologueError, prologue};
+use super::recording::Tape;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
@@ -43,7 +44,7 @@ use crate::replay::plan;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{NONE, Step, Trace, TraceError};
+use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use held::{Held, Seats};
 use queue::Queue;
@@ -105,12 +106,20 @@ pub trait Watch {
     fn is_over(&self) -> bool {
         false
     }
+
+    /// What hears all that is sent and comes; asked once, when the first step is due.
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        None
+    }
 }
 
 /// Nobody looks.
 impl Watch for () {
     fn look(&mut self, _: &Report, _: u64, _: Duration) {}
 }
+
+/// What hears all that is sent and comes, if anything does.
+type Listener = Option<Box<dyn Tape>>;
 
 /// A live connection.
 #[derive(Debug)]
@@ -142,8 +151,8 @@ enum Going {
     Settled(State),
     /// There is no room for it on its line now.
     Parked(usize),
-    /// The server asked to be asked again, and is, at this time.
-    Later(Instant),
+    /// The server asked to be asked again.
+    Later,
     /// The server is left alone, or cannot be reached, until then.
     Unreachable(Instant),
     /// The slot of the live session is in use, by what had another slot in the capture.
@@ -191,13 +200,17 @@ pub fn run_all<R: Read + Seek>(
     for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
         engines.push(Engine::new(number as u32, party, transport, target, options)?);
     }
-    driving::drive(&mut engines, transport, watch)?;
+    let mut tape = watch.tape();
+    driving::drive(&mut engines, transport, watch, &mut tape)?;
+    // What the walk asks is not of the run.
+    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(Report::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
         sum.join(report?, number, options.shown);
     }
+    sum.recorded_as = recorded_as;
     Ok(sum)
 }
 
@@ -210,7 +223,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         options: &'r Options,
     ) -> Result<Self, RunError> {
         let Party { steps, contents, seeded } = party;
-        let plan = plan::judge::Judge::new(steps)?;
+        let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
         let names = Names::new(steps)?;
         steps.rewind();
         // The first calls itself as the only one would.
@@ -397,6 +410,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             let (seat, mut held) = self.seats.take_free();
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
+            if reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
+                // What it would have done to these files is not done.
+                self.otherwise.extend(
+                    step.call
+                        .slots
+                        .iter()
+                        .chain(step.reply.slots.iter())
+                        .filter_map(|slot| (slot.holds == Holds::FILEHANDLE).then_some(slot.variable)),
+                );
+            }
             if let Some(state) = unsent(reason) {
                 self.report.settle(held.id, held.parts.title(), state, self.options.shown);
                 self.seats.leave(seat, held);
@@ -456,7 +479,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Sends what may be sent. Gives the time at which the next is due, if there is one.
-    fn issue(&mut self, transport: &mut dyn Transport) -> Result<Option<Instant>, RunError> {
+    fn issue(
+        &mut self,
+        transport: &mut dyn Transport,
+        tape: &mut Listener,
+    ) -> Result<Option<Instant>, RunError> {
         if self.in_flight == 0 {
             // Nothing will come that makes room.
             self.unpark_all();
@@ -479,19 +506,14 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.seats.put(seat, held);
                 return Ok(None);
             }
-            match self.send(seat, &mut held, transport)? {
+            match self.send(seat, &mut held, transport, tape)? {
                 Going::Sent => self.seats.put(seat, held),
                 Going::Settled(state) => {
                     self.settle(seat, held, state);
                     // What it gives up others may use.
                     self.admit()?;
                 }
-                Going::Later(due) => {
-                    held.tries += 1;
-                    held.due = Some(due);
-                    self.queue.push(held.turn, seat, held.due);
-                    self.seats.put(seat, held);
-                }
+                Going::Later => self.put_off(seat, held, Instant::now()),
                 Going::Unreachable(until) => {
                     self.queue.push(held.turn, seat, Some(until));
                     self.seats.put(seat, held);
@@ -509,6 +531,14 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         }
         Ok(self.queue.due())
+    }
+
+    /// The server asked to be asked again: a step waits in its seat, longer with each try.
+    fn put_off(&mut self, seat: u32, mut held: Held, now: Instant) {
+        held.tries += 1;
+        held.due = Some(now + LATER * held.tries.min(10));
+        self.queue.push(held.turn, seat, held.due);
+        self.seats.put(seat, held);
     }
 
     /// So many steps that waited for room on a connection may go.

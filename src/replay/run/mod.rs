@@ -10,6 +10,7 @@
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`recovery`]: what follows when a connection goes away;
 //! - [`responder`]: answers to Calls of the server;
+//! - [`recording`]: what was sent and came, as a trace;
 //! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
@@ -22,6 +23,7 @@ pub mod options;
 mod order;
 mod outcome;
 mod prologue;
+pub mod recording;
 pub mod recovery;
 pub mod report;
 mod responder;

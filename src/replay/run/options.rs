@@ -1,11 +1,14 @@
 //! How a run is to be done.
 
 use std::fmt;
+use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::rules::file::FileRule;
 use crate::analysis::comparison::selection::Selection;
+use crate::replay::plan::chosen::Chosen;
+use crate::replay::plan::judge::Gss;
 
 /// In which order steps go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,6 +112,10 @@ pub struct Options {
     pub selection: Selection,
     /// Mismatches that are kept to be shown.
     pub shown: usize,
+    /// The steps that run; `None` for all.
+    pub chosen: Option<Rc<Chosen>>,
+    /// What becomes of Calls that were signed.
+    pub gss: Gss,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
     /// The port of MOUNT, where the port mapper is not to be asked.
@@ -135,6 +142,8 @@ impl Default for Options {
             rules: Vec::new(),
             selection: Selection::default(),
             shown: 20,
+            chosen: None,
+            gss: Gss::AsSys,
             captured_chunks: false,
             mount_port: None,
             wants_as_asked: false,

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::lateness::Lateness;
+use super::recording::Recorded;
 use super::rules::Rule;
 use super::walk::Walked;
 use crate::analysis::comparison::difference::{Difference, Kind};
-use crate::analysis::histogram::Histogram;
+use crate::analysis::statistics::Latencies;
 
-/// Reasons and operations that are counted apart.
+/// Reasons that are counted apart.
 const NAMES: usize = 4_096;
+/// Operations that are counted apart: each has latencies.
+const OPERATIONS: usize = 512;
 /// Steps that are shown of each reason.
 const FIRST: usize = 5;
 
@@ -96,10 +99,8 @@ pub struct Because {
 pub struct OfOperation {
     /// By state, in the order of [`State::NAMES`].
     pub states: [u64; 6],
-    /// Recorded and live latencies in nanoseconds, of the steps that were sent and have both.
-    pub latencies: [Histogram; 2],
-    /// Their sums.
-    pub sums: [u128; 2],
+    /// Recorded and live latencies, of the steps that were sent and have both.
+    pub latencies: [Latencies; 2],
 }
 
 /// What came of a run.
@@ -155,6 +156,8 @@ pub struct Report {
     pub recorded: u64,
     /// Whether it was ended before its end.
     pub is_interrupted: bool,
+    /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.
+    pub recorded_as: Option<Result<Recorded, String>>,
     /// What the walk after the run has found; `None` without one.
     pub walked: Option<Walked>,
 }
@@ -196,7 +199,7 @@ impl Report {
 
     /// What is counted of an operation.
     pub fn of(&mut self, operation: &str) -> &mut OfOperation {
-        let has_room = self.operations.len() < NAMES || self.operations.contains_key(operation);
+        let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
             self.operations.insert(name.to_owned(), OfOperation::default());

@@ -1,8 +1,8 @@
 //! The table of rules by which a live Reply may differ from the recorded one, and that it differs is tolerated.
 //!
 //! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
-//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, `--without` single ones, and a
-//! [file](file) adds others, which may be [learnt](learn).
+//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, `--without` single ones; a
+//! [file of rules](mod@file) adds others, which may be [learnt](learn).
 
 pub mod file;
 pub mod learn;

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
+use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::order::acts::Act;
@@ -73,27 +73,13 @@ fn title(step: &Step<'_>, operation: Option<Operation>) -> String {
     }
 }
 
-/// DDP-eligible items that stand beside the head, with positions that count from its arguments or results on.
-pub(super) fn items(message: &Message<'_>) -> Vec<ChunkItem<'static>> {
-    let mut beside: u32 = 0;
-    let payloads = message.payloads.iter().filter(|payload| !payload.is_inside);
-    payloads
-        .map(|payload| {
-            let position = payload.at.saturating_sub(message.body).saturating_add(beside);
-            let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
-            beside = beside.saturating_add(padded);
-            ChunkItem { position: Some(position), length: payload.length, bytes: None }
-        })
-        .collect()
-}
-
 impl Parts {
     /// Looks at the Call of a step, in the room of another.
     pub(super) fn read(&mut self, step: &Step<'_>, titles: &mut Titles) {
         self.operations.clear();
         self.acts.clear();
         self.has_dots = false;
-        let items = items(&step.call);
+        let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
         let mut about = None;
@@ -130,6 +116,19 @@ impl Parts {
     /// What it is about: `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the text of a link is read.
+    pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
+        procedure == Some(Procedure::V3(v3::Procedure::READLINK))
+            || self.operations.contains(&Operation::READLINK)
+    }
+
+    /// Whether a directory is listed.
+    pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
+        let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
+        matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
+            || self.operations.contains(&Operation::READDIR)
     }
 
     /// Whether the operation of a slot changes or ends what its stateid stands for.
@@ -229,8 +228,16 @@ impl Parts {
 
     /// Whether the root is asked for by its own operation.
     pub(super) fn has_root(&self) -> bool {
-        let is_root =
-            |operation: &Operation| matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH);
         self.operations.iter().any(is_root)
     }
+
+    /// The operations, from 0, that ask for the root.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
+        roots.map(|(at, _)| at as u32).collect()
+    }
+}
+
+fn is_root(operation: &Operation) -> bool {
+    matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH)
 }

@@ -28,7 +28,6 @@ impl Report {
         for (name, of) in other.operations {
             let known = self.of(&name);
             known.states.iter_mut().zip(of.states).for_each(|(sum, count)| *sum += count);
-            known.sums.iter_mut().zip(of.sums).for_each(|(sum, more)| *sum += more);
             known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
         }
         for (sum, more) in [

@@ -10,7 +10,6 @@ use nfsrdma_dissectors::nfs::Outcome;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::shape::items;
 use crate::replay::trace::Step;
 
 /// The bits of share_access that say which delegation is wanted, and when. RFC 8881 section 18.16.1.
@@ -29,31 +28,27 @@ pub(super) enum Got {
     Delegation,
 }
 
-/// What each OPEN of a step got, by its place in the COMPOUND: the first two that succeeded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Opens([Option<(usize, Got)>; 2]);
+/// What each OPEN of a step that succeeded got, by its place in the COMPOUND.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Opens(Vec<(usize, Got)>);
 
 impl Opens {
     /// Reads the recorded Reply of a step. In NFSv4.0 nothing can be wanted.
     pub(super) fn of(step: &Step<'_>) -> Self {
         let reply = &step.reply;
-        let mut opens = Self::default();
         if step.asked.minor_version == 0 {
-            return opens;
+            return Self::default();
         }
         let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
-        let items = items(reply);
+        let items = reply.items();
         let mut cursor = Cursor::new(results).with_chunks(&items);
-        let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return opens };
-        let got =
-            reply.operations().map_while(Result::ok).enumerate().filter_map(|(at, results)| match results {
-                Results::OPEN(Outcome::Ok(open)) => Some((at, Got::of(open.rflags, &open.delegation))),
-                _ => None,
-            });
-        for (place, got) in opens.0.iter_mut().zip(got) {
-            *place = Some(got);
-        }
-        opens
+        let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return Self::default() };
+        let results = reply.operations().map_while(Result::ok).enumerate();
+        let got = results.filter_map(|(at, results)| match results {
+            Results::OPEN(Outcome::Ok(open)) => Some((at, Got::of(open.rflags, &open.delegation))),
+            _ => None,
+        });
+        Self(got.collect())
     }
 
     /// The share_access that asks for what the OPEN at a place of the COMPOUND got.
@@ -61,7 +56,7 @@ impl Opens {
         let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
         let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
         let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
-        match self.0.iter().flatten().find(|(place, _)| *place == at) {
+        match self.0.iter().find(|(place, _)| *place == at) {
             Some((_, Got::Open)) => ShareAccess(access.0 & !(WANTED | instead | times) | none),
             Some((_, Got::OpenAndDelegation)) => ShareAccess(access.0 & !instead),
             Some((_, Got::Delegation)) | None => access,
@@ -88,7 +83,7 @@ mod tests {
     const OFFERS: u32 = 0x30_0000;
 
     fn asks(got: Got, access: u32) -> u32 {
-        Opens([Some((2, got)), None]).wants(2, ShareAccess(access)).0
+        Opens(vec![(2, got)]).wants(2, ShareAccess(access)).0
     }
 
     #[test]
@@ -109,6 +104,6 @@ mod tests {
 
     #[test]
     fn other_operations_of_the_compound_stay() {
-        assert_eq!(Opens([Some((2, Got::Open)), None]).wants(3, ShareAccess(READ)).0, READ);
+        assert_eq!(Opens(vec![(2, Got::Open)]).wants(3, ShareAccess(READ)).0, READ);
     }
 }

@@ -29,14 +29,15 @@ impl Retelling {
     /// For the steps of a trace, by what its tables say.
     pub fn of(summary: &Summary) -> Self {
         let mut hosts = FxHashMap::default();
+        let mut twins: FxHashMap<(bool, &str), u32> = FxHashMap::default();
         for host in &summary.hosts {
-            let is_twin = |other: &&super::reader::HostName| {
-                other.is_server == host.is_server && other.address == host.address
-            };
+            *twins.entry((host.is_server, &host.address)).or_default() += 1;
+        }
+        for host in &summary.hosts {
             // Clients of a recording have one address, and are several.
-            let name = match summary.hosts.iter().filter(is_twin).count() {
-                1 => host.address.clone(),
-                _ => format!("{}#{}", host.address, host.number),
+            let name = match twins.get(&(host.is_server, host.address.as_str())) {
+                Some(2..) => format!("{}#{}", host.address, host.number),
+                _ => host.address.clone(),
             };
             hosts.insert((host.is_server, host.number), (address(&host.address), name.into()));
         }

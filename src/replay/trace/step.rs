@@ -2,7 +2,7 @@
 //! written in XDR (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;
-use nfsrdma_dissectors::xdr::{List, Opaque};
+use nfsrdma_dissectors::xdr::{ChunkItem, List, Opaque, roundup};
 
 /// Segments of one chunk, slots and payloads of one message, chunks of one Call: more are refused.
 pub const MOST: u32 = 1 << 17;
@@ -305,6 +305,20 @@ xdr! { "trace";
 }
 
 impl Message<'_> {
+    /// DDP-eligible items that stand beside the head, with Positions that count from its arguments or results on.
+    pub fn items(&self) -> Vec<ChunkItem<'static>> {
+        let mut beside: u32 = 0;
+        let payloads = self.payloads.iter().filter(|payload| !payload.is_inside);
+        payloads
+            .map(|payload| {
+                let position = payload.at.saturating_sub(self.body).saturating_add(beside);
+                let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
+                beside = beside.saturating_add(padded);
+                ChunkItem { position: Some(position), length: payload.length, bytes: None }
+            })
+            .collect()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.head.0.is_empty()

@@ -3,10 +3,14 @@
 mod client;
 mod copies;
 mod ganesha;
+mod killed;
 mod liars;
 mod loopback;
 mod made;
 mod over_tcp;
 mod paces;
+mod parts;
+pub(crate) mod program;
+mod recordings;
 mod recoveries;
 mod replays;

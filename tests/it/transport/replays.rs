@@ -3,8 +3,6 @@
 use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::process::Command;
 
 use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
 use nfsrdma_dissectors::rpc;
@@ -17,34 +15,9 @@ use nfsrdma_inspect::replay::trace::{Protection, Seen, Step, Trace};
 use serde_json::Value as Json;
 
 use super::ganesha::Ganesha;
+use super::program::{Passing, compiled, program};
 use crate::captures;
 use crate::schema::{assert_keeps, validator};
-
-fn program(arguments: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(arguments)
-        .output()
-        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
-}
-
-/// A file that is there as long as the test.
-pub(super) struct Passing(pub(super) PathBuf);
-
-impl Drop for Passing {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-pub(super) fn trace(capture: &str, test: &str) -> Passing {
-    let path =
-        std::env::temp_dir().join(format!("nfsrdma-inspect-{test}-{capture}-{}.trace", std::process::id()));
-    let (capture, trace) = (captures::path(capture), Passing(path));
-    let output =
-        program(&["replay", "compile", "-q", capture.to_str().unwrap(), "-o", trace.0.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    trace
-}
 
 /// Why steps of these captures cannot be done on nfs-ganesha, and what it answers.
 const NOT_DONE: &[&str] = &[
@@ -135,7 +108,7 @@ fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
     for capture in ["rxe-v40", "rxe-v41", "rxe-v42", "tcp-v42"] {
-        let trace = trace(capture, "orders");
+        let trace = compiled(capture, "orders");
         for order in ["dependence", "trace"] {
             let arguments = ["-c", "1000", "-T", "json", "--server", &url, "--order", order];
             let run = ["replay", "run", trace.0.to_str().unwrap()];
@@ -148,7 +121,7 @@ fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
 fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
-    let trace = trace("rxe-v41", "copies");
+    let trace = compiled("rxe-v41", "copies");
     let arguments = ["--server", &url, "--clients", "3", "--directory", "d", "-T", "json", "-c", "1000"];
     let run = ["replay", "run", trace.0.to_str().unwrap()];
     let output = program(&[&run[..], &arguments[..]].concat());
@@ -202,7 +175,7 @@ fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
     let export = server.export();
     let url =
         format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
-    let trace = trace("rxe-v3", "learns");
+    let trace = compiled("rxe-v3", "learns");
     let rules = Passing(trace.0.with_extension("rules"));
     let (trace, rules) = (trace.0.to_str().unwrap(), rules.0.to_str().unwrap());
     let output = program(&["replay", "learn", trace, "--server", &url, "-o", rules]);
@@ -226,7 +199,7 @@ fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
 #[test]
 fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
     let Some(server) = Ganesha::start(false) else { return };
-    let trace = trace("rxe-v42-conc-head", "refuses");
+    let trace = compiled("rxe-v42-conc-head", "refuses");
     let file = trace.0.to_str().unwrap();
     fs::create_dir_all(server.export().join("used/by-somebody")).unwrap();
     let url = format!("tcp://127.0.0.1:{}/export", server.port);
@@ -323,7 +296,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
     let (mut lies, mut found, mut honest) = (0u32, 0u32, 0u32);
     let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
     for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {
-        let file = trace(capture, "lies");
+        let file = compiled(capture, "lies");
         let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
         let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {

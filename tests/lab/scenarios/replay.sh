@@ -28,14 +28,14 @@ begin_grace() {
         ) > /dev/null 2>&1 &"
 }
 
-# count_refused COUNT SIGN: gives the sign as soon as so many locks were refused.
+# count_refused COUNT SIGN: gives the sign as soon as sign_of has selected so many Transactions.
 count_refused() {
-    "$program" -l -i eth0 -Y "$refused" -c "$1" --summary none > /dev/null 2> /tmp/refused
+    "$program" -l -i eth0 -Y "$sign_of" -c "$1" --summary none > /dev/null 2> /tmp/refused
     sign "$2"
 }
 
 replay() {
-    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' denied
+    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' denied sign_of
     local trace=/tmp/$name.trace directory=$name-$number
     # shellcheck disable=SC2154 # client.sh says which host
     url=rdma://$host/
@@ -52,7 +52,14 @@ replay() {
     run=(--server "$url" --same-server --directory "$directory")
     "$program" replay seed -q --into-existing "${run[@]}" "$trace"
 
+    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period.
+    sign_of=$refused
     denied=$("$program" -Y "$refused" --summary none "$capture" | tail -n +2 | wc -l)
+    if [ "$denied" -eq 0 ]; then
+        sign_of='nfs.open.delegation_type in {0, 3}'
+        denied=$("$program" -T fields -e nfs.open.delegation_type -Y nfs.open.delegation_type "$capture" |
+            awk '/^[03]$/ { none++; next } { given = 1; exit } END { print given ? none + 0 : 0 }')
+    fi
     # The grace period of these did not end while they were captured, so that nobody had a delegation.
     case $name in
     *krb5* | *conc*) begin_grace "refused.$number" ;;
@@ -64,7 +71,7 @@ replay() {
         counting=$!
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --chunks captured --wants asked \
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked --no-walk \
         -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then

@@ -6,7 +6,7 @@ program=/shared/bin/nfsrdma-inspect
 runs=${RUNS:-9}
 data=/mnt/nfs/data
 # shellcheck disable=SC2154 # client.sh says which host
-run=(--server "rdma://$host/?vers=4.2" --same-server --directory speed)
+run=(--server "rdma://$host/?vers=4.2" --same-server)
 
 # fio_of NAME OPTION...: runs fio, and says the microseconds that it took.
 fio_of() {
@@ -41,12 +41,12 @@ for name in read-4k read-1m write-1m metadata; do
     work $name > /dev/null
     stop_recording
     "$program" replay compile -q "/shared/$name.pcap" -o "/tmp/$name.trace"
-    "$program" replay seed -q "${run[@]}-$name" "/tmp/$name.trace"
+    "$program" replay seed -q "${run[@]}" --directory "speed-$name" "/tmp/$name.trace"
     calls=$("$program" -q -T json "/shared/$name.pcap" | sed -n 's/.*"transactions":\([0-9]*\).*/\1/p')
     for turn in $(seq "$runs"); do
         again
         kernel=$(work $name)
-        "$program" replay run "${run[@]}-$name" --seeded --pace depth -T json "/tmp/$name.trace" \
+        "$program" replay run "${run[@]}" --directory "speed-$name" --seeded --pace depth -T json "/tmp/$name.trace" \
             > "/shared/$name-$turn.json" 2> "/shared/$name.said" || true
         replay=$(sed -n 's/.*"elapsed_ns":\([0-9]*\).*/\1/p' "/shared/$name-$turn.json")
         echo "$name $turn $calls $kernel $((replay / 1000))" >> /shared/speed

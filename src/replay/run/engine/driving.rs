@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use super::super::report::Report;
 use super::super::responder;
 use super::held::party;
-use super::{Engine, RunError, Watch};
+use super::{Engine, Listener, RunError, Watch};
 use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event, Transport};
 
 /// Between two looks at whether to stop.
@@ -25,6 +25,7 @@ pub(super) fn drive<R: Read + Seek>(
     engines: &mut [Engine<'_, R>],
     transport: &mut dyn Transport,
     watch: &mut dyn Watch,
+    tape: &mut Listener,
 ) -> Result<(), RunError> {
     let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
     let begin = Instant::now();
@@ -38,7 +39,7 @@ pub(super) fn drive<R: Read + Seek>(
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && busy.is_none_or(|busy| busy == number) {
                 engine.admit()?;
-                engine.next_due = engine.issue(transport)?;
+                engine.next_due = engine.issue(transport, tape)?;
             }
             due = [due, engine.next_due].into_iter().flatten().min();
             in_flight += engine.in_flight;
@@ -46,6 +47,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         busy = None;
         if in_flight == 0 && (is_done || ending.is_some()) {
+            look(engines, total, watch, begin.elapsed());
             return Ok(());
         }
         let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
@@ -59,19 +61,26 @@ pub(super) fn drive<R: Read + Seek>(
             Some(Event::Reply(reply)) => {
                 let number = party(reply.tag);
                 if let Some(engine) = engines.get_mut(number) {
-                    engine.reply(&reply)?;
+                    engine.reply(&reply, tape)?;
                 }
                 busy = due.is_none().then_some(number);
             }
             Some(Event::RdmaError { tag, error, .. }) => {
+                if let Some(tape) = tape {
+                    tape.lost(tag, Some(&error));
+                }
                 if let Some(engine) = engines.get_mut(party(tag)) {
-                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"));
+                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape);
                 }
             }
             Some(Event::Call(call)) => {
                 let mut names = Vec::new();
                 answer = responder::answer(call.message, &mut names)
                     .map(|message| (call.connection, call.xid, message));
+                if let Some(tape) = tape {
+                    let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
+                    tape.called(call.connection, call.message, answer);
+                }
                 if let Some(engine) = owner(engines, call.connection) {
                     for name in names {
                         *engine.report.callbacks.entry(name).or_default() += 1;
@@ -87,7 +96,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
                     if let Some(engine) = engines.get_mut(party(*tag)) {
-                        engine.lose(*tag, &what);
+                        engine.lose(*tag, &what, tape);
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.forget(connection));
@@ -115,14 +124,14 @@ pub(super) fn drive<R: Read + Seek>(
             continue;
         }
         (now, events, busy) = (Instant::now(), 0, None);
-        engines.iter_mut().for_each(|engine| engine.expire(now));
+        engines.iter_mut().for_each(|engine| engine.expire(now, tape));
         look(engines, total, watch, now - begin);
         if ending.is_none() && watch.is_over() {
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
             ending = Some(now + FAREWELL);
         }
         if ending.is_some_and(|end| now > end) {
-            engines.iter_mut().for_each(|engine| engine.abandon("no Reply before the run was ended"));
+            engines.iter_mut().for_each(|engine| engine.abandon("no Reply before the run was ended", tape));
         }
         // A transport that never waits leaves the waiting to us.
         if let Some(until) = until

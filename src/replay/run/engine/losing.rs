@@ -14,7 +14,7 @@ use super::super::recovery::{self, BACKCHANNELS, BARREN, PAUSE, RESENDS};
 use super::super::report::State;
 use super::held::{Held, step, tagged};
 use super::sending::unsigned_header;
-use super::{Engine, FAULTS, Going, Gone, Line, RunError, SLACK};
+use super::{Engine, FAULTS, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::{Holds, Step};
 use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
@@ -114,11 +114,14 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
-    pub(super) fn lose(&mut self, tag: Tag, what: &str) {
+    pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) {
         let Some(seat) = self.seats.find(tag) else { return };
         let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
         if is_vain || self.barren > BARREN || self.report.is_interrupted {
-            return self.fail(tag, what);
+            return self.fail(tag, what, tape);
+        }
+        if let Some(tape) = tape {
+            tape.lost(tag, None);
         }
         let mut held = self.seats.take(seat);
         held.flight = None;
@@ -135,8 +138,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         seat: u32,
         held: &mut Held,
         transport: &mut dyn Transport,
+        tape: &mut Listener,
     ) -> Result<Going, RunError> {
-        let Held { bytes, sent, placed, turn, .. } = &mut *held;
+        let Held { bytes, parts, sent, placed, turn, .. } = &mut *held;
         let (Some(step), Some(xid)) = (step(bytes), recovery::xid(sent)) else {
             return Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into())));
         };
@@ -147,15 +151,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         let tag = tagged(self.number, seat, *turn);
         swap(&mut self.out, sent);
         swap(&mut self.placed, placed);
-        let going = self.submit(&step, (number, xid, tag), transport)?;
-        if let Some(going) = going {
-            swap(&mut self.out, sent);
-            swap(&mut self.placed, placed);
-            return Ok(going);
-        }
+        let since = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+            Ok(since) => since,
+            Err(going) => {
+                swap(&mut self.out, sent);
+                swap(&mut self.placed, placed);
+                return Ok(going);
+            }
+        };
         held.is_lost = false;
         self.report.resent += 1;
-        self.fly(number, tag, held);
+        self.fly((number, tag, since), held);
         Ok(Going::Sent)
     }
 

@@ -9,10 +9,12 @@ use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::adapt::{self, adapt};
+use super::super::recording::Gone;
 use super::super::report::State;
+use super::super::shape::Parts;
 use super::super::wants::Opens;
 use super::held::{Held, step, tagged};
-use super::{Engine, Going, RunError, SLACK};
+use super::{Engine, Going, Listener, RunError, SLACK};
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
 use crate::replay::transport::{
@@ -29,6 +31,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         seat: u32,
         held: &mut Held,
         transport: &mut dyn Transport,
+        tape: &mut Listener,
     ) -> Result<Going, RunError> {
         let Held { bytes, parts, .. } = &*held;
         let Some(step) = step(bytes) else {
@@ -38,7 +41,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             return self.ask(held);
         }
         if held.is_lost {
-            return self.send_again(seat, held, transport);
+            return self.send_again(seat, held, transport, tape);
         }
         let root = &self.seeded.root;
         let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
@@ -84,7 +87,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => Opens::default(),
         };
         let live_server =
-            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens, is_unsigned };
+            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens: &opens, is_unsigned };
         let adapted = match parts.is_adaptable() && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
@@ -92,22 +95,19 @@ impl<R: Read + Seek> Engine<'_, R> {
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_other_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
-        // What has no value here would name something of the captured server.
-        let unbound = self.values.unbound().map(|slot| slot.holds.words());
-        let refused = match unbound {
-            Some(what) => Some(format!("no-value: no Reply of this run has given the {what}")),
-            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+        let refused = match self.unsendable(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
             None if self.placed.len() > Call::MAX_PAYLOADS => Some("payloads: more than can be sent".into()),
-            None => None,
+            why => why,
         };
         if let Some(why) = refused {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
         let tag = tagged(self.number, seat, held.turn);
-        if let Some(going) = self.submit(&step, (number, xid, tag), transport)? {
-            return Ok(going);
-        }
+        let sent = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+            Ok(sent) => sent,
+            Err(going) => return Ok(going),
+        };
         self.values.swap_used(&mut held.used);
         if let Some(slot) = held.used.slot {
             self.values.occupy(slot, true, false);
@@ -115,19 +115,21 @@ impl<R: Read + Seek> Engine<'_, R> {
         held.has_fewer = has_fewer;
         held.has_other_wants = has_other_wants;
         self.sent += u64::from(held.tries == 0);
-        self.fly(number, tag, held);
+        self.fly((number, tag, sent), held);
         Ok(Going::Sent)
     }
 
-    /// Submits the Call that was emitted. What becomes of it if it could not be sent.
+    /// Submits the Call that was emitted. Gives when it went, or what becomes of it if it could not.
     pub(super) fn submit(
         &mut self,
         step: &Step<'_>,
+        parts: &Parts,
         (number, xid, tag): (usize, Xid, Tag),
         transport: &mut dyn Transport,
-    ) -> Result<Option<Going>, RunError> {
+        tape: &mut Listener,
+    ) -> Result<Result<Instant, Going>, RunError> {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
-            return Ok(Some(Going::Parked(number)));
+            return Ok(Err(Going::Parked(number)));
         };
         self.fill()?;
         let mut payloads = [NO_PAYLOAD; Call::MAX_PAYLOADS];
@@ -138,37 +140,55 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.needs.extend(step.needs.payloads.iter().take(Call::MAX_PAYLOADS));
         let chunks = self.options.captured_chunks.then(|| Chunks::of(step));
         let lists = chunks.as_ref().map(Chunks::lists);
-        // Chunks as captured have the room that they had.
-        let slack = if self.options.captured_chunks { 0 } else { SLACK };
+        // A Reply chunk as captured has the room that it had.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(SLACK) };
         let call = Call {
             xid,
             tag,
             message: &self.out,
             payloads: payloads.get(..self.placed.len()).unwrap_or_default(),
-            reply: Expected { message: step.needs.message.saturating_add(slack), payloads: &self.needs },
+            reply: Expected { message: expected, payloads: &self.needs },
             shape: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => Shape::Captured(chunks.shape(lists)),
                 None => Shape::Fitting,
             },
         };
-        Ok(match transport.submit(connection, &call) {
-            Ok(_) => None,
-            Err(SubmitError::Busy(_)) => Some(Going::Parked(number)),
+        match transport.submit(connection, &call) {
+            Ok(_) => {}
+            Err(SubmitError::Busy(_)) => return Ok(Err(Going::Parked(number))),
             // Its end is told yet.
             Err(SubmitError::Refused(Refusal::Closed)) => {
                 self.forget(connection);
-                Some(Going::Unreachable(Instant::now()))
+                return Ok(Err(Going::Unreachable(Instant::now())));
             }
-            Err(error) => Some(Going::Settled(State::Unreplayable(format!("transport: {error}")))),
-        })
+            Err(error) => {
+                return Ok(Err(Going::Settled(State::Unreplayable(format!("transport: {error}")))));
+            }
+        }
+        // What is written down of it takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.gone(&Gone {
+                call: &call,
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                party: self.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+            });
+        }
+        Ok(Ok(now))
     }
 
-    /// A step is in flight. What was sent stays with it, in the room of what it sent before.
-    pub(super) fn fly(&mut self, number: usize, tag: Tag, held: &mut Held) {
+    /// A step is in flight since then. What was sent stays with it, in the room of what it sent before.
+    pub(super) fn fly(&mut self, (number, tag, now): (usize, Tag, Instant), held: &mut Held) {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.out, &mut held.sent);
         std::mem::swap(&mut self.placed, &mut held.placed);
-        let now = Instant::now();
         self.started.get_or_insert(now);
         held.flight = Some((connection, now));
         if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
@@ -182,6 +202,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.expiries.push_back((now, tag));
         self.in_flight += 1;
         self.report.calls += 1;
+    }
+
+    /// Why a Call must not be sent: what has no value here would name something of the captured server.
+    pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
+        match self.values.unbound() {
+            Some(slot) => {
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.words()))
+            }
+            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None => None,
+        }
     }
 
     /// Reads the file data of the Call.

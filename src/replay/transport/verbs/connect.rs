@@ -46,12 +46,17 @@ impl VerbsTransport {
     }
 
     /// See [`Transport::connect`](super::super::Transport::connect).
-    pub(super) fn try_connect(&mut self, target: &Target) -> Result<ConnectionId, TransportErrorKind> {
+    /// After other tries, other ports are taken.
+    pub(super) fn try_connect(
+        &mut self,
+        target: &Target,
+        skip: u16,
+    ) -> Result<ConnectionId, TransportErrorKind> {
         let wish = &target.wish;
         let deadline = Instant::now() + wish.timeout;
         let id = CmId::new()?;
         if wish.reserved_port {
-            take_reserved_port(&id, target.address)?;
+            take_reserved_port(&id, target.address, skip * RESERVED_PORT_TRIES)?;
         }
         let id = id.resolve_address(target.address, deadline)?;
         let device = self.device(&id, target)?;
@@ -128,7 +133,7 @@ impl VerbsTransport {
 }
 
 /// Takes a port below 1,024, if the program may and one is free; otherwise any does.
-fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr) -> Result<(), TransportErrorKind> {
+fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr, skip: u16) -> Result<(), TransportErrorKind> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
@@ -136,7 +141,7 @@ fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr) -> Result<(), Transpo
     // Not the same first for every process, and none that is known for something else.
     let first = u16::try_from(std::process::id() % 300).unwrap_or(0);
     for try_at in 0..RESERVED_PORT_TRIES {
-        let port = 1023 - (first + try_at) % 300;
+        let port = 1023 - (first + skip + try_at) % 300;
         match id.bind(SocketAddr::new(any, port)) {
             // In use by another connection, or by one that ended a moment ago.
             Err(TransportErrorKind::System(_, error))

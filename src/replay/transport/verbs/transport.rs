@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ use super::window::Ended;
 
 /// How often the completion queues are looked at before this side sleeps.
 const LOOKS: usize = 64;
+/// How often connecting is tried with another port of this side.
+const CONNECT_TRIES: u16 = 8;
 /// How long what the connection manager tells may wait while Replies come.
 const CM_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -455,7 +458,17 @@ fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), Discard> {
 
 impl Transport for VerbsTransport {
     fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
-        self.try_connect(target).map_err(|kind| {
+        // A port that rdma_cm takes for free may be in use by TCP, below iWARP: that shows when it connects.
+        let mut tried = self.try_connect(target, 0);
+        for skip in 1..CONNECT_TRIES {
+            match &tried {
+                Err(TransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
+                    tried = self.try_connect(target, skip);
+                }
+                _ => break,
+            }
+        }
+        tried.map_err(|kind| {
             // Whichever step the time ended in, this is what it all may take.
             let kind = match kind {
                 TransportErrorKind::Timeout(_) => TransportErrorKind::Timeout(target.wish.timeout),

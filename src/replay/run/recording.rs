@@ -1,0 +1,411 @@
+//! What a run sends and receives, written down as a trace of its own: as a capture of the run would compile, without a
+//! capture.
+//!
+//! Frames of a recording number its messages, as they were sent and as they came. What seeding and the bridges before the
+//! first step send, and what is asked when the last is done, is not in it.
+
+use std::io::{self, Seek, Write};
+use std::net::SocketAddr;
+use std::time::{Instant, SystemTime};
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport as Carrier};
+use nfsrdma_dissectors::rpcrdma::{ChunkLists, Header, RdmaError, WriteChunk};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
+use rustc_hash::FxHashMap;
+
+use crate::replay::compile::{Compiler, OfRun};
+use crate::replay::trace::Form;
+use crate::replay::trace::layout::Keeping;
+use crate::replay::trace::travelled::{Item, Sent, Travelled};
+use crate::replay::transport::framing::{Offered, Plan, Region, Regions};
+use crate::replay::transport::{
+    self, Call, ConnectionId, Fabric, Kind, RdmaTerms, Reply, Source, Tag, Terms,
+};
+
+/// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
+const KEPT: usize = 64 << 20;
+
+/// A Call that went.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone<'a> {
+    /// The Call.
+    pub call: &'a Call<'a>,
+    /// Where it went.
+    pub connection: ConnectionId,
+    /// What both sides agreed on there.
+    pub terms: &'a Terms,
+    /// Credits that it asked for; 0 without RDMA.
+    pub credits: u32,
+    /// Whose it is, of several copies of the captured clients, from 0.
+    pub party: u32,
+    /// The client of the capture that it stands for.
+    pub client: u32,
+    /// Its operations, from 0, that have the filehandle of the run's root in the place of PUTROOTFH.
+    pub roots: &'a [u32],
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Calls, each with the Reply that it had.
+    pub steps: u64,
+    /// Bytes of file data of Calls that were not kept, because too much of it was in flight.
+    pub not_kept: u64,
+}
+
+/// Hears what a run sends and receives.
+pub trait Tape {
+    /// A Call went.
+    fn gone(&mut self, gone: &Gone<'_>);
+
+    /// Its Reply came.
+    fn came(&mut self, reply: &Reply<'_>);
+
+    /// It will have no Reply but perhaps this error.
+    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>);
+
+    /// The server called, and was answered, or was not.
+    fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
+
+    /// The run is over.
+    ///
+    /// # Errors
+    /// The first error of writing; what came after it was not recorded.
+    fn finish(self: Box<Self>) -> io::Result<Recorded>;
+}
+
+/// A Call that waits for its Reply.
+#[derive(Debug)]
+struct Waiting {
+    travelled: Travelled,
+    /// The copy, and the client of the capture.
+    client: (u32, u32),
+    roots: Vec<u32>,
+    kept: usize,
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub struct Recording<W> {
+    to: Compiler<W>,
+    name: String,
+    waiting: FxHashMap<Tag, Waiting>,
+    /// What each connection is, and whose.
+    lines: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
+    frames: u64,
+    steps: u64,
+    kept: usize,
+    not_kept: u64,
+    /// The time of day when the recording began.
+    began: (u64, Instant),
+    error: Option<io::Error>,
+    encoder: Vec<u8>,
+}
+
+impl<W: Write + Seek> Recording<W> {
+    /// Begins a recording of a run of the trace of this name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(to: W, keeping: Keeping, name: &str) -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Self {
+            to: Compiler::new(to, keeping)?,
+            name: format!("run of {name}"),
+            waiting: FxHashMap::default(),
+            lines: FxHashMap::default(),
+            frames: 0,
+            steps: 0,
+            kept: 0,
+            not_kept: 0,
+            began: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
+            error: None,
+            encoder: Vec::new(),
+        })
+    }
+
+    /// Now, in nanoseconds since 1970.
+    fn now(&self) -> u64 {
+        let (began, since) = self.began;
+        began.saturating_add(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn sent(&mut self, form: Form, credits: u32, message: Vec<u8>) -> Sent {
+        self.frames += 1;
+        Sent { form, credits, frame: self.frames, times: [self.now(); 2], message, is_whole: true }
+    }
+
+    fn write(&mut self, waiting: Waiting) {
+        self.kept = self.kept.saturating_sub(waiting.kept);
+        if self.error.is_some() {
+            return;
+        }
+        self.steps += 1;
+        let transaction = Travelled { index: self.steps, ..waiting.travelled }.transaction();
+        let of_run = OfRun { client: waiting.client, roots: &waiting.roots };
+        self.error = self.to.recorded(&transaction, of_run).err();
+    }
+
+    /// The content of a payload, if there is room for it.
+    fn keep(&mut self, source: &Source<'_>) -> Option<Vec<u8>> {
+        match source {
+            Source::Copied(bytes) if self.kept + bytes.len() <= KEPT => {
+                self.kept += bytes.len();
+                Some(bytes.to_vec())
+            }
+            Source::Copied(bytes) => {
+                self.not_kept += bytes.len() as u64;
+                None
+            }
+            Source::Stored { length, .. } => {
+                self.not_kept += u64::from(*length);
+                None
+            }
+        }
+    }
+}
+
+/// The chunks of a Call.
+#[derive(Debug, Default)]
+struct Chunks {
+    call: Vec<u32>,
+    /// The Read chunk of each payload, which has none where it went in the message.
+    reads: Vec<Option<Vec<u32>>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+    form: Option<Form>,
+}
+
+/// The chunks that the transport offers for a Call under these terms: those of the header that it writes.
+fn chunks(call: &Call<'_>, terms: &RdmaTerms, bytes: &mut Vec<u8>) -> Option<Chunks> {
+    let plan = Plan::of(call, terms).ok()?;
+    let region =
+        |length: usize| Region { length: u32::try_from(length).unwrap_or(u32::MAX), ..Region::default() };
+    let is_read: Vec<_> = (0..call.payloads.len()).map(|index| plan.is_read(index)).collect();
+    let payloads = || call.payloads.iter().zip(&is_read);
+    let reads: Vec<_> =
+        payloads().filter(|(_, is)| **is).map(|(payload, _)| region(payload.length())).collect();
+    let beside: usize = payloads().filter(|(_, is)| **is).map(|(payload, _)| payload.padded()).sum();
+    let written = (0..Call::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
+    let writes: Vec<_> = written.map(|index| region(Plan::write_length(call, index) as usize)).collect();
+    let regions = Regions {
+        call: plan.long.then(|| region(call.length() - beside)),
+        reads: &reads,
+        writes: &writes,
+        reply: plan.reply.map(|length| region(length as usize)),
+    };
+    let mut encoder = Encoder::within(std::mem::take(bytes));
+    Offered::default().write_header(call, &plan, 0, &regions, &mut encoder);
+    *bytes = encoder.finish().0;
+    let header = Header::decode(&mut Cursor::new(bytes), &mut Unobserved).ok()?;
+    let lists = header.chunk_lists()?;
+    let mut found = Chunks {
+        form: Some(if plan.long { Form::NOMSG } else { Form::MESSAGE }),
+        writes: lists.rdma_writes.iter().map(|chunk| lengths(&chunk)).collect(),
+        reply: lists.rdma_reply.as_ref().map(lengths).unwrap_or_default(),
+        ..Chunks::default()
+    };
+    let at = |position: u32| -> Vec<u32> {
+        let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
+        own.map(|segment| segment.target.length).collect()
+    };
+    found.call = at(0);
+    found.reads = payloads().map(|(payload, is)| is.then(|| at(payload.position))).collect();
+    Some(found)
+}
+
+fn lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
+    chunk.target.iter().map(|segment| segment.length).collect()
+}
+
+/// A connection as the Transactions on it name it.
+fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
+    let endpoint = |address: Option<SocketAddr>| Endpoint {
+        address: address.map_or(Address::Unknown, |address| Address::Ip(address.ip().to_canonical())),
+        port: address.map(|address| address.port().into()),
+    };
+    ConnectionName {
+        number: u64::from(connection.0) + 1,
+        transport: match terms.kind {
+            Kind::Tcp => Carrier::Tcp,
+            Kind::Rdma(Fabric::Infiniband) => Carrier::InfiniBand,
+            Kind::Rdma(Fabric::Iwarp) => Carrier::Iwarp,
+            // Inside the program it is RDMA that has no packets.
+            Kind::Rdma(Fabric::Roce) | Kind::Loopback => Carrier::RoceV2,
+        },
+        client: endpoint(terms.local),
+        server: endpoint(Some(terms.peer)),
+    }
+}
+
+fn form(form: transport::Form) -> Form {
+    match form {
+        transport::Form::Record => Form::RECORD,
+        transport::Form::Message => Form::MESSAGE,
+        transport::Form::Nomsg => Form::NOMSG,
+    }
+}
+
+impl<W: Write + Seek> Tape for Recording<W> {
+    fn gone(&mut self, gone: &Gone<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        let call = gone.call;
+        let mut bytes = std::mem::take(&mut self.encoder);
+        let chunks = gone.terms.rdma.as_ref().and_then(|terms| chunks(call, terms, &mut bytes));
+        self.encoder = bytes;
+        let chunks = chunks.unwrap_or_default();
+        let before = self.kept;
+        let (mut message, mut from, mut beside) = (Vec::with_capacity(call.length()), 0, 0);
+        let mut reads = Vec::new();
+        for (index, payload) in call.payloads.iter().enumerate() {
+            let at = (payload.position as usize).saturating_sub(beside).clamp(from, call.message.len());
+            beside += payload.padded();
+            message.extend_from_slice(call.message.get(from..at).unwrap_or_default());
+            from = at;
+            let length = u32::try_from(payload.length()).unwrap_or(u32::MAX);
+            if let Some(Some(segments)) = chunks.reads.get(index) {
+                let (segments, position) = (segments.clone(), payload.position);
+                let content = self.keep(&payload.source);
+                reads.push(Item { segments, position, length: Some(length), content });
+            } else if let Source::Copied(content) = payload.source {
+                message.extend_from_slice(content);
+                message.resize(message.len() + roundup(content.len()), 0);
+            } else {
+                message.resize(message.len() + payload.padded(), 0);
+            }
+        }
+        message.extend_from_slice(call.message.get(from..).unwrap_or_default());
+        // What is inline takes room, too.
+        self.kept += message.len();
+        let name = name(gone.connection, gone.terms);
+        let client = (gone.party, gone.client);
+        self.lines.insert(gone.connection, (name, client));
+        let writes = chunks.writes.into_iter().map(|segments| Item { segments, ..Item::default() });
+        let travelled = Travelled {
+            index: 0,
+            repeats: 0,
+            connection: name,
+            direction: Direction::Forward,
+            call: Some(self.sent(chunks.form.unwrap_or(Form::RECORD), gone.credits, message)),
+            reply: None,
+            call_chunk: chunks.call,
+            reads,
+            writes: writes.collect(),
+            reply_chunk: chunks.reply,
+            returned: 0,
+            rdma_error: 0,
+        };
+        let kept = self.kept - before;
+        let waiting = Waiting { travelled, client, roots: gone.roots.to_vec(), kept };
+        self.waiting.insert(call.tag, waiting);
+    }
+
+    fn came(&mut self, reply: &Reply<'_>) {
+        let Some(mut waiting) = self.waiting.remove(&reply.tag) else { return };
+        let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
+        let travelled = &mut waiting.travelled;
+        let lists = reply.header.as_ref().and_then(Header::chunk_lists);
+        let returned = |lists: &ChunkLists<'_>, at: usize| {
+            let chunk = lists.rdma_writes.iter().nth(at)?;
+            u32::try_from(chunk.length()).ok()
+        };
+        for (at, item) in travelled.writes.iter_mut().enumerate() {
+            item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
+            item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
+        }
+        if reply.form == transport::Form::Nomsg {
+            travelled.returned = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
+        }
+        travelled.reply = Some(self.sent(form(reply.form), credits, reply.message.to_vec()));
+        self.write(waiting);
+    }
+
+    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>) {
+        let Some(mut waiting) = self.waiting.remove(&tag) else { return };
+        if let Some(error) = error {
+            waiting.travelled.rdma_error = error.tag().0;
+            waiting.travelled.reply = Some(self.sent(Form::ERROR, 0, Vec::new()));
+        }
+        self.write(waiting);
+    }
+
+    fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
+        let Some((name, client)) = self.lines.get(&connection).copied() else { return };
+        let form = if name.transport.is_rdma() { Form::MESSAGE } else { Form::RECORD };
+        let call = Some(self.sent(form, 0, message.to_vec()));
+        let reply = answer.map(|answer| self.sent(form, 0, answer.to_vec()));
+        let travelled = Travelled {
+            index: 0,
+            repeats: 0,
+            connection: name,
+            direction: Direction::Reverse,
+            call,
+            reply,
+            call_chunk: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            reply_chunk: Vec::new(),
+            returned: 0,
+            rdma_error: 0,
+        };
+        self.write(Waiting { travelled, client, roots: Vec::new(), kept: 0 });
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<Recorded> {
+        let mut left: Vec<Tag> = self.waiting.keys().copied().collect();
+        left.sort_unstable_by_key(|tag| tag.0);
+        left.into_iter().for_each(|tag| self.lost(tag, None));
+        let Self { to, name, steps, not_kept, error, .. } = *self;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let (mut to, _) = to.finish(&[name])?;
+        to.flush()?;
+        Ok(Recorded { steps, not_kept })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::rpc::Xid;
+
+    use super::*;
+    use crate::replay::transport::{Captured, Expected, Payload, Shape, Wish};
+
+    /// Chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
+    fn chunks_of(result: u32, shape: Shape<'_>) -> Chunks {
+        let data = Some(Wish::default().private_data());
+        let terms = RdmaTerms::agreed(data, data);
+        let mut message = vec![0; 80];
+        message[..4].copy_from_slice(&9u32.to_be_bytes());
+        let content = vec![7; 10_000];
+        let payloads = [Payload { position: 64, source: Source::Copied(&content) }];
+        let reply = Expected { message: 256, payloads: &[result] };
+        let call = Call { xid: Xid(9), tag: Tag(1), message: &message, payloads: &payloads, reply, shape };
+        chunks(&call, &terms, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn the_chunks_of_a_call_are_those_of_its_header() {
+        let Chunks { call, reads, writes, reply, form } = chunks_of(65_536, Shape::Fitting);
+        assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
+        assert_eq!((call, reply, form), (vec![], vec![], Some(Form::MESSAGE)));
+    }
+
+    #[test]
+    fn chunks_that_are_those_of_a_capture_are_recorded_segment_by_segment() {
+        let captured =
+            Captured { reads: &[&[4_096, 8_192]], writes: &[&[1_024, 1_024]], ..Captured::default() };
+        let found = chunks_of(2_048, Shape::Captured(captured));
+        assert_eq!(found.reads, [Some(vec![4_096, 5_904])]);
+        assert_eq!(found.writes, [[1_024, 1_024]]);
+        // A Long Call takes its payload with it.
+        let captured = Captured { call: &[16_384], ..Captured::default() };
+        let found = chunks_of(0, Shape::Captured(captured));
+        assert_eq!((found.call, found.reads, found.form), (vec![10_080], vec![None], Some(Form::NOMSG)));
+    }
+}

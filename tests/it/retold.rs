@@ -1,0 +1,56 @@
+//! A trace is compared like the capture that it was compiled from, and has no difference to it.
+
+use crate::captures;
+use crate::transport::program::{compiled_with, program};
+
+/// Captures whose traces say otherwise what is missing of a message: a trace has no bytes beyond the first gap.
+const CUT: [&str; 2] = ["rxe-v42-snap128", "rxe-v42-conc-head"];
+
+#[test]
+fn a_trace_has_no_difference_to_its_capture() {
+    for name in captures::ALL.into_iter().filter(|name| !CUT.contains(name)) {
+        let capture = captures::path(name);
+        let trace = compiled_with(name, "retold", "keep");
+        let output = program(&["compare", capture.to_str().unwrap(), trace.name()]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{name}: {text}");
+    }
+}
+
+#[test]
+fn what_is_not_whole_is_the_only_difference_of_a_capture_that_was_cut() {
+    let capture = captures::path("rxe-v42-conc-head");
+    let trace = compiled_with("rxe-v42-conc-head", "retold", "keep");
+    let (a, b) = (capture.to_str().unwrap(), trace.name());
+    assert_eq!(program(&["compare", "--ignore", "incomplete", a, b]).status.code(), Some(0));
+}
+
+#[test]
+fn file_data_of_which_the_hash_is_kept_is_compared_by_it() {
+    let capture = captures::path("rxe-v3");
+    let trace = compiled_with("rxe-v3", "retold", "hash");
+    let (a, b) = (capture.to_str().unwrap(), trace.name());
+    let output = program(&["compare", a, b]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("bytes of file data."), "{text}");
+    assert!(!text.contains("not compared"), "{text}");
+    // Another run of the same work has the same data.
+    let other = captures::path("siw-v3");
+    let other = program(&["compare", "-q", "--only", "data", other.to_str().unwrap(), b]);
+    assert_eq!(other.status.code(), Some(0));
+}
+
+#[test]
+fn a_trace_that_is_damaged_is_told_and_is_no_difference() {
+    let capture = captures::path("rxe-v3");
+    let trace = compiled_with("rxe-v3", "damaged", "keep");
+    let mut bytes = std::fs::read(&trace.0).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].fill(0xff);
+    std::fs::write(&trace.0, bytes).unwrap();
+    let output = program(&["compare", capture.to_str().unwrap(), trace.name()]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("the trace is damaged"), "{error}");
+}

@@ -1,0 +1,126 @@
+//! A run that is killed leaves everything outside of its directory as it was, and the next one says what it found.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ganesha::Ganesha;
+use super::program::{compiled, program};
+
+/// How often a run is killed.
+const MOMENTS: u64 = 20;
+
+/// What an object is and holds.
+#[derive(Debug, PartialEq)]
+struct Object {
+    mode: u32,
+    owner: u32,
+    size: u64,
+    /// When it was modified, and changed: seconds and nanoseconds of both.
+    times: [i64; 4],
+    content: Vec<u8>,
+}
+
+/// Everything in a folder, by its path.
+fn everything(folder: &Path) -> BTreeMap<String, Object> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(path) = left.pop() {
+        let about = fs::symlink_metadata(&path).unwrap();
+        let content = match () {
+            () if about.is_dir() => {
+                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                Vec::new()
+            }
+            () if about.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+            () => fs::read(&path).unwrap(),
+        };
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+        let (mode, owner, size) = (about.mode(), about.uid(), about.len());
+        found.insert(name, Object { mode, owner, size, times, content });
+    }
+    found
+}
+
+/// SplitMix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[test]
+fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let trace = compiled("rxe-v42", "killed");
+    let file = trace.0.to_str().unwrap();
+    // A tree with the names that the trace has, too.
+    let beside = server.export().join("beside");
+    for name in ["tree", "nameless", "deep/er"] {
+        fs::create_dir_all(beside.join(name)).unwrap();
+    }
+    for (number, name) in ["a", "tree/file", "nameless/1", "deep/er/b"].iter().enumerate() {
+        fs::write(beside.join(name), vec![number as u8; 5_000 * number]).unwrap();
+    }
+    std::os::unix::fs::symlink("deep/er", beside.join("link")).unwrap();
+    let before = everything(&beside);
+
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let start = Instant::now();
+    let whole = program(&["replay", "run", "-q", file, "--server", &url, "--directory", "whole"]);
+    assert!(matches!(whole.status.code(), Some(0 | 1)), "{whole:?}");
+    let length = start.elapsed();
+
+    let mut state = 42;
+    let (mut unfinished, mut killed) = (0, 0);
+    for moment in 0..MOMENTS {
+        let directory = format!("run-{moment}");
+        let step = if moment % 4 == 3 { "seed" } else { "run" };
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+            .args(["replay", step, "-q", file, "--server", &url, "--directory", &directory])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // From an early moment to a late one, each somewhere in its part of the whole.
+        let part = (moment as f64 + (random(&mut state) >> 11) as f64 / (1u64 << 53) as f64) / MOMENTS as f64;
+        thread::sleep(Duration::from_secs_f64(length.as_secs_f64() * part));
+        let is_over = child.try_wait().unwrap().is_some();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed += u32::from(!is_over);
+        assert_eq!(everything(&beside), before, "{step} killed at {part:.3} of the way");
+
+        let run = server.export().join(&directory);
+        let is_used = run.is_dir() && fs::read_dir(&run).unwrap().next().is_some();
+        if !is_used {
+            continue;
+        }
+        // Only the run's directory is named in the export.
+        let again = program(&["replay", "run", "-q", file, "--server", &url, "--directory", &directory]);
+        let error = String::from_utf8_lossy(&again.stderr);
+        assert_eq!(again.status.code(), Some(2), "{error}");
+        assert!(error.contains("is there and not empty"), "{error}");
+        let is_whole = run.join("seeded").is_dir();
+        let what = match is_whole && fs::read_dir(run.join("seeded")).unwrap().next().is_some() {
+            true => "it was seeded for this trace",
+            false if is_whole => "it was seeded for another trace",
+            false if run.join("tree").is_dir() => "a run was ended in it before its tree was whole",
+            false => "no run of this program has left",
+        };
+        assert!(error.contains(what) && error.contains("name another directory"), "{error}");
+        unfinished += u32::from(!is_whole);
+    }
+    assert!(killed >= 10, "{killed} of {MOMENTS} were killed before their end");
+    eprintln!("{killed} killed before their end, {unfinished} of them while the tree was made");
+    let names = fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut others: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("run-")).collect();
+    others.sort();
+    assert_eq!(others, ["beside", "whole"]);
+}

@@ -1,0 +1,52 @@
+//! The program as a user runs it, and traces that it compiles for a test.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::captures;
+
+/// Runs the program.
+pub(crate) fn program(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("the program does not start: {e}"))
+}
+
+/// A file that is there as long as the test.
+pub(crate) struct Passing(pub(crate) PathBuf);
+
+impl Passing {
+    /// A file that is not there yet; `name` is unlike that of any other test.
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("nfsrdma-inspect-{name}-{}", std::process::id())))
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The trace of a capture.
+pub(crate) fn compiled(capture: &str, test: &str) -> Passing {
+    compiled_with(capture, test, "keep")
+}
+
+/// The trace of a capture, with its file data kept, hashed, or made from a key.
+pub(crate) fn compiled_with(capture: &str, test: &str, data: &str) -> Passing {
+    let trace = Passing::new(&format!("{test}-{capture}-{data}.trace"));
+    let capture = captures::path(capture);
+    let arguments =
+        ["replay", "compile", "-q", "--data", data, capture.to_str().unwrap(), "-o", trace.name()];
+    let output = program(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    trace
+}

@@ -1,0 +1,217 @@
+//! What a run sent and received is recorded, and compared with the capture that it replayed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::time::Duration;
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::run::recording::{Recording, Tape};
+use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
+use nfsrdma_inspect::replay::seed::v4::V4;
+use nfsrdma_inspect::replay::seed::{How, Place, files::Files, seed};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::trace::layout::Keeping;
+use nfsrdma_inspect::replay::transport::Transport;
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use serde_json::Value as Json;
+
+use super::client::target;
+use super::ganesha::Ganesha;
+use super::program::{Passing, compiled, program};
+use crate::captures;
+
+/// Differences between a capture of Linux and its replay on nfs-ganesha, and why: kind, operation, and where.
+const EXPECTED: &[(&str, &str, &str)] = &[
+    // It has none of these operations (RFC 8276, RFC 7862 sections 15.2 and 15.13, RFC 8881 section 18.39).
+    ("status", "SETXATTR", ""),
+    ("status", "GETXATTR", ""),
+    ("status", "LISTXATTRS", ""),
+    ("status", "REMOVEXATTR", ""),
+    ("status", "COPY", ""),
+    ("status", "CLONE", ""),
+    ("status", "GET_DIR_DELEGATION", ""),
+    // It knows no ACLs.
+    ("status", "GETACL", ""),
+    ("status", "SETACL", ""),
+    // The captured server was in its grace period when locks were asked for first.
+    ("status", "LOCK", ""),
+    // The captured file system was full.
+    ("status", "WRITE", ""),
+    // Delegations that this server did not give are not given back.
+    ("missing", "DELEGRETURN", ""),
+    // A directory comes in another order, and in other parts.
+    ("name", "READDIR", "READDIR."),
+    ("name", "READDIRPLUS", ""),
+    ("order", "READDIR", ""),
+    // It answers READ_PLUS with a segment of data that is empty, and eof.
+    ("data", "READ_PLUS", "READ_PLUS.rpr_contents"),
+    // It frees the stateid of a lock with the lock.
+    ("status", "FREE_STATEID", ""),
+    // The callback channel is tried on a connection that the server opens; where it opens none is its choice.
+    ("client", "NULL", ""),
+    // Programs beside NFS: the run's directory stands for what was mounted, and locks of NLM are elsewhere.
+    ("missing", "MNT", ""),
+    ("missing", "UMNT", ""),
+    ("missing", "DUMP", ""),
+    ("missing", "NULL", ""),
+    ("missing", "GETADDR", ""),
+    ("missing", "GETPORT", ""),
+    ("missing", "LOCK", ""),
+    ("missing", "UNLOCK", ""),
+    ("missing", "TEST", ""),
+    ("missing", "FREE_ALL", ""),
+    ("client", "", ""),
+];
+
+/// What a replay must not have otherwise.
+const MUST: &str = "missing,extra,order,status,name,data,client,chunk-kind,chunk-bytes";
+
+/// The differences of two captures or traces.
+fn differences(a: &str, b: &str) -> Vec<Json> {
+    let output = program(&["compare", "-T", "json", "--only", MUST, a, b]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    lines.filter(|line| line["kind"] == "difference").collect()
+}
+
+fn is_expected(difference: &Json) -> bool {
+    let of = |key: &str| difference[key].as_str().unwrap_or_default().to_owned();
+    let (kind, operation, path) = (of("difference"), of("operation"), of("path"));
+    EXPECTED.iter().any(|(what, name, at)| kind == *what && operation.ends_with(name) && path.starts_with(at))
+}
+
+/// Replays a capture, and compares what was recorded.
+fn recorded(capture: &str, server: &str) {
+    let recording = Passing::new(&format!("recorded-{capture}.trace"));
+    let path = captures::path(capture);
+    let file = path.to_str().unwrap();
+    let output = program(&["check", "-q", "--server", server, "--record", recording.name(), file]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{capture}: {output:?}");
+    let found = differences(file, recording.name());
+    let others: Vec<_> = found.iter().filter(|difference| !is_expected(difference)).collect();
+    assert!(others.is_empty(), "{capture}: {others:#?}");
+    let kinds = found.iter().fold(BTreeMap::<String, u32>::new(), |mut kinds, difference| {
+        *kinds.entry(difference["difference"].to_string()).or_default() += 1;
+        kinds
+    });
+    assert!(found.len() <= 40, "{capture}: {kinds:?}");
+    // It is a trace as any other.
+    let output = program(&["replay", "plan", "-T", "json", recording.name()]);
+    let plan: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(plan["steps"].is_object() || plan["steps"].is_number(), "{plan:#}");
+}
+
+#[test]
+fn recordings_of_nfsv4_have_no_difference_to_their_captures_but_those_of_the_server() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    for capture in ["rxe-v42", "rxe-v41", "rxe-v40", "tcp-v42"] {
+        recorded(capture, &url);
+    }
+}
+
+#[test]
+fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_server() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let url =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    recorded("rxe-v3", &url);
+}
+
+/// Gives a run its recording.
+struct Taped(Option<Box<dyn Tape>>);
+
+impl Watch for Taped {
+    fn look(&mut self, _: &Report, _: u64, _: Duration) {}
+
+    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+        self.0.take()
+    }
+}
+
+/// Replays a capture over RDMA as it would be, against the server inside the program, with the captured chunks.
+fn recorded_over_rdma(capture: &str) -> Vec<Json> {
+    let trace = compiled(capture, "over-rdma");
+    let recording = Passing::new(&format!("over-rdma-{capture}.trace"));
+    let open = || Trace::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
+    let connection = transport.connect(&target).unwrap();
+    let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
+    let mut files = V4::new(line, "recordings", &[2]).unwrap();
+    let place = Place { export: "/", directory: "run" };
+    let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
+    files.leave();
+    drop(files);
+    let to = BufWriter::new(File::create(&recording.0).unwrap());
+    let tape = Recording::new(to, Keeping::KEPT, "a run").unwrap();
+    let options = Options {
+        order: Order::Conservative,
+        captured_chunks: true,
+        tag: "recordings".into(),
+        ..Options::default()
+    };
+    let mut watch = Taped(Some(Box::new(tape)));
+    let (mut steps, mut contents) = (open(), open());
+    let report =
+        run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut watch).unwrap();
+    let recorded = report.recorded_as.unwrap().unwrap();
+    assert_eq!((recorded.steps, recorded.not_kept), (report.calls, 0));
+    differences(captures::path(capture).to_str().unwrap(), recording.name())
+}
+
+#[test]
+fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
+    for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
+        let found = recorded_over_rdma(capture);
+        // Linux answers by a Reply chunk wherever one is offered; the server inside the program where it must (RFC 8166
+        // section 3.5.1 leaves it the choice).
+        let is_choice = |one: &&Json| {
+            one["difference"] == "chunk-kind"
+                && one["a"]["value"] == "RDMA_NOMSG"
+                && one["b"]["value"] == "RDMA_MSG"
+        };
+        let others = found.iter().filter(|one| !is_choice(one));
+        let of = |kind: &str| others.clone().filter(|one| one["difference"] == kind).collect::<Vec<_>>();
+        for kind in ["chunk-kind", "chunk-bytes", "data", "order", "extra"] {
+            assert!(of(kind).is_empty(), "{capture}: {kind}: {:#?}", of(kind));
+        }
+    }
+}
+
+#[test]
+fn a_replay_of_other_work_is_told_from_its_capture() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    // Data that is made from a key in the place of that which was captured.
+    let trace = Passing::new("otherwise.trace");
+    let recording = Passing::new("otherwise-recorded.trace");
+    let path = captures::path("rxe-v42");
+    let file = path.to_str().unwrap();
+    let compile = ["replay", "compile", "-q", "--data", "key", "--key", "7", file, "-o", trace.name()];
+    assert!(program(&compile).status.success());
+    let run = ["replay", "run", "-q", trace.name(), "--server", &url, "--record", recording.name()];
+    assert!(matches!(program(&run).status.code(), Some(0 | 1)));
+    let found = differences(file, recording.name());
+    let of_data = found.iter().filter(|difference| difference["difference"] == "data").count();
+    assert!(of_data > 10, "{of_data} differences of file data: {found:#?}");
+    // A part of the work alone.
+    let trace = compiled("rxe-v42", "part-recorded");
+    let run = ["replay", "run", "-q", trace.name(), "--server", &url, "--record", recording.name()];
+    let run = [&run[..], &["--filter", "nfs.opcode == \"READ\""]].concat();
+    assert!(matches!(program(&run).status.code(), Some(0 | 1)));
+    let found = differences(file, recording.name());
+    assert!(found.iter().any(|difference| difference["difference"] == "missing"), "{found:#?}");
+}
+
+#[test]
+fn a_recording_does_not_overwrite_the_trace_that_runs() {
+    let trace = compiled("rxe-v42-conc-head", "overwrites");
+    let before = std::fs::read(&trace.0).unwrap();
+    let url = "tcp://127.0.0.1:1/export";
+    let output = program(&["replay", "run", trace.name(), "--server", url, "--record", trace.name()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(std::fs::read(&trace.0).unwrap(), before);
+}
