@@ -6,7 +6,8 @@
 //! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
 //! - [`hearing`]: its Reply gives it its state;
-//! - [`losing`]: its connection goes away before that.
+//! - [`losing`]: its connection goes away before that;
+//! - [`restarting`]: the server has forgotten what it is about.
 
 mod asking;
 mod driving;
@@ -14,6 +15,7 @@ mod hearing;
 mod held;
 mod losing;
 mod queue;
+mod restarting;
 mod sending;
 mod thoughts;
 
@@ -34,6 +36,7 @@ use super::order::claims::Claims;
 use super::order::names::Names;
 use super::prologue::{PrologueError, prologue};
 use super::recording::Tape;
+use super::recovery::ledger::Ledger;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
@@ -48,6 +51,7 @@ use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use held::{Held, Seats};
 use queue::Queue;
+use restarting::Restart;
 use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -134,6 +138,8 @@ struct Line {
     backchannels: Vec<(u32, u32)>,
     /// Those of them that are to be bound to it yet.
     unbound: Vec<(u32, u32)>,
+    /// How many recoveries there had been in the run when they were asked for last.
+    since: u32,
 }
 
 /// A connection that went away.
@@ -270,6 +276,11 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             depths: BinaryHeap::new(),
             in_flight: 0,
             barren: 0,
+            ledger: Ledger::default(),
+            restart: None,
+            recoveries: 0,
+            asked: 0,
+            unreclaimed: FxHashSet::default(),
             expiries: VecDeque::new(),
             lines: Vec::new(),
             by_place: FxHashMap::default(),
@@ -325,6 +336,15 @@ struct Engine<'r, R> {
     in_flight: usize,
     /// Connections in a row that went away without a Reply.
     barren: u32,
+    /// What the clients hold at the server.
+    ledger: Ledger,
+    /// A client that is set up anew.
+    restart: Option<Restart>,
+    /// How often one was, and how many Calls that took.
+    recoveries: u32,
+    asked: u64,
+    /// Variables of what could not be had again.
+    unreclaimed: FxHashSet<u32>,
     /// When Calls in flight were sent, in that order.
     expiries: VecDeque<(Instant, Tag)>,
     lines: Vec<Line>,
@@ -430,7 +450,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
-            (held.is_lost, held.resends) = (false, 0);
+            (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
             (held.has_fewer, held.has_other_wants) = (false, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
@@ -487,6 +507,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         if self.in_flight == 0 {
             // Nothing will come that makes room.
             self.unpark_all();
+        }
+        if self.restart.is_some() {
+            let due = self.recover(transport)?;
+            if self.restart.is_some() {
+                return Ok(due);
+            }
         }
         while let Some(seat) = self.queue.pop() {
             let mut held = self.seats.take(seat);

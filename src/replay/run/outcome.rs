@@ -84,6 +84,13 @@ impl Outcome {
         self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
     }
 
+    /// The status that says that the server does not know a client, a session or a stateid any more, if it does. RFC 8881
+    /// section 8.4.2, RFC 7530 section 9.6.2.
+    pub(super) fn forgotten(&self) -> Option<u32> {
+        // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
+        self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
+    }
+
     /// What the client side must have done wrong: the name of the status.
     pub(super) fn own_fault(&self) -> Option<&'static str> {
         self.statuses.iter().find_map(|status| match status {

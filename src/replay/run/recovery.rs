@@ -1,16 +1,20 @@
-//! What follows when a connection goes away: Calls in flight are sent again, and what their answers then mean.
+//! What follows when a connection goes away: Calls in flight are sent again, and what their answers then mean. And what follows
+//! when a server has restarted: what clients [held](ledger) there is [asked](asks) for again.
 //!
 //! A server that has done a Call, and whose Reply was lost, is asked for that Reply, not for the work once more: from
 //! NFSv4.1 on by the slot and its sequence ID (RFC 8881 section 2.10.6.2), before that by the XID, which its
 //! duplicate request cache may know (RFC 5531 section 9, RFC 7530 section 3.1.1). So what is sent again is the same,
 //! byte for byte, and goes over another connection.
 
+pub(super) mod asks;
+pub(super) mod ledger;
+
 use std::time::Duration;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, BindConnToSessionArgs, Call, CallHead, ChannelDirFromClient4, ChannelDirFromServer4, Operation,
-    Reply, Results, Sessionid4,
+    Args, BindConnToSessionArgs, Call, CallHead, ChannelDirFromClient4, ChannelDirFromServer4, Nfsstat4,
+    Operation, Reply, Results, Sessionid4,
 };
 use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
@@ -25,6 +29,9 @@ pub(super) const RESENDS: u32 = 8;
 pub(super) const BARREN: u32 = 12;
 /// How much longer each time a server is left alone of which connections go away without a Reply.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often in one run a client is set up anew that the server has forgotten.
+pub(super) const RESTARTS: u32 = 16;
 
 /// Sessions of one connection whose backchannel is remembered.
 pub(super) const BACKCHANNELS: usize = 64;
@@ -54,8 +61,19 @@ pub const DONE_TWICE: Again = Again {
     text: "its connection went away when it was done; sent again, it met what it had done itself",
 };
 
+/// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
+pub const RESTARTED: Again = Again {
+    code: "server-restarted",
+    text: "the server had forgotten its client or session; that was set up anew, and it was sent again",
+};
+/// NFS4ERR_NO_GRACE and the like: the step is unreplayable.
+pub const NOT_RECLAIMED: Again = Again {
+    code: "not-reclaimed",
+    text: "is about a client, session, open or lock that the server has forgotten, and not given back",
+};
+
 /// All of them.
-pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE];
+pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED];
 
 /// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
@@ -94,10 +112,12 @@ pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
 }
 
 /// Whether a Call that was sent again met what it had done itself: nothing at the server keeps it from that but a
-/// duplicate request cache, which need not know it.
+/// duplicate request cache, which need not know it. One that `is_new` was made anew for another session, which keeps nothing
+/// from the one before.
 pub(super) fn is_done_twice(
     procedure: Option<Procedure>,
     operations: &[Operation],
+    is_new: bool,
     outcome: &Outcome,
 ) -> bool {
     const NOENT: u32 = 2;
@@ -125,7 +145,7 @@ pub(super) fn is_done_twice(
             _ => false,
         },
         // With SEQUENCE nothing is done twice.
-        Some(Procedure::Compound) if operations.first() != Some(&Operation::SEQUENCE) => {
+        Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
             let Some(operation) = operations.get(at) else { return false };
             match *status {
                 EXIST => matches!(*operation, Operation::CREATE | Operation::LINK),
@@ -140,8 +160,9 @@ pub(super) fn is_done_twice(
 }
 
 /// The state of a step that was sent again, from that which its answer alone would give it.
-pub(super) fn state(state: State, is_done_twice: bool) -> State {
+pub(super) fn state(state: State, is_done_twice: bool, is_new: bool) -> State {
     match state {
+        State::Matched | State::Tolerated(_) if is_new => State::Repaired(RESTARTED.code),
         State::Matched | State::Tolerated(_) => State::Repaired(SENT_AGAIN.code),
         State::Mismatched(_) if is_done_twice => State::Repaired(DONE_TWICE.code),
         other => other,
@@ -159,23 +180,33 @@ pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encod
     Call::new(CallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
+/// Why a connection does not carry the backchannel of a session.
+pub(super) enum Unbound {
+    /// The server does not know the session any more.
+    Forgotten,
+    /// For people.
+    Refused(String),
+}
+
 /// Reads the Reply of BIND_CONN_TO_SESSION: why the connection does not carry the backchannel, if it does not.
-pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), String> {
-    let unreadable = |_| String::from("BIND_CONN_TO_SESSION: its Reply cannot be read");
+pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), Unbound> {
+    let refused = |why: &str| Unbound::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
+    let unreadable = |_| refused("its Reply cannot be read");
     let message = rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
     if !message.reply().is_some_and(|reply| reply.status().is_success()) {
-        return Err("BIND_CONN_TO_SESSION: refused by RPC".into());
+        return Err(refused("refused by RPC"));
     }
     let reply = Reply::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(Union::Ok(ok)))) => match ok.bctsr_dir {
-            ChannelDirFromServer4::CDFS4_FORE => {
-                Err("BIND_CONN_TO_SESSION: the server binds the fore channel alone".into())
-            }
+            ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
             _ => Ok(()),
         },
-        Some(Ok(results)) => Err(format!("BIND_CONN_TO_SESSION: {}", results.status())),
-        _ => Err("BIND_CONN_TO_SESSION: no result".into()),
+        Some(Ok(results)) => match results.status() {
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => Err(Unbound::Forgotten),
+            status => Err(refused(&status.to_string())),
+        },
+        _ => Err(refused("no result")),
     }
 }
 
@@ -198,18 +229,20 @@ mod tests {
             &[Operation::PUTFH, Operation::REMOVE][..],
             &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE],
         ];
-        assert!(is_done_twice(Some(Procedure::Compound), remove, &answered(&[0, 2])));
-        assert!(!is_done_twice(Some(Procedure::Compound), remove, &answered(&[2])), "PUTFH failed");
-        assert!(!is_done_twice(Some(Procedure::Compound), sequenced, &answered(&[0, 0, 2])));
+        assert!(is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
+        assert!(!is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[2])), "PUTFH failed");
+        assert!(!is_done_twice(Some(Procedure::Compound), sequenced, false, &answered(&[0, 0, 2])));
+        let anew = is_done_twice(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
+        assert!(anew, "another session keeps nothing of the one before");
     }
 
     #[test]
     fn a_name_that_is_there_or_is_gone_is_what_the_first_time_left() {
         let v3 = |procedure| Some(Procedure::V3(procedure));
-        assert!(is_done_twice(v3(v3::Procedure::MKDIR), &[], &answered(&[17])));
-        assert!(is_done_twice(v3(v3::Procedure::RENAME), &[], &answered(&[2])));
-        assert!(!is_done_twice(v3(v3::Procedure::LOOKUP), &[], &answered(&[2])));
-        assert!(!is_done_twice(v3(v3::Procedure::MKDIR), &[], &answered(&[13])));
+        assert!(is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
+        assert!(is_done_twice(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
+        assert!(!is_done_twice(v3(v3::Procedure::LOOKUP), &[], false, &answered(&[2])));
+        assert!(!is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[13])));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Watch for Witness<'_> {
 /// Whether a report says that something is wrong with the server.
 fn is_told(report: &Report) -> bool {
     report.is_different()
-        || report.discarded + report.disconnects > 0
+        || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()
         || !report.own_faults.is_empty()
 }

@@ -31,7 +31,9 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn reply(&mut self, reply: &Reply<'_>, tape: &mut Listener) -> Result<(), RunError> {
         self.barren = 0;
         let Some(seat) = self.seats.find(reply.tag) else {
-            self.bound(reply);
+            if !self.recovered(reply) {
+                self.bound(reply);
+            }
             return Ok(());
         };
         let mut held = self.seats.take(seat);
@@ -100,13 +102,20 @@ impl<R: Read + Seek> Engine<'_, R> {
             });
         }
         let is_done_twice = held.resends > 0
-            && recovery::is_done_twice(procedure, &held.parts.operations, &outcome)
+            && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
             && self::recorded(step, &message).is_done();
+        if !is_done_twice
+            && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
+        {
+            return Ok(None);
+        }
         self.bind(step, reply, &outcome);
+        self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
         }
-        if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_done_twice)
+        let is_of_server = is_done_twice || held.renewals > 0;
+        if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_of_server)
             && self.report.own_faults.len() < FAULTS
         {
             let [call, _] = held.id.frames;
@@ -117,7 +126,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => State::Mismatched(vec![misplaced(held)]),
         };
         if held.resends > 0 {
-            state = recovery::state(state, is_done_twice);
+            state = recovery::state(state, is_done_twice, held.renewals > 0);
         }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, held.parts.title(), &state, held.is_racing, self.contents);
@@ -314,19 +323,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             0 => what.to_owned(),
             resends => format!("{what} (sent again {resends} times)"),
         };
-        let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
-        let [call, reply] = held.id.frames.map(frame);
-        let place = Some(Place { index: held.id.step, call, reply });
-        let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };
-        let difference = Difference {
-            kind: Kind::Reply,
-            operation: held.parts.title().to_owned(),
-            path: String::new(),
-            field: "",
-            times: 1,
-            a: half("there"),
-            b: half(&what),
-        };
+        let difference = missed(&held, &what);
         if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
             walk.doubt(&step);
         }
@@ -366,6 +363,23 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.fail(tagged(self.number, seat, held.turn), what, tape);
             }
         }
+    }
+}
+
+/// There was a Reply in the capture, and instead of it there is this.
+pub(super) fn missed(held: &Held, what: &str) -> Difference {
+    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+    let [call, reply] = held.id.frames.map(frame);
+    let place = Some(Place { index: held.id.step, call, reply });
+    let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };
+    Difference {
+        kind: Kind::Reply,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a: half("there"),
+        b: half(what),
     }
 }
 

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::outcome::Outcome;
-use super::super::recovery::{self, BACKCHANNELS, BARREN, PAUSE, RESENDS};
+use super::super::recovery::{self, BACKCHANNELS, BARREN, PAUSE, RESENDS, Unbound};
 use super::super::report::State;
 use super::held::{Held, step, tagged};
 use super::sending::unsigned_header;
-use super::{Engine, FAULTS, Going, Gone, Line, Listener, RunError, SLACK};
+use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::{Holds, Step};
 use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
@@ -46,14 +46,14 @@ impl<R: Read + Seek> Engine<'_, R> {
                     gone: None,
                     backchannels: Vec::new(),
                     unbound: Vec::new(),
+                    since: 0,
                 });
                 self.by_place.insert(place, number);
                 self.by_connection.insert(connection, number);
                 number
             }
         };
-        let gone = self.lines.get(number).and_then(|line| line.gone);
-        if let Some(until) = gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten() {
+        if let Some(until) = self.connected(number, transport)? {
             return Ok(Err(Going::Unreachable(until)));
         }
         let Some(line) = self.lines.get(number) else { return Ok(Err(Going::Parked(number))) };
@@ -65,6 +65,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             true => Ok(Err(Going::Parked(number))),
             false => Ok(Ok(number)),
         }
+    }
+
+    /// Sees to it that a line has a connection. Until when the server is left alone, if it is.
+    pub(super) fn connected(
+        &mut self,
+        number: usize,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Instant>, RunError> {
+        let gone = self.lines.get(number).and_then(|line| line.gone);
+        Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
     /// Opens a connection in the place of one that went away. Until when the server is left alone, if it is.
@@ -115,6 +125,9 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
     pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) {
+        if self.is_recovery_lost(tag) {
+            return;
+        }
         let Some(seat) = self.seats.find(tag) else { return };
         let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
         if is_vain || self.barren > BARREN || self.report.is_interrupted {
@@ -203,7 +216,9 @@ impl<R: Read + Seek> Engine<'_, R> {
             unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
-            let call = Call::small(Xid(line.xid), tagged(self.number, NOBODY, 0), &message, SLACK);
+            let tag = tagged(self.number, NOBODY, session.into());
+            let call = Call::small(Xid(line.xid), tag, &message, SLACK);
+            line.since = self.recoveries;
             match transport.submit(line.connection, &call) {
                 Ok(_) => self.report.calls += 1,
                 Err(SubmitError::Busy(_)) => return line.unbound.push((session, minor)),
@@ -215,14 +230,28 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// A Reply that is for no step in flight: of BIND_CONN_TO_SESSION.
     pub(super) fn bound(&mut self, reply: &Reply<'_>) {
-        if reply.tag != tagged(self.number, NOBODY, 0) {
+        let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get(*line));
+        let Some((line, session)) = line.and_then(|line| {
+            let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
+            let is_of = |session: &u32| tagged(self.number, NOBODY, (*session).into()) == reply.tag;
+            Some((line, sessions.find(is_of)?))
+        }) else {
             return;
-        }
+        };
+        let since = line.since;
         self.unpark(reply.connection, usize::MAX);
         match recovery::bound(reply.cursor()) {
             Ok(()) => self.report.rebound += 1,
-            Err(why) if self.report.refused.len() < FAULTS => self.report.refused.push(why),
-            Err(_) => {}
+            Err(Unbound::Forgotten) => {
+                let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
+                let client = id.and_then(|id| self.ledger.session(id)).map(|session| session.client);
+                let is_known =
+                    |client| self.ledger.client(client).is_some_and(|known| since < known.recovered);
+                if let Some(client) = client.filter(|client| !is_known(*client)) {
+                    self.restart(client, id, reply.connection);
+                }
+            }
+            Err(Unbound::Refused(why)) => self.refuse(why),
         }
     }
 }

@@ -43,6 +43,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         if held.is_lost {
             return self.send_again(seat, held, transport, tape);
         }
+        if let Some(state) = self.not_reclaimed(held, &step) {
+            return Ok(Going::Settled(state));
+        }
         let root = &self.seeded.root;
         let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
         if parts.leaves(&step, is_root) {
@@ -112,6 +115,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(slot) = held.used.slot {
             self.values.occupy(slot, true, false);
         }
+        held.since = self.recoveries;
         held.has_fewer = has_fewer;
         held.has_other_wants = has_other_wants;
         self.sent += u64::from(held.tries == 0);

@@ -123,7 +123,10 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             };
             run.done(&Results::BIND_CONN_TO_SESSION(Outcome::Ok(ok)))
         }
-        Args::RECLAIM_COMPLETE(_) => run.done(&Results::RECLAIM_COMPLETE(Outcome::Ok(Void))),
+        Args::RECLAIM_COMPLETE(_) => {
+            run.client.iter().for_each(|client| state.reclaimed(*client));
+            run.done(&Results::RECLAIM_COMPLETE(Outcome::Ok(Void)))
+        }
         Args::SETCLIENTID(args) => {
             let clientid = state.fresh();
             let client = Client {
