@@ -12,9 +12,13 @@ use super::literal;
 use super::program::{Comparison, Expression, Function, Node};
 use super::syntax::{Arithmetic, Form, Operand, Quantifier, Relation, Span, Test};
 use super::value::{Constant, Slot};
+use super::words;
 
 /// The most fields that one filter may name.
 pub(super) const FIELDS: usize = 64;
+
+/// Words of a field that are all told where none of them is like the one that was written.
+const FEW: usize = 8;
 
 /// A field that a filter names.
 #[derive(Clone, Debug)]
@@ -94,6 +98,15 @@ struct Beside<'e> {
     sort: Sort,
     /// The field whose values may have names.
     field: Option<&'e Entry>,
+    /// Whether the value is to be the whole of it, and not a part, or more or less.
+    is_whole: bool,
+}
+
+impl Beside<'_> {
+    /// What has this sort, and no names for its values.
+    const fn nameless(sort: Sort) -> Self {
+        Self { sort, field: None, is_whole: false }
+    }
 }
 
 /// Makes programs.
@@ -156,7 +169,7 @@ impl<'c> Compiler<'c> {
             })),
             _ => {
                 let sort = self.sort(operand)?.ok_or_else(|| self.no_field(operand.span))?;
-                let expression = self.expression(operand, Beside { sort, field: None })?;
+                let expression = self.expression(operand, Beside::nameless(sort))?;
                 // A slice is there or not; the result of a calculation is zero or not.
                 let is_slice = matches!(operand.form, Form::Slice(..));
                 Ok(match is_slice {
@@ -219,8 +232,9 @@ impl<'c> Compiler<'c> {
         // What is looked for may be shorter than what it is looked for in.
         let of_part =
             |sort| if relation == Relation::Contains && sort == Sort::Ethernet { Sort::Bytes } else { sort };
-        let left_beside = Beside { sort: second, field: self.field_of(right) };
-        let right_beside = Beside { sort: of_part(first), field: self.field_of(left) };
+        let is_whole = matches!(is, Comparison::Equal | Comparison::NotEqual);
+        let left_beside = Beside { sort: second, field: self.field_of(right), is_whole };
+        let right_beside = Beside { sort: of_part(first), field: self.field_of(left), is_whole };
         let left = match relation {
             Relation::Contains => self.searched(left, left_beside)?,
             _ => self.expression(left, left_beside)?,
@@ -284,7 +298,7 @@ impl<'c> Compiler<'c> {
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
                 self.error(right.span, format!("this is no regular expression: {reason}"))
             })?;
-        let of = self.searched(left, Beside { sort, field: None })?;
+        let of = self.searched(left, Beside::nameless(sort))?;
         Ok(Node::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
@@ -300,7 +314,7 @@ impl<'c> Compiler<'c> {
                 _ => self.no_field(operand.span),
             });
         };
-        let beside = Beside { sort, field: self.field_of(operand) };
+        let beside = Beside { sort, field: self.field_of(operand), is_whole: true };
         let of = self.expression(operand, beside)?;
         let mut values = Vec::new();
         for (first, last) in set {
@@ -512,17 +526,14 @@ impl<'c> Compiler<'c> {
             }),
             Form::Slice(of, pieces) => {
                 let sort = self.sort(of)?.unwrap_or(beside.sort);
-                Expression::Slice(
-                    Box::new(self.expression(of, Beside { sort, field: None })?),
-                    pieces.clone(),
-                )
+                Expression::Slice(Box::new(self.expression(of, Beside::nameless(sort))?), pieces.clone())
             }
             Form::Call(name, arguments) => {
                 let function = self.function(name, operand.span)?;
                 let sorts: Vec<_> =
                     arguments.iter().map(|argument| self.sort(argument)).collect::<Result<_>>()?;
                 let known = sorts.into_iter().flatten().next().unwrap_or(beside.sort);
-                let beside = Beside { sort: known, field: None };
+                let beside = Beside::nameless(known);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
                 Expression::Function(function, arguments.collect::<Result<_>>()?)
             }
@@ -531,7 +542,7 @@ impl<'c> Compiler<'c> {
                     Expression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
                 }
                 (_, sort) => {
-                    let beside = Beside { sort: sort.unwrap_or(beside.sort), field: None };
+                    let beside = Beside::nameless(sort.unwrap_or(beside.sort));
                     Expression::Negative(Box::new(self.expression(of, beside)?))
                 }
             },
@@ -544,8 +555,11 @@ impl<'c> Compiler<'c> {
                     Sort::Time => Sort::Duration,
                     sort => sort,
                 };
-                let first = Beside { sort: right_sort.unwrap_or(beside.sort), field: self.field_of(right) };
-                let second = Beside { sort: right_sort.unwrap_or(second), field: self.field_of(left) };
+                let is_whole = false;
+                let sort = right_sort.unwrap_or(beside.sort);
+                let first = Beside { sort, field: self.field_of(right), is_whole };
+                let sort = right_sort.unwrap_or(second);
+                let second = Beside { sort, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
                 Expression::Arithmetic(Box::new(left), *what, Box::new(right))
@@ -560,7 +574,7 @@ impl<'c> Compiler<'c> {
             Sort::Boolean => literal::boolean(word).map(Constant::Bool),
             Sort::Bytes => literal::bytes(word).map(Constant::Bytes),
             Sort::Ethernet => literal::bytes(word).filter(|bytes| bytes.len() == 6).map(Constant::Bytes),
-            Sort::Text => Some(Constant::Text(in_case(word.as_bytes(), beside))),
+            Sort::Text => return self.text(word.as_bytes(), span, beside),
             Sort::Ipv4 => literal::ipv4(word).map(|(address, bits)| Constant::Ipv4(address, bits)),
             Sort::Ipv6 => literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)),
             Sort::Address => literal::ipv4(word)
@@ -575,7 +589,7 @@ impl<'c> Compiler<'c> {
 
     fn quoted(&self, bytes: &[u8], span: Span, beside: Beside<'_>) -> Result<Constant> {
         match beside.sort {
-            Sort::Text => Ok(Constant::Text(in_case(bytes, beside))),
+            Sort::Text => self.text(bytes, span, beside),
             Sort::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
             Sort::Number => {
                 let text = String::from_utf8_lossy(bytes);
@@ -584,6 +598,28 @@ impl<'c> Compiler<'c> {
             }
             _ => self.word(&String::from_utf8_lossy(bytes), span, beside),
         }
+    }
+
+    /// A text, which must be one of the words that the field beside it has, if those are all that it has.
+    fn text(&self, bytes: &[u8], span: Span, beside: Beside<'_>) -> Result<Constant> {
+        let bytes = in_case(bytes, beside);
+        if let Some((field, Origin::Fact(fact))) = beside.field.map(|field| (field, &field.origin))
+            && beside.is_whole
+            && let Some(words) = words::of(*fact, self.catalog)
+        {
+            let word = String::from_utf8_lossy(&bytes);
+            if !words.iter().any(|known| *known == word) && !words::is_number(&word) {
+                let names = nearest(&word, words.iter().map(String::as_str));
+                let names = if words.len() <= FEW && names.is_empty() {
+                    format!("; it is {}", words.join(", "))
+                } else {
+                    proposal(&names)
+                };
+                let what = format!("no value of {} is called {word}{names}", field.name);
+                return Err(self.error(span, what));
+            }
+        }
+        Ok(Constant::Text(bytes))
     }
 
     fn no_value(&self, word: &str, span: Span, beside: Beside<'_>) -> FilterError {

@@ -2,10 +2,11 @@
 //!
 //! A filter is read in three steps: [`token`] takes the text apart, [`syntax`] finds what belongs together, and
 //! [`compile`] makes of it a [`program`] over the fields that it names. The [`catalog`] knows the fields, of which
-//! [`facts`] are those that no structure has; [`bits`] and [`procedures`] follow from what masks and tables describe.
+//! [`facts`] are those that no structure has, and [`words`] what they may be; [`bits`] and [`procedures`] follow from what
+//! masks and tables describe.
 //!
-//! To run, [`gather`] listens to the decoders for these fields alone, [`about`] adds what is known beyond the bytes, and
-//! [`selection`] tells which frames or Transactions pass.
+//! To run, [`wants`] says what must be done for these fields, [`gather`] listens to the decoders for them alone,
+//! [`about`] adds what is known beyond the bytes, and [`selection`] tells which frames or Transactions pass.
 
 pub mod catalog;
 pub mod facts;
@@ -24,6 +25,8 @@ mod selection;
 mod syntax;
 mod token;
 mod value;
+mod wants;
+mod words;
 
 pub use columns::{Column, Plain, Shown};
 pub use error::FilterError;

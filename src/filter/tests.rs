@@ -322,6 +322,17 @@ fn errors_say_where_and_propose_what_is_nearest() {
         error("nfs.opcode == REED").1.starts_with("no value of nfs.opcode is called REED; did you mean READ")
     );
     assert_eq!(
+        error("nfsrdma.operation == reed"),
+        (22, "no value of nfsrdma.operation is called REED; did you mean READ?".into())
+    );
+    assert!(
+        error("nfsrdma.status in {\"NFS4_OK\", NFS4ERR_NOENTT}").1.ends_with("did you mean NFS4ERR_NOENT?")
+    );
+    assert_eq!(
+        error("nfsrdma.direction == up").1,
+        "no value of nfsrdma.direction is called up; it is forward, reverse"
+    );
+    assert_eq!(
         error("ip.src == 10.9.0").1,
         "ip.src is an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16, which 10.9.0 is not"
     );

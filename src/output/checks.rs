@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::comparison::{frame_of, words};
 use super::json::SCHEMA;
 use super::style::{Screen, Styled, columns, fit};
+use super::units::Things;
 use crate::analysis::baseline::Counts;
 use crate::analysis::comparison::difference::{Difference, Kind};
 use crate::analysis::comparison::tally::Tally;
@@ -107,10 +108,6 @@ pub fn line(difference: &Difference, to: &str) -> String {
     format!("{place}{}, {}: {}", difference.operation, difference.kind, words(difference, to))
 }
 
-fn of(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 impl View<'_> {
     /// Writes a line a capture, below it what differs, and at last how many there were of each.
     ///
@@ -125,9 +122,9 @@ impl View<'_> {
             let of_summary = |summary: &Summary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
-                    count => format!("; {} left out by its settings", of(count, "difference")),
+                    count => format!("; {} left out by its settings", Things(count, "difference")),
                 };
-                of(summary.transactions, "Transaction") + &left_out
+                format!("{}{left_out}", Things(summary.transactions, "Transaction"))
             };
             match &check.outcome {
                 Outcome::Same(summary) => {
@@ -144,7 +141,7 @@ impl View<'_> {
                 }
                 Outcome::Different(found) => {
                     different += 1;
-                    let what = of(found.total(), "difference");
+                    let what = Things(found.total(), "difference");
                     writeln!(to, "{:<8}  {file:<name$}  {what}", Styled(styles.error, "DIFFERS"))?;
                     self.differences(to, found)?;
                 }
@@ -165,7 +162,7 @@ impl View<'_> {
                 _ => format!("{count} {what}"),
             })
             .collect();
-        writeln!(to, "{}: {}", of(self.checks.len() as u64, "capture"), words.join(", "))
+        writeln!(to, "{}: {}", Things(self.checks.len() as u64, "capture"), words.join(", "))
     }
 
     fn differences(&self, to: &mut impl Write, found: &Found) -> io::Result<()> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::style::{Screen, Styled};
-use super::units::{Bytes, Count, Duration, unquoted};
+use super::units::{Count, Duration, Size, Things, unquoted};
 use crate::replay::plan::reason::{Reason, State};
 use crate::replay::plan::{Because, Plan, Steps};
 use crate::replay::trace::layout::{FileType, Keeping, Transport};
@@ -96,10 +96,10 @@ impl View<'_> {
         transports.sort_unstable();
         transports.dedup();
         let hosts = format!(
-            "{} of {} clients to {} servers, over {}",
+            "{}, of {} to {}, over {}",
             Count(summary.connections.len() as u64),
-            Count(sides(false) as u64),
-            Count(sides(true) as u64),
+            Things(sides(false) as u64, "client"),
+            Things(sides(true) as u64, "server"),
             transports.join(" and ")
         );
         self.line(to, "connections", &hosts)?;
@@ -110,17 +110,18 @@ impl View<'_> {
         };
         let unknown = match end.unknown {
             0 => String::new(),
-            unknown => format!(", {} not captured", Bytes(unknown)),
+            unknown => format!(", {} not captured", Size(unknown)),
         };
-        self.line(to, "file data", &format!("{} bytes, {data}{unknown}", Bytes(end.payload)))?;
+        self.line(to, "file data", &format!("{}, {data}{unknown}", Size(end.payload)))?;
         let lost = [
-            (end.late, "steps later than their times"),
-            (end.forgotten, "names forgotten"),
-            (end.left_out, "objects left out"),
-            (self.plan.forgotten, "needs forgotten"),
+            (end.late, "step", "out of the order of time"),
+            (end.forgotten, "name", "forgotten"),
+            (end.left_out, "object", "left out"),
+            (self.plan.forgotten, "need", "forgotten"),
         ];
-        for (number, what) in lost.into_iter().filter(|(number, _)| *number > 0) {
-            self.line(to, "bounds", &format!("{} {what}, because memory is bounded", Count(number)))?;
+        for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
+            let things = Things(number, thing);
+            self.line(to, "bounds", &format!("{things} {what}, because memory is bounded"))?;
         }
         writeln!(to, "{}", Styled(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -188,19 +189,19 @@ impl View<'_> {
         }
         let unknown = match tree.unknown {
             0 => String::new(),
-            unknown => format!(", of {} no more than a hash", Bytes(unknown)),
+            unknown => format!(", of {} no more than a hash", Size(unknown)),
         };
         let content = format!(
-            "{} bytes, {} of them read before they are written{unknown}",
-            Bytes(tree.bytes),
-            Bytes(tree.content + tree.unknown)
+            "{}, of which {} are read before they are written{unknown}",
+            Size(tree.bytes),
+            Size(tree.content + tree.unknown)
         );
         self.line(to, "content", &content)?;
-        self.line(to, "by steps", &format!("{} objects are created", Count(tree.created)))?;
+        self.line(to, "by steps", &format!("{} created", Things(tree.created, "object")))?;
         for item in tree.items.iter().take(self.count) {
             let path = if item.path.is_empty() { "(no name was seen)".as_bytes() } else { &item.path };
             let what = match item.file_type {
-                FileType::FILE => Bytes(item.size).to_string(),
+                FileType::FILE => Size(item.size).to_string(),
                 FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
                 other => type_name(other, false).to_owned(),
             };

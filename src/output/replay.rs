@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::junit;
 use super::style::{Screen, Styled};
-use super::units::{Bytes, Duration};
+use super::units::{Duration, Size, Things};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::replay::run::options::Pace;
@@ -130,9 +130,9 @@ impl View<'_> {
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,
-            "  seeded        {} objects, {} bytes of content",
-            self.made.objects,
-            Bytes(self.made.bytes)
+            "  seeded        {}, {} of content",
+            Things(self.made.objects, "object"),
+            Size(self.made.bytes)
         )?;
         writeln!(
             to,
@@ -161,14 +161,11 @@ impl View<'_> {
             .collect();
         writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
         let [fields, bytes] = self.report.compared;
-        writeln!(to, "  compared      {fields} fields, {} bytes of file data", Bytes(bytes))?;
+        writeln!(to, "  compared      {}, {} of file data", Things(fields, "field"), Size(bytes))?;
         if let Some(walked) = &self.report.walked {
             let Walked { names, objects, bytes, differing, .. } = walked;
-            let bytes = Bytes(*bytes);
-            writeln!(
-                to,
-                "  files         {names} names, {objects} objects, {bytes} bytes: {differing} differ"
-            )?;
+            let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| Things(n, of));
+            writeln!(to, "  files         {names}, {objects}, {}: {differing} differ", Size(*bytes))?;
             if walked.left_out > 0 {
                 writeln!(to, "                {} were not looked at", walked.left_out)?;
             }
@@ -233,10 +230,10 @@ impl View<'_> {
         if let Some(Ok(recorded)) = self.report.recorded_as
             && recorded.not_kept > 0
         {
-            let bytes = Bytes(recorded.not_kept);
+            let bytes = Size(recorded.not_kept);
             writeln!(
                 to,
-                "\n{bytes} bytes of file data were in flight beyond what is kept, and are not in the recording."
+                "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
             )?;
         }
         if self.report.is_interrupted {

@@ -22,12 +22,16 @@ impl fmt::Display for Duration {
             999_500..999_500_000 => (1_000_000.0, "ms"),
             _ => (1_000_000_000.0, "s"),
         };
-        let value = ns as f64 / scale;
-        match value {
-            ..9.995 => write!(f, "{value:.2} {unit}"),
-            ..99.95 => write!(f, "{value:.1} {unit}"),
-            _ => write!(f, "{value:.0} {unit}"),
-        }
+        three_digits(f, ns as f64 / scale, unit)
+    }
+}
+
+/// A value below 999.5 with three significant digits.
+fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
+    match value {
+        ..9.995 => write!(f, "{value:.2} {unit}"),
+        ..99.95 => write!(f, "{value:.1} {unit}"),
+        _ => write!(f, "{value:.0} {unit}"),
     }
 }
 
@@ -49,7 +53,39 @@ impl fmt::Display for Count {
     }
 }
 
-/// A number of bytes with two or three significant digits and a unit of 1024: `104`, `2.1K`, `65K`, `1.0M`.
+/// A number of things, in the words for one and for several: `1 client`, `1,234 clients`.
+#[derive(Clone, Copy, Debug)]
+pub struct Things<'w>(pub u64, pub &'w str);
+
+impl fmt::Display for Things<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, word) = *self;
+        write!(f, "{} {word}{}", Count(count), if count == 1 { "" } else { "s" })
+    }
+}
+
+/// A number of bytes with three significant digits, in sentences and tables: `104 B`, `2.05 KiB`, `64.0 KiB`.
+#[derive(Clone, Copy, Debug)]
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 1_000 {
+            return write!(f, "{} B", self.0);
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+        let mut unit = units.next().unwrap_or("KiB");
+        while value >= 999.5 {
+            let Some(next) = units.next() else { break };
+            (value, unit) = (value / 1024.0, next);
+        }
+        three_digits(f, value, unit)
+    }
+}
+
+/// A number of bytes where a line has no room for more, with two or three significant digits and a unit of 1024: `104`,
+/// `2.1K`, `65K`, `1.0M`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes(pub u64);
 
@@ -327,6 +363,18 @@ mod tests {
             assert_eq!(Duration(ns, Glyphs::UNICODE).to_string(), expected);
         }
         assert_eq!(Duration(152_400, Glyphs::ASCII).to_string(), "152 us");
+    }
+
+    #[test]
+    fn one_thing_is_in_the_singular() {
+        let things = [0, 1, 2, 1_234].map(|count| Things(count, "client").to_string());
+        assert_eq!(things, ["0 clients", "1 client", "2 clients", "1,234 clients"]);
+    }
+
+    #[test]
+    fn sizes_have_three_digits_and_the_unit_that_suits() {
+        let sizes = [0, 999, 1_000, 65_536, 1_048_576, u64::MAX].map(|bytes| Size(bytes).to_string());
+        assert_eq!(sizes, ["0 B", "999 B", "0.98 KiB", "64.0 KiB", "1.00 MiB", "16.0 EiB"]);
     }
 
     #[test]

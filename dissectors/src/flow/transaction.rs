@@ -29,6 +29,10 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Every one.
+    pub const ALL: [Self; 6] =
+        [Self::RoceV2, Self::RoceV1, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Udp];
+
     /// Whether it is RDMA.
     pub fn is_rdma(self) -> bool {
         !matches!(self, Self::Tcp | Self::Udp)

@@ -79,7 +79,7 @@ impl Fields {
         let gone = if name == SEVERAL { SEVERAL } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);
-        let path = Rc::new(Path { text: path.into(), field, role: role_of(name, above, is_call) });
+        let path = Rc::new(Path::new(path, field, role_of(name, above, is_call)));
         let operations = self.programs.entry(program.into()).or_default();
         let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
         let paths = of_message.entry(operation.into()).or_default();

@@ -270,7 +270,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 
 /// A record with one operation that has these texts.
 fn record_of(names: &[Vec<u8>]) -> Record {
-    let path = Rc::new(Path { text: "objname".into(), field: "nfs.name", role: Role::Equal(Kind::Name) });
+    let path = Rc::new(Path::new("objname", "nfs.name", Role::Equal(Kind::Name)));
     let entries = names
         .iter()
         .map(|name| Entry { path: Rc::clone(&path), datum: Datum::Text(name.clone().into()) })

@@ -120,7 +120,7 @@ mod tests {
     fn field(text: &str, datum: Datum) -> Entry {
         let is_name = text.ends_with("name");
         let role = Role::Equal(if is_name { Kind::Name } else { Kind::Result });
-        Entry { path: Rc::new(Path { text: text.into(), field: "nfs.readdir.entry.name", role }), datum }
+        Entry { path: Rc::new(Path::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
     /// A Reply to READDIR with these names, each entry with a cookie before it.

@@ -32,17 +32,26 @@ pub struct Path {
     pub field: &'static str,
     /// What the field is to a comparison.
     pub role: Role,
+    /// Where the field's own name begins in `text`.
+    leaf: usize,
 }
 
 impl Path {
+    /// The place with these names.
+    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: Role) -> Self {
+        let text = text.into();
+        let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
+        Self { text, field, role, leaf }
+    }
+
     /// The names of what is above the field, with the dot behind them; empty where nothing is.
     pub fn above(&self) -> &str {
-        self.text.rfind('.').and_then(|dot| self.text.get(..=dot)).unwrap_or_default()
+        self.text.get(..self.leaf).unwrap_or_default()
     }
 
     /// The RFC's name of the field alone.
     pub fn leaf(&self) -> &str {
-        self.text.rsplit('.').next().unwrap_or_default()
+        self.text.get(self.leaf..).unwrap_or_default()
     }
 }
 

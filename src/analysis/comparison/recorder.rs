@@ -1,6 +1,5 @@
 //! A Transaction becomes a [`Record`]: every field of its Call and its Reply is heard, whatever the operation.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,6 +14,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
 
 use super::difference::{Kind, Place};
 use super::record::{
@@ -35,8 +35,8 @@ pub struct Recorder {
     /// Each place in the descriptions of messages, by its parent and its field; the first two are the roots of Calls
     /// and Replies.
     paths: Vec<Rc<Path>>,
-    children: HashMap<(u32, *const Field), u32>,
-    words: HashMap<Box<str>, Rc<str>>,
+    children: FxHashMap<(u32, *const Field), u32>,
+    words: FxHashMap<Box<str>, Rc<str>>,
     data: Rc<Path>,
     fill: Rc<Path>,
     other_xid: Rc<Path>,
@@ -50,15 +50,14 @@ const ROOTS: [u32; 2] = [0, 1];
 
 impl Default for Recorder {
     fn default() -> Self {
-        let root = Rc::new(Path { text: "".into(), field: "", role: Role::Equal(Kind::Argument) });
-        let data = Rc::new(Path { text: "data".into(), field: "nfs.data", role: Role::Equal(Kind::Data) });
-        let fill = Rc::new(Path { text: "fill".into(), field: "", role: Role::Varies(FILL) });
-        let other_xid =
-            Rc::new(Path { text: "rdma_xid".into(), field: "rpcordma.xid", role: Role::Equal(Kind::Header) });
+        let root = Rc::new(Path::new("", "", Role::Equal(Kind::Argument)));
+        let data = Rc::new(Path::new("data", "nfs.data", Role::Equal(Kind::Data)));
+        let fill = Rc::new(Path::new("fill", "", Role::Varies(FILL)));
+        let other_xid = Rc::new(Path::new("rdma_xid", "rpcordma.xid", Role::Equal(Kind::Header)));
         Self {
             paths: vec![Rc::clone(&root), root],
-            children: HashMap::new(),
-            words: HashMap::new(),
+            children: FxHashMap::default(),
+            words: FxHashMap::default(),
             data,
             fill,
             other_xid,
@@ -74,10 +73,10 @@ impl Recorder {
         if id == next {
             let above = self.paths.get(parent as usize).map_or("", |path| &path.text);
             let dot = if above.is_empty() { "" } else { "." };
-            let text = format!("{above}{dot}{}", field.label).into_boxed_str();
+            let text = format!("{above}{dot}{}", field.label);
             let name = if field.name.is_empty() { field.label } else { field.name };
             let role = role_of(name, above, is_call);
-            self.paths.push(Rc::new(Path { text, field: name, role }));
+            self.paths.push(Rc::new(Path::new(text, name, role)));
         }
         id
     }

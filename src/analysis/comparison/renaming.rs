@@ -280,11 +280,7 @@ mod tests {
         renaming.pair(name(a), name(b), || Sighting {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
-            path: Rc::new(Path {
-                text: "object".into(),
-                field: "nfs.fhandle",
-                role: Role::Identity(Identity::Filehandle),
-            }),
+            path: Rc::new(Path::new("object", "nfs.fhandle", Role::Identity(Identity::Filehandle))),
             identity: Identity::Filehandle,
             places: [Place { index: at, ..Place::default() }; 2],
             frames: [Some(FrameNumber(at)), Some(FrameNumber(at + 100))],

@@ -9,9 +9,10 @@ use anyhow::Result;
 
 use super::compile;
 use super::part::PartArgs;
+use super::ready::{Refused, tag};
 use super::reports::ReportArgs;
 use super::run::{HowArgs, Ran, exit, ran, write_junit};
-use super::server::{Refused, ServerArgs, tag};
+use super::server::ServerArgs;
 use crate::cli::style::Color;
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;

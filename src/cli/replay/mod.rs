@@ -3,8 +3,10 @@
 pub(super) mod check;
 mod compile;
 mod learn;
+mod marks;
 pub(super) mod part;
 mod plan;
+mod ready;
 pub(super) mod reports;
 mod run;
 mod seed;

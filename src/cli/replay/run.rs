@@ -12,8 +12,9 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::check::Reported;
 use super::part::{Part, PartArgs};
+use super::ready::{Copy, Ready, Refused, tag};
 use super::reports::ReportArgs;
-use super::server::{Copy, Ready, Refused, ServerArgs, open_trace, tag};
+use super::server::{ServerArgs, open_trace};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};

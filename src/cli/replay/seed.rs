@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::server::{Copy, ServerArgs, open_trace};
+use super::ready::Copy;
+use super::server::{ServerArgs, open_trace};
 use crate::cli::{Exit, unwritten};
-use crate::output::units::Bytes;
+use crate::output::units::{Size, Things};
 use crate::replay::seed::How;
 
 /// What people may want to do, for the help.
@@ -49,22 +50,15 @@ pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
         let made = ready.seeded.made;
         let mut to = std::io::stdout().lock();
         let mut tell = || -> std::io::Result<()> {
-            let (objects, links) = (made.objects, made.links);
-            let bytes = Bytes(made.bytes);
-            writeln!(
-                to,
-                "{}: {objects} objects, {links} further names, {bytes} bytes of content",
-                ready.directory
-            )?;
+            let [objects, links] = [(made.objects, "object"), (made.links, "further name")]
+                .map(|(count, thing)| Things(count, thing));
+            writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, Size(made.bytes))?;
             if made.unknown > 0 {
-                writeln!(
-                    to,
-                    "  {} bytes of it were not captured: zeros stand for them",
-                    Bytes(made.unknown)
-                )?;
+                writeln!(to, "  {} of it were not captured: zeros stand for them", Size(made.unknown))?;
             }
             if made.left_out > 0 {
-                writeln!(to, "  {} objects were left out: devices, or without a directory", made.left_out)?;
+                let left_out = Things(made.left_out, "object");
+                writeln!(to, "  {left_out} left out: devices, or without a directory")?;
             }
             Ok(())
         };

@@ -6,21 +6,17 @@ use super::{View, frame_of, words};
 use crate::analysis::comparison::difference::{Difference, Half};
 use crate::analysis::comparison::trace::Trace;
 use crate::output::style::{Styled, columns, fit};
-use crate::output::units::Count;
+use crate::output::units::{Count, Things};
 
 /// Columns where nothing limits a line.
 const WIDTH: usize = 100;
-
-fn of(number: u64, what: &str) -> String {
-    format!("{} {what}{}", Count(number), if number == 1 { "" } else { "s" })
-}
 
 fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn describe(trace: &Trace) -> String {
-    let mut text = of(trace.transactions, "Transaction");
+    let mut text = Things(trace.transactions, "Transaction").to_string();
     if trace.incomplete > 0 {
         text += &format!(", {} not complete", Count(trace.incomplete));
     }
@@ -48,7 +44,7 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
             let what = if comparison.total() == 0 {
                 "No differences.".to_owned()
             } else {
-                of(comparison.total(), "difference") + "."
+                format!("{}.", Things(comparison.total(), "difference"))
             };
             writeln!(to, "{}", Styled(styles.operation, what))?;
         }
@@ -94,7 +90,7 @@ fn place(half: &Half) -> String {
 fn counts(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let styles = view.screen.styles;
     let total = view.comparison.total();
-    writeln!(to, "\n{}", Styled(styles.header, of(total, "difference")))?;
+    writeln!(to, "\n{}", Styled(styles.header, Things(total, "difference")))?;
     let rows: Vec<_> =
         view.comparison.counts().iter().map(|(kind, number)| (Count(*number).to_string(), *kind)).collect();
     let widest = rows.iter().map(|(number, _)| number.len()).max().unwrap_or(0);
@@ -175,9 +171,9 @@ fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(
         to,
         "\nCompared: {}, {}, {} of file data.",
-        of(comparison.pairs(), "Transaction"),
-        of(compared.fields, "field"),
-        of(compared.data_bytes, "byte")
+        Things(comparison.pairs(), "Transaction"),
+        Things(compared.fields, "field"),
+        Things(compared.data_bytes, "byte")
     )?;
     let notes = [
         (comparison.filtered(), "difference", "left out by --only or --ignore"),
@@ -195,7 +191,9 @@ fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
             writeln!(
                 to,
                 "{} {why}.",
-                of(number, what).replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
+                Things(number, what)
+                    .to_string()
+                    .replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
             )?;
         }
     }

@@ -9,7 +9,7 @@ use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::output::junit::Escaped;
 use crate::output::style::Glyphs;
-use crate::output::units::{Bytes, Count, Duration};
+use crate::output::units::{Count, Duration, Size, Things};
 use crate::replay::run::report::{Because, OfOperation, Report, State};
 use crate::replay::run::walk::Walked;
 
@@ -141,7 +141,7 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let made = view.made;
     let mut facts = vec![
         ("directory", Text(view.directory).to_string()),
-        ("seeded", format!("{} objects, {} bytes", Count(made.objects), Bytes(made.bytes))),
+        ("seeded", format!("{}, {}", Things(made.objects, "object"), Size(made.bytes))),
         ("pace", view.pace.to_string()),
         (
             "run",
@@ -149,15 +149,15 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         ),
         ("recorded", format!("{}, {}", time(report.recorded), rate(report.steps, report.recorded))),
         ("connections", Count(report.connections).to_string()),
-        ("compared", format!("{} fields, {} bytes of file data", Count(fields), Bytes(bytes))),
+        ("compared", format!("{}, {} of file data", Things(fields, "field"), Size(bytes))),
     ];
     if let Some(walked) = &report.walked {
         let Walked { names, objects, bytes, differing, left_out, failed, .. } = walked;
         let mut text = format!(
-            "{} names, {} objects, {} bytes: {} differ",
-            Count(*names),
-            Count(*objects),
-            Bytes(*bytes),
+            "{}, {}, {}: {} differ",
+            Things(*names, "name"),
+            Things(*objects, "object"),
+            Size(*bytes),
             Count(*differing)
         );
         if *left_out > 0 {

@@ -7,7 +7,8 @@ use nfsrdma_dissectors::flow::Undecoded;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::settings::View;
-use super::super::units::Count;
+use super::super::style::Glyphs;
+use super::super::units::{Count, Duration, Size, Things};
 use super::{Summary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
 use crate::source::Counters;
@@ -51,12 +52,12 @@ fn counts(
 /// What there is in all, in sentences.
 fn totals(summary: &Summary<'_>) -> String {
     let statistics = summary.statistics;
-    let mut text = format!("{} {}", Count(statistics.frames()), of(statistics.frames(), "frame"));
-    let _ = write!(text, ", {}", Bytes(statistics.bytes()));
+    let mut text = Things(statistics.frames(), "frame").to_string();
+    let _ = write!(text, ", {}", Size(statistics.bytes()));
     if let Some(duration) =
         statistics.times().and_then(|(first, last)| last.since(first)).filter(|ns| *ns > 0)
     {
-        let _ = write!(text, " in {}", Duration(duration));
+        let _ = write!(text, " in {}", Duration(duration, Glyphs::UNICODE));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
         let finding = match undecoded(summary, Undecoded::CutStream) {
@@ -69,7 +70,7 @@ fn totals(summary: &Summary<'_>) -> String {
     }
     let repeated = statistics.repeated_messages();
     if repeated > 0 {
-        let _ = write!(text, " {} {} sent again.", Count(repeated), of(repeated, "message"));
+        let _ = write!(text, " {} sent again.", Things(repeated, "message"));
     }
     if let Some(icrc) = summary.icrc {
         let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
@@ -81,7 +82,7 @@ fn totals(summary: &Summary<'_>) -> String {
     if let Some(counters) = &summary.counters {
         captured(counters, &mut text);
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
-        let _ = write!(text, " The capture lost {} {}.", Count(dropped), of(dropped, "packet"));
+        let _ = write!(text, " The capture lost {}.", Things(dropped, "packet"));
     }
     text
 }
@@ -89,7 +90,7 @@ fn totals(summary: &Summary<'_>) -> String {
 /// What a live capture received and lost, and what would help.
 fn captured(counters: &Counters, text: &mut String) {
     let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
-    let _ = write!(text, " {} {} passed the capture filter, ", Count(received), of(received, "packet"));
+    let _ = write!(text, " {} passed the capture filter, ", Things(received, "packet"));
     if counters.dropped() == 0 {
         text.push_str("none dropped.");
     } else {
@@ -125,9 +126,7 @@ fn carried(summary: &Summary<'_>) -> String {
     let counts = counts.chain(passed.iter().map(|(what, count)| (what.key(), *count)));
     let counts = counts.chain(without_meaning).filter(|(_, count)| *count > 0);
     let parts: Vec<_> = counts
-        .map(|(what, count)| {
-            format!("{} {}", Count(count), of(count, what.strip_suffix('s').unwrap_or(what)))
-        })
+        .map(|(what, count)| Things(count, what.strip_suffix('s').unwrap_or(what)).to_string())
         .collect();
     parts.join(", ")
 }
@@ -142,8 +141,8 @@ fn undecoded(summary: &Summary<'_>, reason: Undecoded) -> u64 {
 fn transactions(statistics: &Statistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
-    let _ = write!(text, ". {} {}", Count(transactions), of(transactions, "Transaction"));
-    let _ = write!(text, " on {} {}", Count(connections), of(connections, "connection"));
+    let _ = write!(text, ". {}", Things(transactions, "Transaction"));
+    let _ = write!(text, " on {}", Things(connections, "connection"));
     match incomplete {
         0 if transactions == 0 => text.push('.'),
         0 => text.push_str(", all complete."),
@@ -201,7 +200,8 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
 
 fn operation_cells(key: &OperationKey, tally: &OperationTally) -> Vec<String> {
     let latencies = &tally.latencies;
-    let time = |ns| if latencies.count() > 0 { Duration(ns).to_string() } else { "-".to_owned() };
+    let time =
+        |ns| if latencies.count() > 0 { Duration(ns, Glyphs::UNICODE).to_string() } else { "-".to_owned() };
     vec![
         operation_name(key.operation),
         Count(tally.calls).to_string(),
@@ -209,8 +209,8 @@ fn operation_cells(key: &OperationKey, tally: &OperationTally) -> Vec<String> {
         time(latencies.quantile(0.5)),
         time(latencies.quantile(0.99)),
         time(latencies.max()),
-        Bytes(tally.call_bytes).to_string(),
-        Bytes(tally.reply_bytes).to_string(),
+        Size(tally.call_bytes).to_string(),
+        Size(tally.reply_bytes).to_string(),
     ]
 }
 
@@ -228,7 +228,7 @@ fn connection_table(statistics: &Statistics) -> Table {
             name.transport.to_string(),
             Count(tally.transactions).to_string(),
             Count(tally.incomplete).to_string(),
-            Bytes(tally.bytes).to_string(),
+            Size(tally.bytes).to_string(),
         ]);
     }
     let more = connections.count().saturating_sub(SHOWN_CONNECTIONS as u64);
@@ -248,14 +248,14 @@ fn chunk_table(statistics: &Statistics) -> Table {
     for (kind, tally) in [("Read", chunks.read), ("Write", chunks.write), ("Reply", chunks.reply)] {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         if chunks > 0 {
-            let returned = if kind == "Read" { "-".to_owned() } else { Bytes(returned).to_string() };
+            let returned = if kind == "Read" { "-".to_owned() } else { Size(returned).to_string() };
             table.row(vec![
                 kind.to_owned(),
                 Count(chunks).to_string(),
                 Count(segments).to_string(),
-                Bytes(offered).to_string(),
+                Size(offered).to_string(),
                 returned,
-                Bytes(moved).to_string(),
+                Size(moved).to_string(),
             ]);
         }
     }
@@ -338,11 +338,6 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A word, in the plural where there are not one of it.
-fn of(count: u64, word: &str) -> String {
-    format!("{word}{}", if count == 1 { "" } else { "s" })
-}
-
 struct End(Endpoint);
 
 impl fmt::Display for End {
@@ -352,65 +347,9 @@ impl fmt::Display for End {
     }
 }
 
-/// A value with three significant digits, below 999.5.
-fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
-    match value {
-        ..9.995 => write!(f, "{value:.2} {unit}"),
-        ..99.95 => write!(f, "{value:.1} {unit}"),
-        _ => write!(f, "{value:.0} {unit}"),
-    }
-}
-
-/// `104 B`, `2.05 KiB`, `64.0 KiB`.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 1_000 {
-            return write!(f, "{} B", self.0);
-        }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
-        let mut unit = units.next().unwrap_or("KiB");
-        while value >= 999.5 {
-            let Some(next) = units.next() else { break };
-            (value, unit) = (value / 1024.0, next);
-        }
-        three_digits(f, value, unit)
-    }
-}
-
-/// `152 µs`, `9.45 ms`, `1.20 s`.
-struct Duration(u64);
-
-impl fmt::Display for Duration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The unit is taken after rounding, so that 999.9 µs is 1.00 ms.
-        let (scale, unit) = match self.0 {
-            0..1_000 => return write!(f, "{} ns", self.0),
-            1_000..999_500 => (1e3, "µs"),
-            999_500..999_500_000 => (1e6, "ms"),
-            _ => (1e9, "s"),
-        };
-        three_digits(f, self.0 as f64 / scale, unit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(|n| Count(n).to_string()),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        let bytes = [0, 999, 1_000, 65_536, 1_048_576, u64::MAX].map(|n| Bytes(n).to_string());
-        assert_eq!(bytes, ["0 B", "999 B", "0.98 KiB", "64.0 KiB", "1.00 MiB", "16.0 EiB"]);
-        let times = [999, 1_000, 999_499, 999_500, 9_449_528, 1_200_000_000].map(|n| Duration(n).to_string());
-        assert_eq!(times, ["999 ns", "1.00 µs", "999 µs", "1.00 ms", "9.45 ms", "1.20 s"]);
-    }
 
     #[test]
     fn a_table_leaves_columns_out_where_there_is_no_room() {

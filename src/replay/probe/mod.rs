@@ -19,7 +19,7 @@ use super::transport::{
 };
 use super::url::{NfsVersion, Url};
 
-pub use mount::{Exports, ask as mount};
+pub use mount::{Exports, Mounted, ask as mount};
 pub use v3::V3;
 pub use v4::{ChannelLimits, Server, Session, V4};
 
@@ -126,9 +126,9 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     let is_asked = |version| url.version.is_none_or(|asked| asked == version);
     let (mut v3, mut exports) = (None, None);
     if versions.contains(&3) && is_asked(NfsVersion::V3) {
-        let (found, root) = mount::ask(url, address, wish);
+        let (found, mounted) = mount::ask(url, address, wish);
         exports = Some(found);
-        v3 = Some(root.and_then(|root| v3::ask(&mut line, &root)));
+        v3 = Some(mounted.and_then(|mounted| v3::ask(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
     if versions.contains(&4) {

@@ -29,8 +29,20 @@ pub struct Exports {
     pub list: Vec<(String, Vec<String>)>,
 }
 
-/// Asks for the exports, and for the first filehandle of the one that the URL names; or for that of the first.
-pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> (Result<Exports, String>, Result<Vec<u8>, String>) {
+/// An export that was mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounted {
+    /// Its path: the one that the URL names; of `/` that of the first export, if the list of them tells one.
+    pub path: String,
+    /// Its filehandle: 1 to 64 bytes. RFC 1813 section 5.2.1.
+    pub root: Vec<u8>,
+}
+
+/// Asks for the exports, and mounts the one that the URL names; or the first of them.
+///
+/// # Errors
+/// Why there is no list, and why nothing is mounted.
+pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> (Result<Exports, String>, Result<Mounted, String>) {
     let port = match url.mount_port {
         Some(port) => Ok(port),
         None => port_of_mount(url, server, wish),
@@ -65,7 +77,7 @@ fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, Stri
         .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
 }
 
-type Both = (Result<Exports, String>, Result<Vec<u8>, String>);
+type Both = (Result<Exports, String>, Result<Mounted, String>);
 
 fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, String> {
     let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
@@ -93,7 +105,8 @@ fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, S
     });
     // What is noted down as mounted is of no use to anyone; whether the server strikes it out does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
-    Ok((exports, root.unwrap_or_else(|error| Err(format!("MNT {path}: {error}")))))
+    let root = root.unwrap_or_else(|error| Err(format!("MNT {path}: {error}")));
+    Ok((exports, root.map(|root| Mounted { path, root })))
 }
 
 fn call<T>(

@@ -298,6 +298,9 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             placed: Vec::new(),
             buffers: Vec::new(),
             needs: Vec::new(),
+            directories: Vec::new(),
+            known: Vec::new(),
+            keyed: Vec::new(),
             walk: options.walk.then(Walk::new),
             beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
@@ -370,6 +373,11 @@ struct Engine<'r, R> {
     placed: Vec<Placed>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
+    /// Of each operation of the step that was answered, whether its file is a directory.
+    directories: Vec<bool>,
+    /// Length and hash of the file data that its Reply must have, and room for data that is made from the key.
+    known: Vec<(u32, Option<u128>)>,
+    keyed: Vec<u8>,
     /// What the steps must have left, if that is looked at.
     walk: Option<Walk>,
     /// What is not NFS; nothing while it is asked.

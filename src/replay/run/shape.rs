@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -31,6 +31,8 @@ pub(super) struct Parts {
     pub(super) title: Title,
     /// A name in a Call of NFSv3 that leads to the directory above.
     pub(super) has_dots: bool,
+    /// Words of the mask of all attributes that a COMPOUND asks for or sets, but for those of OPEN.
+    attributes: Vec<u32>,
 }
 
 /// What a Call is about, for people: written once.
@@ -78,6 +80,7 @@ impl Parts {
     pub(super) fn read(&mut self, step: &Step<'_>, titles: &mut Titles) {
         self.operations.clear();
         self.acts.clear();
+        self.attributes.clear();
         self.has_dots = false;
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
@@ -93,6 +96,7 @@ impl Parts {
                         }
                         self.operations.push(number);
                         self.acts.push(Act::of(&operation));
+                        self.note_attributes(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
                         about = call.named().operation;
@@ -113,6 +117,22 @@ impl Parts {
         self.find_files(step);
     }
 
+    fn note_attributes(&mut self, operation: &Args<'_>) {
+        let mask = match operation {
+            Args::GETATTR(args) => args.attr_request,
+            Args::READDIR(args) => args.attr_request,
+            Args::CREATE(args) => args.createattrs.mask,
+            Args::SETATTR(args) => args.obj_attributes.mask,
+            _ => return,
+        };
+        for (at, word) in mask.words().iter().enumerate() {
+            match self.attributes.get_mut(at) {
+                Some(known) => *known |= word,
+                None => self.attributes.push(word),
+            }
+        }
+    }
+
     /// What it is about: `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
@@ -122,6 +142,13 @@ impl Parts {
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))
             || self.operations.contains(&Operation::READLINK)
+    }
+
+    /// Whether the text of a link may be told: read, or given to one that is made.
+    pub(super) fn tells_link(&self, procedure: Option<Procedure>) -> bool {
+        self.reads_link(procedure)
+            || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
+            || self.operations.contains(&Operation::CREATE)
     }
 
     /// Whether a directory is listed.
@@ -209,21 +236,16 @@ impl Parts {
         false
     }
 
-    /// Whether the COMPOUND may have to be adapted to the live server.
-    pub(super) fn is_adaptable(&self) -> bool {
-        self.operations.iter().any(|operation| {
-            matches!(
-                *operation,
-                Operation::PUTROOTFH
-                    | Operation::PUTPUBFH
-                    | Operation::EXCHANGE_ID
-                    | Operation::GETATTR
-                    | Operation::READDIR
-                    | Operation::CREATE
-                    | Operation::SETATTR
-                    | Operation::OPEN
-            )
-        })
+    /// Whether the COMPOUND may have to be adapted to a server that has these attributes: words of their mask, `None` where
+    /// that is not known. Most need not, and are not read again for it.
+    pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
+        let is_beyond = |words: &[u32]| {
+            let has = words.iter().copied().chain(std::iter::repeat(0));
+            self.attributes.iter().zip(has).any(|(asked, has)| asked & !has != 0)
+        };
+        supported.is_some_and(is_beyond)
+            || self.has_root()
+            || self.operations.iter().any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN))
     }
 
     /// Whether the root is asked for by its own operation.

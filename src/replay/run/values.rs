@@ -17,36 +17,50 @@ const LONGEST: usize = 1 << 16;
 /// Slots of one session at most.
 const SLOTS: u32 = 4096;
 
+/// What a slot of a live session is like.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slotted {
+    /// sa_sequenceid of the last Call that was done.
+    sequence: u32,
+    /// A Call is in flight.
+    is_busy: bool,
+    /// Nobody knows whether its last Call was done, and so what comes next.
+    is_doubtful: bool,
+}
+
 /// A session of the live server.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// sa_sequenceid of the last Call of each slot, and whether one is in flight.
-    slots: Vec<(u32, bool)>,
+    slots: Vec<Slotted>,
 }
 
 impl Session {
     /// A session with so many slots.
     pub fn new(granted: u32) -> Self {
-        Self { slots: vec![(0, false); granted.clamp(1, SLOTS) as usize] }
+        Self { slots: vec![Slotted::default(); granted.clamp(1, SLOTS) as usize] }
     }
 
     /// A session of which the first slot was used up to this sa_sequenceid.
     pub fn used(granted: u32, sequence: u32) -> Self {
         let mut session = Self::new(granted);
-        if let Some((last, _)) = session.slots.first_mut() {
-            *last = sequence;
+        if let Some(first) = session.slots.first_mut() {
+            first.sequence = sequence;
         }
         session
     }
 
-    /// The live slot that stands for one of the capture: where fewer were granted, several share one.
+    /// The live slot that stands for one of the capture: where fewer were granted, several share one; where one is in doubt,
+    /// the next that is not, if there is one.
     pub fn slot(&self, captured: u32) -> u32 {
-        captured % (self.slots.len().max(1) as u32)
+        let count = self.slots.len().max(1) as u32;
+        let own = captured % count;
+        let is_sure = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| !slot.is_doubtful);
+        (own..count).chain(0..own).find(is_sure).unwrap_or(own)
     }
 
     /// Whether a Call on the slot is in flight.
     pub fn is_busy(&self, slot: u32) -> bool {
-        self.slots.get(slot as usize).is_some_and(|(_, is_busy)| *is_busy)
+        self.slots.get(slot as usize).is_some_and(|slot| slot.is_busy)
     }
 }
 
@@ -219,18 +233,30 @@ impl Values {
         let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         self.get(session) == Some(&id[..])
             && of_slot == slot
-            && sent.is_some_and(|(last, _)| last.wrapping_add(1) == sequence)
+            && sent.is_some_and(|slot| slot.sequence.wrapping_add(1) == sequence)
     }
 
     /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.
-    pub fn occupy(&mut self, (session, slot): (u32, u32), is_busy: bool, is_counted: bool) {
-        let session = self.sessions.get_mut(&session);
-        if let Some((sequence, busy)) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
-            *busy = is_busy;
+    pub fn occupy(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
+        if let Some(slot) = self.slotted(slot) {
+            slot.is_busy = is_busy;
             if is_counted {
-                *sequence = sequence.wrapping_add(1);
+                slot.sequence = slot.sequence.wrapping_add(1);
             }
         }
+    }
+
+    /// A Call on a slot was given up. If the server has done it, or does it yet, the next one on that slot would be taken for
+    /// the same sent again (RFC 8881 section 2.10.6.1.3.1); if not, counting on would put it out of order. So others take its
+    /// place.
+    pub fn doubt(&mut self, slot: (u32, u32)) {
+        if let Some(slot) = self.slotted(slot) {
+            (slot.is_busy, slot.is_doubtful) = (false, true);
+        }
+    }
+
+    fn slotted(&mut self, (session, slot): (u32, u32)) -> Option<&mut Slotted> {
+        self.sessions.get_mut(&session)?.slots.get_mut(slot as usize)
     }
 
     /// An operation with an owner's seqid was answered with this status.
@@ -265,7 +291,7 @@ impl Emitted for Values {
         match slot.holds {
             Holds::SEQUENCE_ID => {
                 let live = self.used.slot.and_then(|(session, slot)| {
-                    self.sessions.get(&session)?.slots.get(slot as usize).map(|(last, _)| *last)
+                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.sequence)
                 });
                 // sa_sequenceid may stand before sa_slotid, whose value is known from the step.
                 self.put(live.unwrap_or(0).wrapping_add(1))
@@ -389,6 +415,21 @@ mod tests {
             assert!(values.session(7).unwrap().is_busy(1));
             values.occupy(used, false, is_done);
         }
+    }
+
+    #[test]
+    fn a_slot_whose_call_was_given_up_is_used_no_more_while_there_is_another() {
+        let mut values = Values::new("t");
+        values.open_session(7, Session::new(3));
+        let taken = |values: &Values| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
+        values.occupy((7, 1), true, false);
+        values.doubt((7, 1));
+        assert_eq!(taken(&values), [0, 2, 2]);
+        assert!(!values.session(7).unwrap().is_busy(1));
+        values.doubt((7, 2));
+        assert_eq!(taken(&values), [0, 0, 0]);
+        values.doubt((7, 0));
+        assert_eq!(taken(&values), [0, 1, 2]);
     }
 
     #[test]

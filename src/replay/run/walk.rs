@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::report::{Mismatch, State, StepId};
 use super::rules;
+use super::shape::Parts;
 use super::values::Values;
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::record::hash;
@@ -70,7 +71,7 @@ impl Walk {
     pub(super) fn follow<R: Read + Seek>(
         &mut self,
         step: &Step<'_>,
-        title: &str,
+        parts: &Parts,
         state: &State,
         is_racing: bool,
         contents: &mut Trace<R>,
@@ -99,7 +100,7 @@ impl Walk {
             message.payloads.iter().map(&mut read).collect()
         };
         // File data is not read here: no more than the text of links is of use.
-        let (calls, replies) = match is_about_links(title) {
+        let (calls, replies) = match parts.tells_link(step.asked.described()) {
             true => (texts(&step.call), texts(&step.reply)),
             false => (Vec::new(), Vec::new()),
         };
@@ -152,11 +153,6 @@ impl Walk {
 
 fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
     texts.get(at)?.as_deref()
-}
-
-/// Whether a step may tell the text of a link.
-fn is_about_links(title: &str) -> bool {
-    ["READLINK", "SYMLINK", "CREATE"].iter().any(|operation| title.ends_with(operation))
 }
 
 fn facts<'s>(step: &'s Step<'s>, contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2]) -> Facts<'s> {

@@ -1,5 +1,6 @@
 //! Operations, like top: how many, how fast, how long, how many failed.
 
+use nfsrdma_dissectors::flow::reading::Operation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -58,7 +59,11 @@ pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
 /// The filter for its Transactions: other programs and versions have operations of the same name.
 pub(in crate::tui) fn chosen_filter(app: &App) -> Option<String> {
     let row = row(app)?;
-    let mut filter = format!("nfsrdma.operation == \"{}\"", row.name());
+    let mut filter = match row.key.operation {
+        Some(Operation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
+        Some(Operation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
+        None => "!nfsrdma.operation".to_owned(),
+    };
     if let Some(program) = row.key.program {
         filter += &format!(" && nfsrdma.program == \"{program}\"");
     }

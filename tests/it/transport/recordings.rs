@@ -14,7 +14,7 @@ use nfsrdma_inspect::replay::seed::{How, Place, files::Files, seed};
 use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::trace::layout::Keeping;
 use nfsrdma_inspect::replay::transport::Transport;
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
 use serde_json::Value as Json;
 
 use super::client::target;
@@ -204,6 +204,35 @@ fn a_replay_of_other_work_is_told_from_its_capture() {
     assert!(matches!(program(&run).status.code(), Some(0 | 1)));
     let found = differences(file, recording.name());
     assert!(found.iter().any(|difference| difference["difference"] == "missing"), "{found:#?}");
+}
+
+/// A server of NFSv4.2 gives one Reply less than it should, at the Call after so many.
+fn with_one_reply_less(after: u64) -> Report {
+    let trace = compiled("rxe-v42", &format!("one-less-{after}"));
+    let open = || Trace::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
+    let connection = transport.connect(&target).unwrap();
+    let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
+    let mut files = V4::new(line, "one less", &[2]).unwrap();
+    let place = Place { export: "/", directory: "run" };
+    let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
+    files.leave();
+    drop(files);
+    transport.inject(after, Fault::NoReply);
+    let options = Options { timeout: Duration::from_millis(100), walk: false, ..Options::default() };
+    run(&mut open(), &mut open(), &mut transport, &target, &seeded, &options, &mut ()).unwrap()
+}
+
+#[test]
+fn rfc8881_section_2_10_6_1_no_slot_is_out_of_step_after_a_reply_that_did_not_come() {
+    for after in [40, 80, 120] {
+        let report = with_one_reply_less(after);
+        assert_eq!(report.own_faults, [""; 0], "after {after}");
+        let given_up = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+        let given_up =
+            given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));
+        assert_eq!(given_up.count(), 1, "after {after}: {:#?}", report.mismatches);
+    }
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             state = recovery::state(state, is_done_twice, held.renewals > 0);
         }
         if let Some(walk) = &mut self.walk {
-            walk.follow(step, held.parts.title(), &state, held.is_racing, self.contents);
+            walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
@@ -154,6 +154,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         if let Some((seat, held)) = seat.and_then(|seat| Some((seat, self.seats.get(seat)?))) {
             self.queue.push(held.turn, seat, None);
+        }
+    }
+
+    /// A Call on a live slot was given up: who waits for that slot goes on another.
+    fn doubt(&mut self, slot: (u32, u32)) {
+        self.values.doubt(slot);
+        for seat in self.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.seats.get(seat) {
+                self.queue.push(held.turn, seat, None);
+            }
         }
     }
 
@@ -227,25 +237,32 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let key = self.contents.summary().key;
         let is_text = held.parts.reads_link(step.asked.described());
-        let (mut texts, mut known) = (Vec::new(), Vec::new());
-        for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
-            let mut text = Vec::new();
-            let is_known = is_text
+        let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
+        // The text of links alone is read; of file data the hash is enough.
+        let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
+        self.known.clear();
+        for payload in payloads() {
+            let is_read = is_text
                 && payload.length <= TEXT
-                && matches!(payload.content, Content::KEPT | Content::ZEROS)
-                && self.contents.content(&payload, &mut text)?;
-            texts.push((payload.length, is_known.then_some(text)));
+                && matches!(payload.content, Content::KEPT | Content::ZEROS);
+            let mut text = Vec::new();
+            let is_known = is_read && self.contents.content(&payload, &mut text)?;
+            if is_text {
+                texts.push(is_known.then_some(text));
+            }
             if !is_known {
-                known.push((payload.length, expected(key, &payload)));
+                self.known.push((payload.length, expected(key, &payload, &mut self.keyed)));
             }
         }
-        let items: Vec<ChunkItem<'_>> = texts
-            .iter()
-            .map(|(length, text)| ChunkItem { position: None, length: *length, bytes: text.as_deref() })
+        let text = |at: usize| texts.get(at).and_then(Option::as_deref);
+        let items: Vec<ChunkItem<'_>> = payloads()
+            .enumerate()
+            .map(|(at, payload)| ChunkItem { position: None, length: payload.length, bytes: text(at) })
             .collect();
         let parts = &held.parts;
         let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
-        let directories: Vec<bool> = parts.files.iter().map(is_directory).collect();
+        self.directories.clear();
+        self.directories.extend(parts.files.iter().map(is_directory));
         let listing = listing(step, parts);
         let verdict = self.judge.judge(&Replies {
             step: held.id.step,
@@ -253,9 +270,9 @@ impl<R: Read + Seek> Engine<'_, R> {
             title: held.parts.title(),
             procedure: step.asked.described(),
             recorded: Cursor::new(message).with_chunks(&items),
-            known: &known,
+            known: &self.known,
             live: reply.cursor(),
-            directories: &directories,
+            directories: &self.directories,
             files: &parts.files,
             is_racing: held.is_racing,
             listing,
@@ -314,7 +331,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let connection = held.flight.take().map(|(connection, _)| connection);
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(slot) = held.used.slot {
-            self.vacate(slot, false);
+            self.doubt(slot);
         }
         if let Some(connection) = connection {
             self.unpark(connection, 1);
@@ -463,13 +480,13 @@ fn listing(step: &Step<'_>, parts: &Parts) -> Option<(u32, bool)> {
 }
 
 /// The hash that file data of a Reply must have.
-fn expected(key: u64, payload: &Payload) -> Option<u128> {
+fn expected(key: u64, payload: &Payload, room: &mut Vec<u8>) -> Option<u128> {
     match payload.content {
         Content::UNKNOWN => None,
         Content::KEYED => {
-            let mut data = vec![0; payload.length as usize];
-            keyed::fill(key, payload.file, payload.offset, &mut data);
-            Some(hash(&data))
+            room.resize(payload.length as usize, 0);
+            keyed::fill(key, payload.file, payload.offset, room);
+            Some(hash(room))
         }
         _ => Some(u128::from_be_bytes(payload.hash)),
     }

@@ -91,7 +91,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         let live_server =
             adapt::Live { root, supported: self.seeded.supported.as_deref(), opens: &opens, is_unsigned };
-        let adapted = match parts.is_adaptable() && is_emitted {
+        let adapted = match parts.is_adaptable(live_server.supported) && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
         };

@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::Judge;
 use crate::analysis::comparison::record::{Datum, Entry, Section};
+use crate::analysis::comparison::role::Role;
 use crate::replay::run::rules::{self, Rule};
 
 impl Judge {
@@ -17,6 +18,9 @@ impl Judge {
         is_directory: bool,
         needed: &mut Vec<Rule>,
     ) {
+        if is_plain(a, b) {
+            return;
+        }
         let operation = Rc::clone(&a.name);
         committed(a, b, needed, |rule| self.is_on(rule));
         access(a, b, needed, |rule| self.is_on(rule));
@@ -64,10 +68,11 @@ impl Judge {
                 .map(|entry| entry.path.text.clone())
                 .collect()
         };
-        let (of_a, of_b) = (names(a), names(b));
-        if of_a == of_b {
+        let is_one = |(a, b): (&Entry, &Entry)| Rc::ptr_eq(&a.path, &b.path);
+        if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
+        let (of_a, of_b) = (names(a), names(b));
         for (section, others, is_recorded) in [(&mut *a, &of_b, true), (&mut *b, &of_a, false)] {
             section.entries.retain(|entry| {
                 let text = &entry.path.text;
@@ -89,6 +94,14 @@ impl Judge {
             });
         }
     }
+}
+
+/// Whether no rule is needed: where values differ, they may without one.
+fn is_plain(a: &Section, b: &Section) -> bool {
+    let is_plain = |(a, b): (&Entry, &Entry)| {
+        Rc::ptr_eq(&a.path, &b.path) && (matches!(a.path.role, Role::Varies(_)) || a.datum == b.datum)
+    };
+    a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_plain)
 }
 
 /// Whether a field is an attribute of NFSv4.

@@ -1,0 +1,56 @@
+//! What the directory of a run says of itself: that seeding it came to its end, and for which trace.
+
+use super::server::TraceFile;
+use crate::analysis::comparison::record::hash;
+use crate::replay::seed::files::{Files, Kind, Problem};
+use crate::replay::seed::{Place, TREE};
+
+/// The directory that says that seeding a run's directory came to its end; in it another names the trace.
+const SEEDED: &str = "seeded";
+
+/// Names a trace among others: the same captures, compiled to the same steps.
+pub(super) fn name_of(trace: &TraceFile) -> String {
+    let summary = trace.summary();
+    let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
+    format!("trace-{:016x}", hash(text.as_bytes()) as u64)
+}
+
+/// Notes in the run's directory that it was seeded, and for which trace.
+pub(super) fn mark(files: &mut dyn Files, place: &Place<'_>, trace: &str) -> Result<(), Problem> {
+    let export = files.export(place.export)?;
+    let Some(mut at) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(()) };
+    for name in [SEEDED, trace] {
+        at = match files.lookup(&at, name.as_bytes())? {
+            Some(there) => there,
+            None => files.make(&at, name.as_bytes(), Kind::Directory, 0o755)?,
+        };
+    }
+    Ok(())
+}
+
+/// What a directory holds that is not empty, and what can be done.
+pub(super) fn found(files: &mut dyn Files, place: &Place<'_>, trace: &str) -> Result<String, Problem> {
+    let name = place.directory;
+    let export = files.export(place.export)?;
+    let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
+    let is_of_run = files.lookup(&run, TREE.as_bytes())?.is_some();
+    let seeded = files.lookup(&run, SEEDED.as_bytes())?;
+    let is_same = match &seeded {
+        Some(seeded) => files.lookup(seeded, trace.as_bytes())?.is_some(),
+        None => false,
+    };
+    let what = match (is_of_run, seeded) {
+        (false, _) => "no run of this program has left what is in it",
+        (true, None) => "a run was ended in it before its tree was whole",
+        (true, Some(_)) if is_same => "it was seeded for this trace, and may have been run in since",
+        (true, Some(_)) => "it was seeded for another trace, and may have been run in since",
+    };
+    let then = match (is_of_run, is_same) {
+        (false, _) => "name another directory, or say --into-existing to make the tree beside it",
+        (true, true) => {
+            "name another directory, remove it, or say --seeded to run in it as it is, --into-existing to complete it"
+        }
+        (true, false) => "name another directory, remove it, or say --into-existing to complete it",
+    };
+    Ok(format!("{name}: is there and not empty: {what}; {then}"))
+}

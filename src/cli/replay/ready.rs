@@ -1,0 +1,233 @@
+//! A run is made ready: its server is reached and is not the captured one by accident, and its directory has the tree that
+//! the trace expects.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Result, anyhow, bail};
+use nfsrdma_dissectors::rpc::{Program, Xid};
+
+use super::marks;
+use super::server::{ServerArgs, TraceFile};
+use crate::analysis::comparison::record::hash;
+use crate::cli::{Exit, complain};
+use crate::replay::caller::{Caller, Line};
+use crate::replay::probe::{Mounted, connect, mount};
+use crate::replay::seed::files::{Files, Problem};
+use crate::replay::seed::v3::V3;
+use crate::replay::seed::v4::V4;
+use crate::replay::seed::{How, Place, SeedError, Seeded, seed};
+use crate::replay::trace::TraceError;
+use crate::replay::transport::{Blame, Target, Transport, TransportError, open};
+use crate::replay::url::NfsVersion;
+
+/// Why a run cannot begin, and who is to blame.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The server or the transport.
+    Unreachable(String, Blame),
+    /// The arguments or the trace.
+    Usage(anyhow::Error),
+}
+
+impl From<TransportError> for Refused {
+    fn from(error: TransportError) -> Self {
+        Self::Unreachable(error.to_string(), error.blame())
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Usage(error)
+    }
+}
+
+impl Refused {
+    /// Tells it, and gives the exit code.
+    pub(super) fn tell(self) -> Result<Exit> {
+        match self {
+            Self::Unreachable(what, blame) => {
+                complain(what);
+                Ok(blame.into())
+            }
+            Self::Usage(error) => bail!(error),
+        }
+    }
+}
+
+/// Letters that no other run has.
+pub(super) fn tag() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seed = format!("{} {}", now.as_nanos(), std::process::id());
+    format!("{:08x}", hash(seed.as_bytes()) as u32)
+}
+
+/// One of several copies of the captured clients.
+pub(super) struct Copy {
+    /// Letters that no other run has.
+    pub(super) tag: String,
+    /// Which, from 1.
+    pub(super) number: u32,
+}
+
+impl Copy {
+    /// The only one.
+    pub(super) fn only() -> Self {
+        Self { tag: tag(), number: 1 }
+    }
+}
+
+/// The place of a run, ready to be used.
+pub(super) struct Ready {
+    pub(super) transport: Box<dyn Transport>,
+    pub(super) target: Target,
+    pub(super) directory: String,
+    pub(super) tag: String,
+    pub(super) seeded: Seeded,
+}
+
+impl ServerArgs {
+    /// Connects, and makes the tree of a trace or finds it.
+    pub(super) fn ready(
+        &self,
+        path: &Path,
+        trace: &mut TraceFile,
+        how: How,
+        copy: &Copy,
+    ) -> Result<Ready, Refused> {
+        let mut transport = open(self.server.carrier)?;
+        let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
+        if !self.same_server {
+            not_captured(trace, address)?;
+        }
+        let directory = self.directory(path, copy);
+        let xid = Xid(hash(directory.as_bytes()) as u32);
+        let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout);
+        let (mut files, export) = match self.is_v3(path, trace)? {
+            true => self.mounted(line, address)?,
+            false => (self.opened(line, copy)?, self.server.export.clone()),
+        };
+        let place = Place { export: &export, directory: &directory };
+        let seeded = self.seeded(path, trace, &mut *files, &place, how);
+        files.leave();
+        drop(files);
+        let seeded = seeded?;
+        transport.disconnect(connection);
+        let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
+        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
+    }
+
+    /// The name of the run's directory.
+    fn directory(&self, trace: &Path, copy: &Copy) -> String {
+        let Copy { tag, number } = copy;
+        let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
+        let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
+        let plain: String = name
+            .chars()
+            .filter(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter))
+            .take(100)
+            .collect();
+        let directory = self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"));
+        if *number > 1 { format!("{directory}-{number}") } else { directory }
+    }
+    /// Whether the directory is made through NFSv3: as the URL says, or else as the trace does its work.
+    fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, Refused> {
+        match self.server.version {
+            Some(version) => Ok(version == NfsVersion::V3),
+            None => {
+                let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+                Ok(first == Some(3))
+            }
+        }
+    }
+
+    /// The files of an export that MOUNT gives, and its path.
+    fn mounted<'l>(
+        &self,
+        line: Line<'l>,
+        address: SocketAddr,
+    ) -> Result<(Box<dyn Files + 'l>, String), Refused> {
+        let (_, mounted) = mount(&self.server, address, &self.wish());
+        let Mounted { path, root } = mounted.map_err(|error| anyhow!("{}: {error}", self.server))?;
+        Ok((Box::new(V3::new(line, root)), path))
+    }
+
+    /// The files of a server of NFSv4, to which this run is a client of its own.
+    fn opened<'l>(&self, line: Line<'l>, copy: &Copy) -> Result<Box<dyn Files + 'l>, Refused> {
+        let minors: &[u32] = match self.server.version {
+            Some(NfsVersion::V4(0)) => &[0],
+            Some(NfsVersion::V4(1)) => &[1],
+            _ => &[2, 1, 0],
+        };
+        let name = format!("{} {} {}", env!("CARGO_PKG_NAME"), copy.tag, copy.number);
+        let files = V4::new(line, &name, minors).map_err(|problem| self.refused(&problem))?;
+        Ok(Box::new(files))
+    }
+
+    /// Makes the tree or finds it, and notes down that it is there.
+    fn seeded(
+        &self,
+        path: &Path,
+        trace: &mut TraceFile,
+        files: &mut dyn Files,
+        place: &Place<'_>,
+        how: How,
+    ) -> Result<Seeded, Refused> {
+        let name = marks::name_of(trace);
+        let error = match seed(trace, files, place, how) {
+            Ok(seeded) => {
+                if matches!(how, How::Make | How::Complete) {
+                    marks::mark(files, place, &name).map_err(|problem| self.refused(&problem))?;
+                }
+                return Ok(seeded);
+            }
+            Err(error) => error,
+        };
+        Err(match &error {
+            // Only what it holds can tell how a directory came to be.
+            SeedError::NotEmpty(_) => {
+                let told = marks::found(files, place, &name).unwrap_or_else(|_| error.to_string());
+                Refused::Usage(anyhow!("{}: {told}", self.server))
+            }
+            SeedError::Server(_, problem @ Problem::Call(_)) => self.refused(problem),
+            SeedError::Trace(_) => Refused::Usage(anyhow!("{}: {error}", path.display())),
+            _ => Refused::Usage(anyhow!("{}: {error}", self.server)),
+        })
+    }
+
+    /// What a problem with the server is to a run that has not begun.
+    fn refused(&self, problem: &Problem) -> Refused {
+        match problem {
+            Problem::Call(error) => {
+                Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame())
+            }
+            Problem::Refused(..) => Refused::Usage(anyhow!("{}: {problem}", self.server)),
+        }
+    }
+}
+
+/// Refuses the server that the capture is of: what was captured might be somebody's work.
+fn not_captured(trace: &TraceFile, address: SocketAddr) -> Result<(), Refused> {
+    let address = address.ip().to_string();
+    let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
+    if captured.any(|host| host.address == address) {
+        let what = format!("{address}: the capture is of this server; name another, or say --same-server");
+        return Err(Refused::Usage(anyhow!(what)));
+    }
+    Ok(())
+}
+
+/// The version of NFS that the first step of it has.
+fn first_version(trace: &mut TraceFile) -> Result<Option<u32>, TraceError> {
+    trace.rewind();
+    let mut version = None;
+    while version.is_none()
+        && let Some(step) = trace.next_step()?
+    {
+        let is_nfs = step.asked.program == Program::NFS.0 && step.asked.procedure != 0;
+        version = (is_nfs && matches!(step.asked.version, 2..=4)).then_some(step.asked.version);
+    }
+    trace.rewind();
+    Ok(version)
+}

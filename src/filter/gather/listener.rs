@@ -1,0 +1,467 @@
+//! Listens to one decoder for the fields that are named, and puts their values into a [`Gatherer`].
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::{self, Field, Kind, Observer};
+use nfsrdma_dissectors::net::Sll2;
+
+use super::{Gatherer, Slots, is_header_length};
+use crate::analysis::names;
+use crate::filter::catalog::Origin;
+use crate::filter::compile::Named;
+use crate::filter::facts::{Fact, Part};
+use crate::filter::value::{Slot, Value};
+
+/// How many bytes of the header of UDP stand before its length, and how many behind it.
+const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
+
+/// The ether type of ARP, and its length for IPv4 over Ethernet in bytes.
+const ARP: (u64, usize) = (0x0806, 28);
+
+/// Listens to one decoder.
+pub(in crate::filter) struct Listener<'g, 'b> {
+    to: &'g mut Gatherer,
+    bytes: &'b [u8],
+    base: usize,
+    depth: usize,
+    only: Slots,
+    /// How long the header is that was entered last, where it says so.
+    header: Option<usize>,
+}
+
+impl Gatherer {
+    /// Listens to decoders of `bytes`, whose first has position `base`.
+    pub(in crate::filter) fn listen<'g, 'b>(&'g mut self, bytes: &'b [u8], base: usize) -> Listener<'g, 'b> {
+        self.open.clear();
+        self.begun.clear();
+        Listener { to: self, bytes, base, depth: 0, only: Slots::MAX, header: None }
+    }
+
+    /// Listens for these fields alone; `None` where the filter names none of them.
+    pub(in crate::filter) fn listen_for(&mut self, names: &[&str]) -> Option<Listener<'_, 'static>> {
+        let is_named = |field: &Named| names.contains(&field.name);
+        let slots = self.fields.iter().enumerate().filter(|(_, field)| is_named(field));
+        let only = slots.fold(0, |only, (slot, _)| only | 1 << slot);
+        self.open.clear();
+        (only != 0).then_some(Listener { to: self, bytes: &[], base: 0, depth: 0, only, header: None })
+    }
+}
+
+impl Listener<'_, '_> {
+    /// What a field begins that stands at byte `at`: the names of its protocols, and its protocols themselves.
+    fn begin(&mut self, field: &'static Field, mut slots: Slots, at: usize) -> Slots {
+        let mut searched = slots & self.to.searched;
+        slots &= !searched;
+        while searched != 0 {
+            let slot = searched.trailing_zeros() as Slot;
+            searched &= searched - 1;
+            // Protocols inside of each other are several values; one without a header begins once.
+            let is_headless = self.to.headless & 1 << slot != 0;
+            if !is_headless || self.to.is_here(slot) && self.to.begun.iter().all(|(known, _)| *known != slot)
+            {
+                self.to.begun.push((slot, at));
+            }
+        }
+        if let Some(names) = self.to.names
+            && slots & 1 << names != 0
+        {
+            slots &= !(1 << names);
+            self.to.name_protocol(field);
+        }
+        let mut headless = slots & self.to.headless;
+        while headless != 0 {
+            let slot = headless.trailing_zeros() as Slot;
+            headless &= headless - 1;
+            if self.to.is_here(slot) && !self.to.values.has(slot) {
+                self.push_bytes(slot, at..usize::MAX);
+            }
+        }
+        slots & !self.to.headless
+    }
+
+    fn push_bytes(&mut self, slot: Slot, range: Range<usize>) {
+        if self.to.looked_at & 1 << slot == 0 {
+            self.to.values.push(slot, Value::Unknown);
+            return;
+        }
+        let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
+        let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
+        self.to.values.push(slot, Value::Bytes(bytes));
+    }
+}
+
+impl<'a> Observer<'a> for Listener<'_, '_> {
+    #[inline(always)]
+    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe) || self.to.slots(field) & self.only != 0
+    }
+
+    #[inline(always)]
+    fn wants_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.depth += 1;
+        let slots = self.to.slots(field) & self.only;
+        if slots != 0 {
+            self.open(field, slots, at);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize) {
+        if self.to.open.last().is_some_and(|(depth, ..)| *depth == self.depth) {
+            self.close(at);
+        }
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        let value =
+            if field.kind == Kind::Time { Value::Time(nanoseconds) } else { Value::Duration(nanoseconds) };
+        let mut slots = self.to.slots(field) & self.only & !(self.to.headless | self.to.parts);
+        if let Some(names) = self.to.names {
+            slots &= !(1 << names);
+        }
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as Slot;
+            slots &= slots - 1;
+            let is_looked_at = self.to.looked_at & 1 << slot != 0;
+            self.to.values.push(slot, if is_looked_at { value } else { Value::Unknown });
+        }
+    }
+
+    /// Most fields are not named, and cost no more than to find that out.
+    #[inline(always)]
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::Value<'a>) {
+        let slots = self.to.slots(field) & self.only;
+        if slots != 0 {
+            self.found(field, slots, &bytes, value);
+        }
+    }
+}
+
+impl Listener<'_, '_> {
+    /// The decoder is done: what an error left open ends with the bytes.
+    pub(in crate::filter) fn finish(self) {
+        self.finish_at(usize::MAX);
+    }
+
+    /// The decoder is done, and what it decoded ends before this byte: padding of the link may follow.
+    pub(in crate::filter) fn finish_at(mut self, end: usize) {
+        while !self.to.open.is_empty() {
+            self.close(usize::MAX);
+        }
+        while let Some((slot, at)) = self.to.begun.pop() {
+            // What is outermost is the frame's, with all that stands in it.
+            let end = if at == 0 { usize::MAX } else { end };
+            self.push_bytes(slot, at..end);
+        }
+    }
+
+    /// Takes from a length or an ether type what it says of what follows; the slots that are its own are left.
+    fn behind(
+        &mut self,
+        field: &'static Field,
+        mut slots: Slots,
+        bytes: &Range<usize>,
+        number: u64,
+    ) -> Slots {
+        if slots & self.to.followed == 0 {
+            return slots;
+        }
+        let length = usize::try_from(number).unwrap_or(usize::MAX);
+        let mut of_others = slots & self.to.followed;
+        while of_others != 0 {
+            let slot = of_others.trailing_zeros() as Slot;
+            of_others &= of_others - 1;
+            let Some(named) = self.to.fields.get(slot) else { continue };
+            if named.origin == Origin::Fact(Fact::UdpPayload) {
+                let (before, behind) = AROUND_UDP_LENGTH;
+                let start = bytes.end + behind;
+                // A jumbogram has no length, and ends with the frame.
+                let end =
+                    if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
+                if start < end {
+                    self.push_bytes(slot, start..end);
+                }
+            } else if named.origin == Origin::Fact(Fact::Arp) {
+                if number == ARP.0 {
+                    // Of the second header of Linux it is the first field, of all others the last.
+                    let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
+                    self.push_bytes(slot, start..start + ARP.1);
+                }
+            } else if is_header_length(named, field) {
+                self.header = Some(length);
+            } else {
+                continue;
+            }
+            slots &= !(1 << slot);
+        }
+        slots
+    }
+
+    /// A group begins that is named.
+    #[inline(never)]
+    fn open(&mut self, field: &'static Field, slots: Slots, at: usize) {
+        let mut slots = self.begin(field, slots, at) & !self.to.parts;
+        if matches!(field.kind, Kind::Time | Kind::Duration) {
+            // Its value is told when its parts were.
+            slots = 0;
+        }
+        self.to.open.push((self.depth, slots, at));
+        let mut bare = slots & !self.to.looked_at;
+        while bare != 0 {
+            let slot = bare.trailing_zeros() as Slot;
+            bare &= bare - 1;
+            self.to.values.push(slot, Value::Unknown);
+        }
+    }
+
+    /// A value was read that is named.
+    #[inline(never)]
+    fn found(&mut self, field: &'static Field, slots: Slots, bytes: &Range<usize>, value: field::Value<'_>) {
+        let mut slots = self.begin(field, slots, bytes.start);
+        if let field::Value::Unsigned(number) | field::Value::Enum(number, _) = value {
+            slots = self.behind(field, slots, bytes, number);
+        }
+        self.add(field, slots, bytes, value);
+    }
+
+    /// The group that was entered last ends.
+    fn close(&mut self, end: usize) {
+        let Some((_, slots, at)) = self.to.open.pop() else { return };
+        let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
+        let mut slots = slots & self.to.looked_at;
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as Slot;
+            slots &= slots - 1;
+            self.push_bytes(slot, at..end);
+        }
+    }
+
+    fn add(
+        &mut self,
+        field: &'static Field,
+        mut slots: Slots,
+        bytes: &Range<usize>,
+        value: field::Value<'_>,
+    ) {
+        let value = match &value {
+            field::Value::Unsigned(number)
+            | field::Value::Enum(number, _)
+            | field::Value::Flags(number, _) => Value::Number(i128::from(*number)),
+            field::Value::Signed(number) => Value::Number(i128::from(*number)),
+            field::Value::Bool(value) => Value::Bool(*value),
+            field::Value::Bytes(bytes) => Value::Bytes(bytes),
+            field::Value::Text(bytes) => Value::Text(bytes),
+            field::Value::Ipv4(address) => Value::Ipv4(address.to_bits(), 32),
+            field::Value::Ipv6(address) => Value::Ipv6(address.to_bits(), 128),
+            field::Value::Ethernet(address) => Value::Bytes(address),
+            field::Value::Chunk(_, Some(bytes)) if field.kind == Kind::Text => Value::Text(bytes),
+            field::Value::Chunk(_, Some(bytes)) => Value::Bytes(bytes),
+            field::Value::Chunk(_, None) => Value::Unknown,
+        };
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as Slot;
+            slots &= slots - 1;
+            let value = match value {
+                Value::Number(number)
+                    if self.to.parts & 1 << slot != 0 && self.is_left_out(slot, field, number) =>
+                {
+                    continue;
+                }
+                _ if self.to.looked_at & 1 << slot == 0 => Value::Unknown,
+                value if self.to.parts & 1 << slot != 0 => self.part(slot, value, bytes),
+                value => value,
+            };
+            self.to.values.push(slot, value);
+        }
+    }
+
+    /// Whether a bit is of a mask in which it says nothing where it is not set.
+    fn is_left_out(&self, slot: Slot, field: &'static Field, number: i128) -> bool {
+        match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(Origin::Bit(bit)) => {
+                number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
+            }
+            _ => false,
+        }
+    }
+
+    /// What a field has of the value of another, which stands in these bytes.
+    fn part(&self, slot: Slot, value: Value<'_>, bytes: &Range<usize>) -> Value<'static> {
+        let part = match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(Origin::Alias(alias)) => alias.part,
+            Some(Origin::Bit(bit)) => {
+                return match value {
+                    Value::Number(number) => Value::Bool(number & i128::from(bit.mask) != 0),
+                    _ => Value::Unknown,
+                };
+            }
+            _ => Part::Whole,
+        };
+        Value::Number(match (part, value) {
+            (Part::Bits(shift, mask), Value::Number(number)) => number >> shift & i128::from(mask),
+            (Part::Length, Value::Bytes(bytes)) => bytes.len() as i128,
+            (Part::Crc32, Value::Bytes(bytes)) => names::hash(bytes).into(),
+            (Part::Crc16From(before), Value::Bytes(_)) => {
+                let start = bytes.start.saturating_sub(self.base + before);
+                let end = bytes.end.saturating_sub(self.base);
+                crc16(self.bytes.get(start..end).unwrap_or_default()).into()
+            }
+            _ => return Value::Unknown,
+        })
+    }
+}
+
+/// The CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
+fn crc16(bytes: &[u8]) -> u16 {
+    const POLYNOMIAL: u16 = 0x8408;
+    !bytes.iter().fold(u16::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+    use nfsrdma_dissectors::net;
+
+    use super::*;
+    use crate::filter::Filter;
+
+    /// An Ethernet frame with an ACK of a reliable connection, of the capture rxe-v42.
+    fn frame(bytes: &[u8]) -> Frame<'_> {
+        Frame {
+            number: FrameNumber(1),
+            time: Timestamp(0),
+            link: LinkType::ETHERNET,
+            bytes,
+            length: bytes.len() as u32,
+        }
+    }
+
+    fn gathered(filter: &str) -> Gatherer {
+        let mut bytes = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+        bytes.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+        let mut gatherer = Gatherer::new(Filter::parse(filter).unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        gatherer.finish_protocols();
+        gatherer
+    }
+
+    fn values(filter: &str) -> Vec<String> {
+        let gatherer = gathered(filter);
+        gatherer.values.of(0).map(|value| format!("{value:?}")).collect()
+    }
+
+    #[test]
+    fn a_field_is_gathered_by_its_name() {
+        assert_eq!(values("udp.srcport == 1"), ["Number(7)"]);
+        assert_eq!(values("tcp.srcport == 1"), [""; 0]);
+    }
+
+    #[test]
+    fn an_alias_has_the_values_of_its_fields() {
+        assert_eq!(values("udp.port == 1"), ["Number(7)", "Number(9)"]);
+        assert_eq!(values("ip.dsfield.ecn == 1"), ["Number(2)"]);
+        assert_eq!(values("ip.dsfield.dscp == 1"), ["Number(0)"]);
+    }
+
+    #[test]
+    fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
+        let is_selected =
+            |filter: &str| Filter::parse(filter).unwrap().program.holds(&gathered(filter).values);
+        assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
+        assert!(
+            is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
+        );
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        assert_eq!(values("udp contains 00"), [format!("Bytes({udp:?})")]);
+        assert_eq!(values("udp"), ["Unknown"]);
+    }
+
+    #[test]
+    fn a_search_looks_into_all_that_a_protocol_carries() {
+        let bytes = |range: Range<usize>| {
+            let mut all = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+            all.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+            all.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+            [format!("Bytes({:?})", &all[range])]
+        };
+        assert_eq!(values("eth contains 00"), bytes(0..42));
+        assert_eq!(values("ip contains 00"), bytes(14..42));
+        assert_eq!(values("ip matches \"0\""), bytes(14..42));
+        assert_eq!(values("ip[:] contains 00"), bytes(14..34));
+        assert_eq!(values("len(ip) > 5"), bytes(14..34));
+    }
+
+    /// A datagram of UDP in an Ethernet frame, with two bytes and padding.
+    fn padded() -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 10, 0, 0, b'h', b'i']);
+        bytes.resize(60, 0);
+        bytes
+    }
+
+    #[test]
+    fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
+        let bytes = padded();
+        for (filter, expected) in [
+            ("udp.payload == 68", &b"hi"[..]),
+            ("udp contains 00", &bytes[34..44]),
+            ("eth contains 00", &bytes),
+        ] {
+            let mut gatherer = Gatherer::new(Filter::parse(filter).unwrap().fields);
+            let mut listener = gatherer.listen(&bytes, 0);
+            let datagram = net::decode(&frame(&bytes), &mut listener);
+            listener.finish_at(datagram.carried.end().unwrap());
+            assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(expected)], "{filter}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_tcp_belong_to_its_header() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, b'x']);
+        let mut gatherer =
+            Gatherer::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(&bytes[34..58])]);
+        assert_eq!(gatherer.values.of(1).collect::<Vec<_>>(), [Value::Bytes(&bytes[34..59])]);
+    }
+
+    #[test]
+    fn address_resolution_follows_its_ether_type() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 6]);
+        bytes.extend(1..=46);
+        let mut gatherer = Gatherer::new(Filter::parse("arp[0] == 1").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [Value::Bytes(&bytes[14..42])]);
+    }
+
+    #[test]
+    fn the_check_value_of_the_crc_of_hdlc() {
+        assert_eq!(crc16(b"123456789"), 0x906e);
+    }
+
+    #[test]
+    fn protocols_are_named_from_outside_to_inside() {
+        assert_eq!(values("frame.protocols == \"\""), [format!("Text({:?})", b"eth:ethertype:ip:udp")]);
+    }
+}
