@@ -179,7 +179,7 @@ impl View<'_> {
             }
         }
         for what in &self.report.refused {
-            writeln!(to, "  not bridged   {what}")?;
+            writeln!(to, "  refused       {what}")?;
         }
         for at in EXPLAINED {
             let mut reasons: Vec<_> =
@@ -258,11 +258,17 @@ impl View<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 7] {
+    fn events(&self) -> [(&'static str, u64); 13] {
         [
             ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
+            ("reconnects", self.report.reconnects),
+            ("resent", self.report.resent),
+            ("rebound", self.report.rebound),
+            ("recovered", self.report.recovered),
+            ("reclaimed", self.report.reclaimed),
+            ("not reclaimed", self.report.not_reclaimed),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
             ("discarded", self.report.discarded),
@@ -336,6 +342,12 @@ impl View<'_> {
             connections: report.connections,
             delayed: report.delayed,
             disconnects: report.disconnects,
+            reconnects: report.reconnects,
+            resent: report.resent,
+            rebound: report.rebound,
+            recovered: report.recovered,
+            reclaimed: report.reclaimed,
+            not_reclaimed: report.not_reclaimed,
             discarded: report.discarded,
             callbacks: &report.callbacks,
             unanswered: report.unanswered,
@@ -438,6 +450,12 @@ struct Json<'a> {
     connections: u64,
     delayed: u64,
     disconnects: u64,
+    reconnects: u64,
+    resent: u64,
+    rebound: u64,
+    recovered: u64,
+    reclaimed: u64,
+    not_reclaimed: u64,
     discarded: u64,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
     unanswered: u64,

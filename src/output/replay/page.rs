@@ -181,7 +181,7 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     }
     writeln!(to, "</dl>")?;
     for what in &report.refused {
-        writeln!(to, "<p>not bridged: {}</p>", Text(what))?;
+        writeln!(to, "<p>refused: {}</p>", Text(what))?;
     }
     writeln!(to, "</section>")
 }

@@ -6,15 +6,19 @@
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
-//! - [`hearing`]: its Reply gives it its state.
+//! - [`hearing`]: its Reply gives it its state;
+//! - [`losing`]: its connection goes away before that;
+//! - [`restarting`]: the server has forgotten what it is about.
 
 mod asking;
 mod driving;
 mod hearing;
 mod held;
 mod locks;
+mod losing;
 mod overlap;
 mod queue;
+mod restarting;
 mod sending;
 mod thoughts;
 
@@ -35,6 +39,7 @@ use super::order::claims::Claims;
 use super::order::names::Names;
 use super::prologue::{PrologueError, prologue};
 use super::recording::Tape;
+use super::recovery::ledger::Ledger;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::values::Values;
@@ -51,6 +56,7 @@ use held::{Held, Seats};
 use locks::Locks;
 use overlap::Overlap;
 use queue::Queue;
+use restarting::Restart;
 use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -131,6 +137,22 @@ struct Line {
     xid: u32,
     /// Steps that wait for a credit, or for memory.
     parked: VecDeque<u32>,
+    /// It is not used any more, and another is to come in its place.
+    gone: Option<Gone>,
+    /// Variables of sessions whose backchannel it is, with their minor version.
+    backchannels: Vec<(u32, u32)>,
+    /// Those of them that are to be bound to it yet.
+    unbound: Vec<(u32, u32)>,
+    /// How many recoveries there had been in the run when they were asked for last.
+    since: u32,
+}
+
+/// A connection that went away.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    since: Instant,
+    /// When the next is to be opened at the earliest.
+    next: Instant,
 }
 
 /// What becomes of a step that was to be sent.
@@ -142,6 +164,8 @@ enum Going {
     Parked(usize),
     /// The server asked to be asked again.
     Later,
+    /// The server is left alone, or cannot be reached, until then.
+    Unreachable(Instant),
     /// The slot of the live session is in use, by what had another slot in the capture.
     Slot((u32, u32)),
 }
@@ -256,6 +280,12 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             locks: Locks::default(),
             depths: BinaryHeap::new(),
             in_flight: 0,
+            barren: 0,
+            ledger: Ledger::default(),
+            restart: None,
+            recoveries: 0,
+            asked: 0,
+            unreclaimed: FxHashSet::default(),
             expiries: VecDeque::new(),
             lines: Vec::new(),
             by_place: FxHashMap::default(),
@@ -310,6 +340,17 @@ struct Engine<'r, R> {
     /// When those were answered in the capture that were in flight when the last step was sent there.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
+    /// Connections in a row that went away without a Reply.
+    barren: u32,
+    /// What the clients hold at the server.
+    ledger: Ledger,
+    /// A client that is set up anew.
+    restart: Option<Restart>,
+    /// How often one was, and how many Calls that took.
+    recoveries: u32,
+    asked: u64,
+    /// Variables of what could not be had again.
+    unreclaimed: FxHashSet<u32>,
     /// When Calls in flight were sent, in that order.
     expiries: VecDeque<(Instant, Tag)>,
     lines: Vec<Line>,
@@ -420,6 +461,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
+            (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
             (held.has_fewer, held.has_other_wants) = (false, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
@@ -476,6 +518,12 @@ impl<R: Read + Seek> Engine<'_, R> {
             // Nothing will come that makes room.
             self.unpark_all();
         }
+        if self.restart.is_some() {
+            let due = self.recover(transport)?;
+            if self.restart.is_some() {
+                return Ok(due);
+            }
+        }
         while let Some(seat) = self.queue.pop() {
             let mut held = self.seats.take(seat);
             if let Pace::Rate(rate) = self.options.pace
@@ -502,6 +550,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                     self.admit()?;
                 }
                 Going::Later => self.put_off(seat, held, Instant::now()),
+                Going::Unreachable(until) => {
+                    self.queue.push(held.turn, seat, Some(until));
+                    self.seats.put(seat, held);
+                }
                 Going::Parked(line) => {
                     self.seats.put(seat, held);
                     if let Some(line) = self.lines.get_mut(line) {
@@ -543,14 +595,6 @@ impl<R: Read + Seek> Engine<'_, R> {
                     self.queue.push(held.turn, seat, None);
                 }
             }
-        }
-    }
-
-    /// A connection is not used any more: the next step for it has a new one.
-    fn forget(&mut self, connection: ConnectionId) {
-        self.unpark(connection, usize::MAX);
-        if let Some(line) = self.by_connection.remove(&connection) {
-            self.by_place.retain(|_, of| *of != line);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! - [`judge`]: a live Reply beside the recorded one;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
+//! - [`recovery`]: what follows when a connection goes away;
 //! - [`responder`]: answers to Calls of the server;
 //! - [`recording`]: what was sent and came, as a trace;
 //! - [`walk`]: what the steps have left on the server, in the end.
@@ -23,6 +24,7 @@ mod order;
 mod outcome;
 mod prologue;
 pub mod recording;
+pub mod recovery;
 pub mod report;
 mod responder;
 pub mod rules;

@@ -1,7 +1,7 @@
 //! How a live Reply went, as far as the counts of a run follow from it.
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v4::{self, Results};
+use nfsrdma_dissectors::nfs::v4::{self, CreateSessionFlags, Results};
 use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -13,6 +13,8 @@ const OPERATIONS: usize = 256;
 const DELAY: u32 = 10_008;
 /// NFS4ERR_GRACE. RFC 8881 section 15.1.9.2.
 const GRACE: u32 = 10_013;
+/// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
+const RETRY_UNCACHED_REP: u32 = 10_068;
 
 /// How a Reply went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(super) struct Outcome {
     pub(super) statuses: Vec<u32>,
     /// Slots that CREATE_SESSION granted.
     pub(super) granted: Option<u32>,
+    /// CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
+    pub(super) has_backchannel: bool,
     /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
     /// The stateid that the first LOCK gave, without its seqid.
@@ -43,6 +47,8 @@ impl Outcome {
                     match &results {
                         Results::CREATE_SESSION(Union::Ok(granted)) => {
                             outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                            let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
+                            outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
                         }
                         Results::LOCK(v4::LockRes::Ok(ok)) => {
                             outcome.locked.get_or_insert(ok.lock_stateid.other);
@@ -72,9 +78,22 @@ impl Outcome {
         self.statuses.last() == Some(&0)
     }
 
-    /// Whether SEQUENCE was done, and so the slot was used. RFC 8881 section 2.10.6.1.
+    /// Whether SEQUENCE was done, and so the slot was used: now, or when the same was sent before. RFC 8881 section
+    /// 2.10.6.1.
     pub(super) fn is_sequenced(&self) -> bool {
-        self.statuses.first() == Some(&0)
+        matches!(self.statuses.first(), Some(&(0 | RETRY_UNCACHED_REP)))
+    }
+
+    /// Whether the server has done the Call before, and not kept its Reply: SEQUENCE says so, or what stands behind it.
+    pub(super) fn is_uncached(&self) -> bool {
+        self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
+    }
+
+    /// The status that says that the server does not know a client, a session or a stateid any more, if it does. RFC 8881
+    /// section 8.4.2, RFC 7530 section 9.6.2.
+    pub(super) fn forgotten(&self) -> Option<u32> {
+        // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
+        self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
     }
 
     /// What the client side must have done wrong: the name of the status.

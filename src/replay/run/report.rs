@@ -126,6 +126,18 @@ pub struct Report {
     pub connections: u64,
     /// Connections that went away.
     pub disconnects: u64,
+    /// Connections that were opened in the place of those.
+    pub reconnects: u64,
+    /// Calls that were sent again because their connection went away.
+    pub resent: u64,
+    /// Backchannels that were bound to another connection.
+    pub rebound: u64,
+    /// Clients and sessions that were set up anew because the server had forgotten them.
+    pub recovered: u64,
+    /// Opens and ranges of locks that were reclaimed then.
+    pub reclaimed: u64,
+    /// Opens and locks that could not be.
+    pub not_reclaimed: u64,
     /// Calls of the server, by operation, and those that could not be answered.
     pub callbacks: BTreeMap<&'static str, u64>,
     /// Calls of the server that were not answered.
@@ -138,7 +150,7 @@ pub struct Report {
     pub compared: [u64; 2],
     /// Clients, sessions and opens from before the capture that were made.
     pub bridged: u64,
-    /// What of that the server refused.
+    /// What the server refused of what was before the capture, and of what was set up anew.
     pub refused: Vec<String>,
     /// Values that there was no room for.
     pub forgotten: u64,

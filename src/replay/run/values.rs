@@ -179,6 +179,33 @@ impl Values {
         self.stateid_seqids.insert(variable, seqid);
     }
 
+    /// The count of a stateid; 1, with which each begins, where none was told.
+    pub fn seqid(&self, variable: u32) -> u32 {
+        self.stateid_seqids.get(&variable).copied().unwrap_or(1)
+    }
+
+    /// The server does not know a variable's value any more.
+    pub fn unset(&mut self, variable: u32) {
+        if let Some(place) = self.names.get_mut(variable as usize) {
+            self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
+        }
+    }
+
+    /// The next csa_sequence of a clientid.
+    pub fn set_create(&mut self, clientid: u32, sequence: u32) {
+        self.create.insert(clientid, sequence);
+    }
+
+    /// The next seqid of an owner: whether it is a lock owner, and its variable.
+    pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
+        self.owners.get(&owner).map_or(1, |last| last.wrapping_add(1))
+    }
+
+    /// A session is over.
+    pub fn close_session(&mut self, variable: u32) {
+        self.sessions.remove(&variable);
+    }
+
     /// A session came into being.
     pub fn open_session(&mut self, variable: u32, session: Session) {
         self.sessions.insert(variable, session);

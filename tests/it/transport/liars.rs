@@ -27,16 +27,16 @@ use super::client::target;
 use super::program::compiled;
 
 /// A trace of a capture, and a server that it is seeded on.
-struct Work {
+pub(super) struct Work {
     capture: &'static str,
     version: u32,
-    file: Arc<[u8]>,
-    server: Mutex<Server>,
-    seeded: Seeded,
+    pub(super) file: Arc<[u8]>,
+    pub(super) server: Mutex<Server>,
+    pub(super) seeded: Seeded,
 }
 
 impl Work {
-    fn of(capture: &'static str, version: u32, test: &str) -> Self {
+    pub(super) fn of(capture: &'static str, version: u32, test: &str) -> Self {
         let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(Server::default()));
         let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
@@ -91,7 +91,7 @@ impl Watch for Witness<'_> {
 /// Whether a report says that something is wrong with the server.
 fn is_told(report: &Report) -> bool {
     report.is_different()
-        || report.discarded + report.disconnects > 0
+        || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()
         || !report.own_faults.is_empty()
 }

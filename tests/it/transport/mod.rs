@@ -12,4 +12,5 @@ mod paces;
 mod parts;
 pub(crate) mod program;
 mod recordings;
+mod recoveries;
 mod replays;

@@ -91,11 +91,12 @@ pub(super) fn drive<R: Read + Seek>(
             Some(Event::Disconnected { connection, reason, lost }) => {
                 if let Some(engine) = owner(engines, connection) {
                     engine.report.disconnects += u64::from(reason != Disconnect::Asked);
+                    engine.barren = engine.barren.saturating_add(1);
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
                     if let Some(engine) = engines.get_mut(party(*tag)) {
-                        engine.fail(*tag, &what, tape);
+                        engine.lose(*tag, &what, tape);
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.forget(connection));

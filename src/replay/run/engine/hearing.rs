@@ -11,6 +11,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use super::super::judge::{Replies, Verdict};
 use super::super::options::Pace;
 use super::super::outcome::Outcome;
+use super::super::recovery;
 use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
@@ -28,7 +29,13 @@ use crate::replay::transport::{Reply, Tag};
 impl<R: Read + Seek> Engine<'_, R> {
     /// A Reply has come.
     pub(super) fn reply(&mut self, reply: &Reply<'_>, tape: &mut Listener) -> Result<(), RunError> {
-        let Some(seat) = self.seats.find(reply.tag) else { return Ok(()) };
+        self.barren = 0;
+        let Some(seat) = self.seats.find(reply.tag) else {
+            if !self.recovered(reply) {
+                self.bound(reply);
+            }
+            return Ok(());
+        };
         let mut held = self.seats.take(seat);
         let now = Instant::now();
         let Some((connection, sent)) = held.flight.take() else { return Ok(()) };
@@ -87,15 +94,36 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.report.delayed += 1;
             return Ok(None);
         }
+        if outcome.is_uncached() && held.resends > 0 {
+            let is_repeatable = recovery::is_repeatable(&held.parts.operations);
+            return Ok(match is_repeatable && held.tries < self.options.delays {
+                true => None,
+                false => Some(self.unknown(step)),
+            });
+        }
+        let is_done_twice = held.resends > 0
+            && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
+            && self::recorded(step, &message).is_done();
+        if !is_done_twice
+            && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
+        {
+            return Ok(None);
+        }
         let missing = self.bind(step, reply, &outcome);
-        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
-        if let (Some(fault), None) = (outcome.own_fault(), recorded.own_fault())
+        // After a recovery the same locks have other stateids.
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked) && self.recoveries == 0;
+        self.note(held, step, reply);
+        if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
+            self.destroyed(step);
+        }
+        let is_of_server = is_done_twice || held.renewals > 0;
+        if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_of_server)
             && self.report.own_faults.len() < FAULTS
         {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
         }
-        let state = match is_echo {
+        let mut state = match is_echo {
             true => self.state(held, step, reply, (&message, &recorded), &outcome)?,
             false => State::Mismatched(vec![misplaced(held)]),
         };
@@ -103,12 +131,15 @@ impl<R: Read + Seek> Engine<'_, R> {
             Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
             None => is_other_lock.then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
         };
-        let state = match (state, given) {
+        state = match (state, given) {
             (State::Matched | State::Tolerated(_) | State::Repaired(_), Some(values)) => {
                 State::Mismatched(vec![misgiven(held, values)])
             }
             (state, _) => state,
         };
+        if held.resends > 0 {
+            state = recovery::state(state, is_done_twice, held.renewals > 0);
+        }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
         }
@@ -203,6 +234,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
                 self.values.created_session(slot.variable);
             }
+            self.has_backchannel(step, reply.connection, outcome);
         }
         missing.filter(|_| outcome.is_done())
     }
@@ -324,19 +356,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(connection) = connection {
             self.unpark(connection, 1);
         }
-        let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
-        let [call, reply] = held.id.frames.map(frame);
-        let place = Some(Place { index: held.id.step, call, reply });
-        let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };
-        let difference = Difference {
-            kind: Kind::Reply,
-            operation: held.parts.title().to_owned(),
-            path: String::new(),
-            field: "",
-            times: 1,
-            a: half("there"),
-            b: half(what),
+        let what = match held.resends {
+            0 => what.to_owned(),
+            resends => format!("{what} (sent again {resends} times)"),
         };
+        let difference = missed(&held, &what);
         if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
             walk.doubt(&step);
         }
@@ -376,6 +400,23 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.fail(tagged(self.number, seat, held.turn), what, tape);
             }
         }
+    }
+}
+
+/// There was a Reply in the capture, and instead of it there is this.
+pub(super) fn missed(held: &Held, what: &str) -> Difference {
+    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+    let [call, reply] = held.id.frames.map(frame);
+    let place = Some(Place { index: held.id.step, call, reply });
+    let half = |value: &str| Half { place, frame: reply.or(call), value: Some(value.to_owned()) };
+    Difference {
+        kind: Kind::Reply,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a: half("there"),
+        b: half(what),
     }
 }
 

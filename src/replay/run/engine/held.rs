@@ -10,6 +10,7 @@ use super::super::shape::Parts;
 use super::super::values::Used;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::Step;
+use crate::replay::trace::emit::Placed;
 use crate::replay::transport::{ConnectionId, Tag};
 
 static FILE: Field = Field::group("trace", "trace", "");
@@ -43,6 +44,19 @@ pub(super) struct Held {
     pub(super) has_other_wants: bool,
     /// The counts that its Call carries.
     pub(super) used: Used,
+    /// Its Call as it was sent, without its payloads, and where those stand in it.
+    pub(super) sent: Vec<u8>,
+    pub(super) placed: Vec<Placed>,
+    /// Its connection went away: the same is to be sent again.
+    pub(super) is_lost: bool,
+    /// How often it was sent again, for that or because the server had forgotten what it is about.
+    pub(super) resends: u32,
+    /// How often it was made anew after the server had forgotten a client or its session.
+    pub(super) renewals: u32,
+    /// The status that told so.
+    pub(super) forgotten: Option<u32>,
+    /// How many recoveries there had been in the run when it was sent.
+    pub(super) since: u32,
     /// Where it is in flight, and since when.
     pub(super) flight: Option<(ConnectionId, Instant)>,
 }
@@ -93,6 +107,11 @@ impl Seats {
 
     pub(super) fn get_mut(&mut self, seat: u32) -> Option<&mut Held> {
         self.held.get_mut(seat as usize)
+    }
+
+    /// Steps that are to be sent again as they were.
+    pub(super) fn lost_mut(&mut self) -> impl Iterator<Item = &mut Held> {
+        self.held.iter_mut().filter(|held| held.is_lost)
     }
 
     /// Steps in the window.

@@ -1,6 +1,5 @@
 //! A step becomes a Call of this run, and goes.
 
-use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
@@ -12,38 +11,20 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use super::super::adapt::{self, adapt};
 use super::super::recording::Gone;
 use super::super::report::State;
+use super::super::shape::Parts;
 use super::super::wants::Opens;
 use super::held::{Held, step, tagged};
-use super::{Engine, Going, Line, Listener, RunError, SLACK};
-use crate::analysis::comparison::record::hash;
+use super::{Engine, Going, Listener, RunError, SLACK};
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
 use crate::replay::transport::{
-    Call, Captured, Expected, Payload as Sent, Shape, Source, SubmitError, Transport, TransportError,
+    Call, Captured, Expected, Payload as Sent, Refusal, Shape, Source, SubmitError, Tag, Transport,
 };
 
 /// Stands in the places of payloads that a Call does not have.
 const NO_PAYLOAD: Sent<'static> = Sent { position: 0, source: Source::Copied(&[]) };
 
 impl<R: Read + Seek> Engine<'_, R> {
-    /// The line that stands for a connection of the capture.
-    fn line(&mut self, step: &Step<'_>, transport: &mut dyn Transport) -> Result<usize, TransportError> {
-        let of = step.caller.connection;
-        let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
-        let place = (step.caller.client, of);
-        if let Some(line) = self.by_place.get(&place) {
-            return Ok(*line);
-        }
-        let connection = transport.connect(self.target)?;
-        self.report.connections += 1;
-        let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
-        let line = self.lines.len();
-        self.lines.push(Line { connection, xid: seed as u32, parked: VecDeque::new() });
-        self.by_place.insert(place, line);
-        self.by_connection.insert(connection, line);
-        Ok(line)
-    }
-
     /// Sends a step that may go.
     pub(super) fn send(
         &mut self,
@@ -58,6 +39,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return self.ask(held);
+        }
+        if held.is_lost {
+            return self.send_again(seat, held, transport, tape);
+        }
+        if let Some(state) = self.not_reclaimed(held, &step) {
+            return Ok(Going::Settled(state));
         }
         let root = &self.seeded.root;
         let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
@@ -82,12 +69,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(slot) = slot {
             return Ok(Going::Slot(slot));
         }
-        let number = self.line(&step, transport)?;
+        let number = match self.line(&step, transport)? {
+            Ok(number) => number,
+            Err(going) => return Ok(going),
+        };
         let Some(line) = self.lines.get_mut(number) else { return Ok(Going::Parked(number)) };
-        let connection = line.connection;
-        if transport.credits(connection).is_some_and(|credits| credits.left() == 0) {
-            return Ok(Going::Parked(number));
-        }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         self.values.begin(step.call.body);
@@ -120,6 +106,35 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(why) = refused {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
+        let tag = tagged(self.number, seat, held.turn);
+        let sent = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+            Ok(sent) => sent,
+            Err(going) => return Ok(going),
+        };
+        self.values.swap_used(&mut held.used);
+        if let Some(slot) = held.used.slot {
+            self.values.occupy(slot, true, false);
+        }
+        held.since = self.recoveries;
+        held.has_fewer = has_fewer;
+        held.has_other_wants = has_other_wants;
+        self.sent += u64::from(held.tries == 0);
+        self.fly((number, tag, sent), held);
+        Ok(Going::Sent)
+    }
+
+    /// Submits the Call that was emitted. Gives when it went, or what becomes of it if it could not.
+    pub(super) fn submit(
+        &mut self,
+        step: &Step<'_>,
+        parts: &Parts,
+        (number, xid, tag): (usize, Xid, Tag),
+        transport: &mut dyn Transport,
+        tape: &mut Listener,
+    ) -> Result<Result<Instant, Going>, RunError> {
+        let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
+            return Ok(Err(Going::Parked(number)));
+        };
         self.fill()?;
         let mut payloads = [NO_PAYLOAD; Call::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(&self.placed).zip(&self.buffers) {
@@ -127,9 +142,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         self.needs.clear();
         self.needs.extend(step.needs.payloads.iter().take(Call::MAX_PAYLOADS));
-        let chunks = self.options.captured_chunks.then(|| Chunks::of(&step));
+        let chunks = self.options.captured_chunks.then(|| Chunks::of(step));
         let lists = chunks.as_ref().map(Chunks::lists);
-        let tag = tagged(self.number, seat, held.turn);
         // A Reply chunk as captured has the room that it had.
         let offered = chunks
             .as_ref()
@@ -148,8 +162,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         match transport.submit(connection, &call) {
             Ok(_) => {}
-            Err(SubmitError::Busy(_)) => return Ok(Going::Parked(number)),
-            Err(error) => return Ok(Going::Settled(State::Unreplayable(format!("transport: {error}")))),
+            Err(SubmitError::Busy(_)) => return Ok(Err(Going::Parked(number))),
+            // Its end is told yet.
+            Err(SubmitError::Refused(Refusal::Closed)) => {
+                self.forget(connection);
+                return Ok(Err(Going::Unreachable(Instant::now())));
+            }
+            Err(error) => {
+                return Ok(Err(Going::Settled(State::Unreplayable(format!("transport: {error}")))));
+            }
         }
         // What is written down of it takes time of its own.
         let now = Instant::now();
@@ -164,15 +185,17 @@ impl<R: Read + Seek> Engine<'_, R> {
                 roots: &parts.roots(),
             });
         }
-        self.values.swap_used(&mut held.used);
-        if let Some(slot) = held.used.slot {
-            self.values.occupy(slot, true, false);
-        }
-        held.has_fewer = has_fewer;
-        held.has_other_wants = has_other_wants;
+        Ok(Ok(now))
+    }
+
+    /// A step is in flight since then. What was sent stays with it, in the room of what it sent before.
+    pub(super) fn fly(&mut self, (number, tag, now): (usize, Tag, Instant), held: &mut Held) {
+        let Some(connection) = self.lines.get(number).map(|line| line.connection) else { return };
+        std::mem::swap(&mut self.out, &mut held.sent);
+        std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
         held.flight = Some((connection, now));
-        if let Some(due) = held.due.filter(|_| held.tries == 0) {
+        if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
             self.report.lateness.add(now.saturating_duration_since(due));
         }
         if self.expiries.len() > 2 * self.options.window + 64 {
@@ -181,10 +204,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
         }
         self.expiries.push_back((now, tag));
-        self.sent += u64::from(held.tries == 0);
         self.in_flight += 1;
         self.report.calls += 1;
-        Ok(Going::Sent)
     }
 
     /// Why a Call must not be sent: what has no value here would name something of the captured server.
@@ -234,19 +255,28 @@ fn new_header(step: &Step<'_>, xid: Xid) -> Option<Vec<u8>> {
     if !is_secured {
         return None;
     }
+    let mut encoder = Encoder::new();
+    unsigned_header(
+        (Program(step.asked.program), step.asked.version, step.asked.procedure),
+        xid,
+        &mut encoder,
+    );
+    Some(encoder.finish().0)
+}
+
+/// The header of a Call of AUTH_SYS: program, version and procedure.
+pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid, encoder: &mut Encoder) {
     let machinename = Text(env!("CARGO_PKG_NAME").as_bytes());
     let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: List::default() };
     let body = rpc::Body::Call(rpc::Call {
         rpcvers: rpc::VERSION,
-        prog: Program(step.asked.program),
-        vers: step.asked.version,
-        proc: step.asked.procedure,
+        prog,
+        vers,
+        proc,
         cred: Credential::Sys(rpc::auth::Body::Known(sys)),
         verf: Verifier::None(NoneVerifier { body: StartTls::default() }),
     });
-    let mut encoder = Encoder::new();
-    rpc::Message { xid, body }.encode(&mut encoder);
-    Some(encoder.finish().0)
+    rpc::Message { xid, body }.encode(encoder);
 }
 
 /// The chunks that a Call had, as the transport takes them.

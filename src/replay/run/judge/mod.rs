@@ -106,6 +106,8 @@ pub struct Judge {
     listings: Listings,
     /// Recorded and live fileid of a file, by the variable of its filehandle.
     fileids: FxHashMap<u32, [Datum; 2]>,
+    /// The server has restarted in this run.
+    has_restarted: bool,
 }
 
 impl Judge {
@@ -125,6 +127,7 @@ impl Judge {
             inconstant: Vec::new(),
             listings: Listings::default(),
             fileids: FxHashMap::default(),
+            has_restarted: false,
         }
     }
 
@@ -132,6 +135,12 @@ impl Judge {
     #[must_use]
     pub fn with_rules(self, file: Vec<FileRule>) -> Self {
         Self { file, ..self }
+    }
+
+    /// The server has restarted: what was not committed may be lost, and WRITE and COMMIT tell so by another verifier (RFC
+    /// 8881 section 18.32.4). What is lost is found by the walk.
+    pub fn restarted(&mut self) {
+        self.has_restarted = true;
     }
 
     /// Takes out what a rule of the file lets be. Gives the first of these rules.
@@ -167,8 +176,8 @@ impl Judge {
             let file = at.checked_sub(1).and_then(|at| replies.files.get(at).copied());
             alone.extend(file.and_then(|file| self.fileid(file, a, b)));
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
-            leave_out(a);
-            leave_out(b);
+            leave_out(a, self.has_restarted);
+            leave_out(b, self.has_restarted);
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
@@ -412,12 +421,12 @@ fn is_unsupported(status: &str) -> bool {
 
 /// What is never compared: names that each server has of its own, filehandles aside, which must stand for the same
 /// objects; how a message is protected; and masks of attributes, which the attributes show.
-fn leave_out(section: &mut Section) {
+fn leave_out(section: &mut Section, has_restarted: bool) {
     let is_header = section.name.is_empty();
     section.entries.retain(|entry| match entry.path.role {
         Role::Identity(Identity::Filehandle) => true,
         // What was written before it became another may be lost: RFC 8881 section 18.32.4.
-        Role::Identity(Identity::Verifier) => matches!(&*section.name, "WRITE" | "COMMIT"),
+        Role::Identity(Identity::Verifier) => !has_restarted && matches!(&*section.name, "WRITE" | "COMMIT"),
         Role::Identity(_) => false,
         Role::Equal(Kind::Status) => true,
         _ if is_header => !entry.path.field.starts_with("rpc"),

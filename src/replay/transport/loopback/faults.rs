@@ -7,6 +7,12 @@ pub enum Fault {
     NoReply,
     /// The connection breaks before the server has done anything.
     BreakBefore,
+    /// The server restarts before it has done anything: it forgets its clients, and all connections break.
+    Restart,
+    /// The server restarts before it does anything, and connections stay, as where another takes its place.
+    Forget,
+    /// The server forgets its sessions before it does anything, and not its clients.
+    ForgetSessions,
     /// The connection breaks when the work is done and half of the last chunk is written.
     BreakAfter,
     /// RDMA_ERROR with ERR_VERS. RFC 8166 section 4.5.1.

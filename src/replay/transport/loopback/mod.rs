@@ -234,6 +234,19 @@ impl Loopback {
         if let Some(Fault::Credits(grant)) = fault {
             link.responder.grant = grant;
         }
+        match fault {
+            Some(Fault::Restart | Fault::Forget) => server.restart(),
+            Some(Fault::ForgetSessions) => server.forget_sessions(),
+            _ => {}
+        }
+        if fault == Some(Fault::Restart) {
+            drop(server);
+            self.spare_sends.push(call);
+            for link in self.links.iter_mut().filter(|link| !link.is_over) {
+                link.end = Some(Disconnect::Reset);
+            }
+            return true;
+        }
         let mut send = self.spare_sends.pop().unwrap_or_default();
         let outcome = if fault == Some(Fault::BreakBefore) {
             Outcome::Broken

@@ -8,6 +8,8 @@ mod tree;
 mod v3;
 mod v4;
 
+use std::collections::BTreeMap;
+
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::rpc::auth::{self, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{
@@ -25,6 +27,10 @@ pub use tree::{Fail, Tree};
 pub struct Server {
     /// The files.
     pub tree: Tree,
+    /// How often each operation of NFSv4 was begun, by its number; what came from the reply cache is not counted.
+    pub begun: BTreeMap<u32, u64>,
+    /// It keeps no list of its clients over a restart, so that nothing can be reclaimed: RFC 8881 section 8.4.3.
+    pub is_forgetful: bool,
     /// What makes it a wrong one.
     pub liar: Option<Liar>,
     /// Who calls.
@@ -124,6 +130,25 @@ impl Server {
     /// The filehandle of the root, as MOUNT and PUTROOTFH would give it.
     pub fn root(&self) -> [u8; 16] {
         v3::handle(Tree::ROOT)
+    }
+
+    /// Restarts: files stay, and what clients of NFSv4 held is forgotten; they may reclaim it until the grace period is over.
+    /// RFC 8881 section 8.4.2.
+    pub fn restart(&mut self) {
+        self.state.restart(!self.is_forgetful);
+    }
+
+    /// Forgets the sessions of NFSv4.1, and not what their clients hold.
+    pub fn forget_sessions(&mut self) {
+        self.state.forget_sessions();
+    }
+
+    /// What WRITE and COMMIT answer: another verifier after each restart. RFC 8881 section 18.32.4.
+    fn write_verifier(&self) -> [u8; 8] {
+        let mut verifier = *b"loopback";
+        let [.., last] = &mut verifier;
+        *last ^= self.state.boots();
+        verifier
     }
 
     /// Does what a Call asks for. A message that is no Call, or that cannot be read, has an answer too, if it has an XID.

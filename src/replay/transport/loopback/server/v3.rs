@@ -10,7 +10,7 @@ use super::{Done, Fail, Room, Server, Tree};
 
 /// The longest READ and WRITE, in bytes.
 const IO: u32 = 1 << 20;
-/// What tells a restart of the server: there is none.
+/// What says that cookies count: they always do.
 const VERIFIER: Verifier3 = *b"loopback";
 
 /// The filehandle of an object: what tells that it is one of this server, and the number of the object.
@@ -332,6 +332,7 @@ fn readdirplus(server: &Server, args: &ReaddirplusArgs<'_>, room: &mut Room<'_>)
 
 /// The procedures whose results hold nothing of the tree's bytes.
 fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
+    let verf = server.write_verifier();
     let Server { tree, caller, .. } = server;
     match args {
         Args::GETATTR(args) => Results::GETATTR(match object(args.object.0).map(|id| attributes(tree, id)) {
@@ -376,7 +377,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
             let done = object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
             let file_wcc = wcc(tree, &args.file, before);
             Results::WRITE(match done {
-                Ok(()) => Outcome::Ok(WriteOk { file_wcc, count, committed: args.stable, verf: VERIFIER }),
+                Ok(()) => Outcome::Ok(WriteOk { file_wcc, count, committed: args.stable, verf }),
                 Err(fail) => Outcome::Fail(status(fail), FileWcc { file_wcc }),
             })
         }
@@ -450,7 +451,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         Args::COMMIT(args) => {
             let file_wcc = WccData { before: before(tree, &args.file), after: of(tree, &args.file) };
             Results::COMMIT(match object(args.file.0).and_then(|id| tree.node(id)) {
-                Ok(_) => Outcome::Ok(CommitOk { file_wcc, verf: VERIFIER }),
+                Ok(_) => Outcome::Ok(CommitOk { file_wcc, verf }),
                 Err(fail) => Outcome::Fail(status(fail), FileWcc { file_wcc }),
             })
         }

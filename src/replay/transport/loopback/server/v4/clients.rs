@@ -2,10 +2,10 @@
 
 use nfsrdma_dissectors::nfs::Outcome;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, BindConnToSessionResok, ChannelAttrs4, ChannelDirFromServer4, CreateSessionArgs,
-    CreateSessionFlags, CreateSessionResok, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResok, Nfsstat4,
-    Operation, Results, SequenceResok, SequenceStatusFlags, ServerOwner4, Sessionid4, SetclientidConfirm,
-    SetclientidRes, StateProtect4R,
+    Args, BindConnToSessionResok, ChannelAttrs4, ChannelDirFromClient4, ChannelDirFromServer4,
+    CreateSessionArgs, CreateSessionFlags, CreateSessionResok, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdResok, Nfsstat4, Operation, Results, SequenceResok, SequenceStatusFlags, ServerOwner4,
+    Sessionid4, SetclientidConfirm, SetclientidRes, StateProtect4R,
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
@@ -114,12 +114,19 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             }
             let ok = BindConnToSessionResok {
                 bctsr_sessid: args.bctsa_sessid,
-                bctsr_dir: ChannelDirFromServer4::CDFS4_FORE,
+                bctsr_dir: match args.bctsa_dir {
+                    ChannelDirFromClient4::CDFC4_FORE => ChannelDirFromServer4::CDFS4_FORE,
+                    ChannelDirFromClient4::CDFC4_BACK => ChannelDirFromServer4::CDFS4_BACK,
+                    _ => ChannelDirFromServer4::CDFS4_BOTH,
+                },
                 bctsr_use_conn_in_rdma_mode: false,
             };
             run.done(&Results::BIND_CONN_TO_SESSION(Outcome::Ok(ok)))
         }
-        Args::RECLAIM_COMPLETE(_) => run.done(&Results::RECLAIM_COMPLETE(Outcome::Ok(Void))),
+        Args::RECLAIM_COMPLETE(_) => {
+            run.client.iter().for_each(|client| state.reclaimed(*client));
+            run.done(&Results::RECLAIM_COMPLETE(Outcome::Ok(Void)))
+        }
         Args::SETCLIENTID(args) => {
             let clientid = state.fresh();
             let client = Client {

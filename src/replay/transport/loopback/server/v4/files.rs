@@ -13,7 +13,7 @@ use super::super::tree::{Content, Directory, Id};
 use super::super::{Tree, v3};
 use super::{IO, Run, Server, attributes};
 
-/// What tells a restart of the server: there is none.
+/// What says that cookies count: they always do.
 const VERIFIER: [u8; 8] = *b"loopback";
 /// Entries of one Reply that are looked at.
 const ENTRIES: usize = 4096;
@@ -21,6 +21,7 @@ const ENTRIES: usize = 4096;
 const AROUND: usize = 24;
 
 pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
+    let writeverf = server.write_verifier();
     let Server { tree, caller, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
@@ -143,7 +144,7 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
         Args::WRITE(args) => write(server, run, args),
         Args::COMMIT(_) => {
             tree.read(run.current()?, 0, 0)?;
-            run.done(&Results::COMMIT(Outcome::Ok(CommitResok { writeverf: VERIFIER })))
+            run.done(&Results::COMMIT(Outcome::Ok(CommitResok { writeverf })))
         }
         Args::SECINFO(args) => {
             tree.lookup(run.current()?, args.name.0)?;
@@ -259,6 +260,6 @@ fn write(server: &mut Server, run: &mut Run<'_>, args: &WriteArgs<'_>) -> Result
     let data = data.get(..data.len().min(IO as usize)).unwrap_or_default();
     server.tree.write(file, args.offset, data)?;
     let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
-    let ok = WriteResok { count, committed: args.stable, writeverf: VERIFIER };
+    let ok = WriteResok { count, committed: args.stable, writeverf: server.write_verifier() };
     run.done(&Results::WRITE(Outcome::Ok(ok)))
 }

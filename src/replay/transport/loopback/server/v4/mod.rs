@@ -124,7 +124,10 @@ pub(super) fn call(
             let outcome = match clients::place(&run, &args, index, call.count()) {
                 Ok(()) => match clients::sequence(server, &mut run, &args, &mut slot) {
                     Ok(Some(kept)) => return Ok(again(kept, &call, room)),
-                    Ok(None) => step(server, &mut run, &args),
+                    Ok(None) => {
+                        *server.begun.entry(operation.0).or_default() += 1;
+                        step(server, &mut run, &args)
+                    }
                     Err(status) => Err(status),
                 },
                 Err(status) => Err(status),

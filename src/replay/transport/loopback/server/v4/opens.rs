@@ -148,6 +148,7 @@ fn open(server: &mut Server, run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<(
     if run.minor == 0 {
         server.state.check_seqid(client, args.owner.owner.0, args.seqid)?;
     }
+    server.state.check_grace(client, matches!(args.claim, OpenClaim4::Previous(_)))?;
     let access = args.share_access.0 & BOTH;
     if access == 0 || args.share_deny.0 > BOTH {
         return Err(Nfsstat4::NFS4ERR_INVAL);
@@ -157,7 +158,7 @@ fn open(server: &mut Server, run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<(
     let before = tree.node(directory)?.ctime;
     let mut attrset = Vec::new();
     let file = match &args.claim {
-        OpenClaim4::Fh => directory,
+        OpenClaim4::Fh | OpenClaim4::Previous(_) => directory,
         OpenClaim4::Null(name) => {
             let there = tree.lookup(directory, name.0);
             find_or_create(server, directory, name.0, there.ok(), &args.openhow, &mut attrset)?
@@ -272,6 +273,7 @@ fn lock(server: &mut Server, run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<(
             (open, client, owner)
         }
     };
+    state.check_grace(client, args.reclaim)?;
     let wanted = range(args.offset, args.length, args.locktype, client, &owner)?;
     if let Some(denied) = state.conflict(file, &wanted) {
         Results::LOCK(LockRes::Denied(denial(denied))).encode(&mut run.body);

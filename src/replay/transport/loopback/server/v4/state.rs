@@ -1,7 +1,7 @@
 //! What a server of NFSv4 keeps about its clients: sessions, opens and locks. RFC 7530 section 9, RFC 8881 sections 2.10
 //! and 9.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Sessionid4, Stateid4, Verifier4};
 use nfsrdma_dissectors::xdr::Encoder;
@@ -12,6 +12,8 @@ use super::super::tree::Id;
 const MOST: usize = 1 << 16;
 /// Slots of a session.
 pub(super) const SLOTS: u32 = 64;
+/// How often clients are asked to wait in a grace period.
+const PATIENCE: u32 = 3;
 
 /// All state.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,19 @@ pub(in super::super) struct State {
     /// The last seqid of each open-owner and lock-owner of NFSv4.0.
     seqids: HashMap<(u64, Vec<u8>), u32>,
     next: u64,
+    /// How often it has restarted, and the numbers that it gave before the last time: up to this one.
+    boots: u8,
+    before: u64,
+    grace: Option<Grace>,
+}
+
+/// A grace period: there is no clock, so it ends when all have reclaimed, or have been asked to wait often enough. RFC 8881
+/// section 8.4.2.1.
+#[derive(Clone, Debug)]
+struct Grace {
+    /// Who may reclaim: clients of before, as they call themselves.
+    owners: HashSet<Vec<u8>>,
+    patience: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +131,55 @@ impl State {
         self.clients.len().max(self.opens.len()).max(self.locks.len()).max(self.seqids.len()) >= MOST
     }
 
+    /// Forgets everything, but who may reclaim if that is kept.
+    pub(in super::super) fn restart(&mut self, is_kept: bool) {
+        let clients = self.clients.values().filter(|client| client.is_confirmed);
+        let owners: HashSet<_> = clients.map(|client| client.owner.clone()).collect();
+        let (boots, next) = (self.boots.wrapping_add(1), self.next);
+        let grace = (is_kept && !owners.is_empty()).then_some(Grace { owners, patience: PATIENCE });
+        *self = Self { boots, next, before: next, grace, ..Self::default() };
+    }
+
+    pub(in super::super) fn forget_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
+    pub(in super::super) fn boots(&self) -> u8 {
+        self.boots
+    }
+
+    /// Whether an OPEN or LOCK of a client may be done: in a grace period what reclaims, of who held something before, and
+    /// nothing else. RFC 8881 section 8.4.2.1.
+    pub(super) fn check_grace(&mut self, client: u64, is_reclaim: bool) -> Result<(), Nfsstat4> {
+        let owner = self.clients.get(&client).map(|client| client.owner.as_slice()).unwrap_or_default();
+        match &mut self.grace {
+            None if is_reclaim => Err(Nfsstat4::NFS4ERR_NO_GRACE),
+            None => Ok(()),
+            Some(grace) if is_reclaim => match grace.owners.contains(owner) {
+                true => Ok(()),
+                false => Err(Nfsstat4::NFS4ERR_NO_GRACE),
+            },
+            Some(grace) => {
+                grace.patience -= 1;
+                if grace.patience == 0 {
+                    self.grace = None;
+                }
+                Err(Nfsstat4::NFS4ERR_GRACE)
+            }
+        }
+    }
+
+    /// RECLAIM_COMPLETE: a client has reclaimed everything. RFC 8881 section 18.51.
+    pub(super) fn reclaimed(&mut self, client: u64) {
+        let Some(client) = self.clients.get(&client) else { return };
+        if let Some(grace) = &mut self.grace {
+            grace.owners.remove(&client.owner);
+            if grace.owners.is_empty() {
+                self.grace = None;
+            }
+        }
+    }
+
     /// Forgets a client with all that it holds.
     pub(super) fn forget(&mut self, client: u64) {
         self.clients.remove(&client);
@@ -147,7 +211,11 @@ impl State {
         }
         let open = self.opens.get(&stateid.other).map(|open| (Holds::Open(stateid.other), open.seqid));
         let lock = self.locks.get(&stateid.other).map(|lock| (Holds::Lock(stateid.other), lock.seqid));
-        let (holds, seqid) = open.or(lock).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+        let (number, _) = stateid.other.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let is_of_before = u64::from_be_bytes(*number) <= self.before;
+        let unknown =
+            if is_of_before { Nfsstat4::NFS4ERR_STALE_STATEID } else { Nfsstat4::NFS4ERR_BAD_STATEID };
+        let (holds, seqid) = open.or(lock).ok_or(unknown)?;
         match stateid.seqid {
             0 if minor > 0 => Ok(holds),
             given if given == seqid => Ok(holds),

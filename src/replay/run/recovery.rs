@@ -1,0 +1,263 @@
+//! What follows when a connection goes away: Calls in flight are sent again, and what their answers then mean. And what follows
+//! when a server has restarted: what clients [held](ledger) there is [asked](asks) for again.
+//!
+//! A server that has done a Call, and whose Reply was lost, is asked for that Reply, not for the work once more: from
+//! NFSv4.1 on by the slot and its sequence ID (RFC 8881 section 2.10.6.2), before that by the XID, which its
+//! duplicate request cache may know (RFC 5531 section 9, RFC 7530 section 3.1.1). So what is sent again is the same,
+//! byte for byte, and goes over another connection.
+
+pub(super) mod asks;
+pub(super) mod ledger;
+
+use std::time::Duration;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, BindConnToSessionArgs, Call, CallHead, ChannelDirFromClient4, ChannelDirFromServer4, Nfsstat4,
+    Operation, Reply, Results, Sessionid4,
+};
+use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure, v3};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+
+use super::outcome::Outcome;
+use super::report::State;
+
+/// How often one Call is sent again.
+pub(super) const RESENDS: u32 = 8;
+/// Connections in a row that went away without a Reply, after which nothing is sent again.
+pub(super) const BARREN: u32 = 12;
+/// How much longer each time a server is left alone of which connections go away without a Reply.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often in one run a client is set up anew that the server has forgotten.
+pub(super) const RESTARTS: u32 = 16;
+
+/// Sessions of one connection whose backchannel is remembered.
+pub(super) const BACKCHANNELS: usize = 64;
+
+/// Why a step that was sent again is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Its name in output, which does not change.
+    pub code: &'static str,
+    /// What it is, for people.
+    pub text: &'static str,
+}
+
+/// The Reply came in the second place.
+pub const SENT_AGAIN: Again = Again {
+    code: "sent-again",
+    text: "its connection went away; it was sent again on another, and what came matched",
+};
+/// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
+pub const REPLY_UNKNOWN: Again = Again {
+    code: "reply-unknown",
+    text: "its connection went away when it was done; the server has not kept the Reply, and nothing is compared",
+};
+/// The server did it, lost the Reply, and did it once more.
+pub const DONE_TWICE: Again = Again {
+    code: "done-twice",
+    text: "its connection went away when it was done; sent again, it met what it had done itself",
+};
+
+/// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
+pub const RESTARTED: Again = Again {
+    code: "server-restarted",
+    text: "the server had forgotten its client or session; that was set up anew, and it was sent again",
+};
+/// NFS4ERR_NO_GRACE and the like: the step is unreplayable.
+pub const NOT_RECLAIMED: Again = Again {
+    code: "not-reclaimed",
+    text: "is about a client, session, open or lock that the server has forgotten, and not given back",
+};
+
+/// All of them.
+pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED];
+
+/// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
+pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
+    operations.iter().all(|operation| {
+        matches!(
+            *operation,
+            Operation::SEQUENCE
+                | Operation::PUTFH
+                | Operation::PUTROOTFH
+                | Operation::PUTPUBFH
+                | Operation::SAVEFH
+                | Operation::RESTOREFH
+                | Operation::GETFH
+                | Operation::GETATTR
+                | Operation::ACCESS
+                | Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::READ
+                | Operation::READ_PLUS
+                | Operation::READDIR
+                | Operation::READLINK
+                | Operation::SEEK
+                | Operation::VERIFY
+                | Operation::NVERIFY
+                | Operation::SECINFO
+                | Operation::SECINFO_NO_NAME
+                | Operation::TEST_STATEID
+                | Operation::LOCKT
+                | Operation::GETXATTR
+                | Operation::LISTXATTRS
+                // The same bytes in the same place.
+                | Operation::WRITE
+                | Operation::COMMIT
+        )
+    })
+}
+
+/// Whether a Call that was sent again met what it had done itself: nothing at the server keeps it from that but a
+/// duplicate request cache, which need not know it. One that `is_new` was made anew for another session, which keeps nothing
+/// from the one before.
+pub(super) fn is_done_twice(
+    procedure: Option<Procedure>,
+    operations: &[Operation],
+    is_new: bool,
+    outcome: &Outcome,
+) -> bool {
+    const NOENT: u32 = 2;
+    const EXIST: u32 = 17;
+    const NOT_SYNC: u32 = 10_002;
+    const STALE_CLIENTID: u32 = 10_022;
+    const BADSESSION: u32 = 10_052;
+    let Some((status, at)) = outcome.statuses.last().zip(outcome.statuses.len().checked_sub(1)) else {
+        return false;
+    };
+    match procedure {
+        Some(Procedure::V3(procedure)) => match *status {
+            EXIST => matches!(
+                procedure,
+                v3::Procedure::CREATE
+                    | v3::Procedure::MKDIR
+                    | v3::Procedure::SYMLINK
+                    | v3::Procedure::MKNOD
+                    | v3::Procedure::LINK
+            ),
+            NOENT => {
+                matches!(procedure, v3::Procedure::REMOVE | v3::Procedure::RMDIR | v3::Procedure::RENAME)
+            }
+            NOT_SYNC => procedure == v3::Procedure::SETATTR,
+            _ => false,
+        },
+        // With SEQUENCE nothing is done twice.
+        Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
+            let Some(operation) = operations.get(at) else { return false };
+            match *status {
+                EXIST => matches!(*operation, Operation::CREATE | Operation::LINK),
+                NOENT => matches!(*operation, Operation::REMOVE | Operation::RENAME),
+                BADSESSION => *operation == Operation::DESTROY_SESSION,
+                STALE_CLIENTID => *operation == Operation::DESTROY_CLIENTID,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The state of a step that was sent again, from that which its answer alone would give it.
+pub(super) fn state(state: State, is_done_twice: bool, is_new: bool) -> State {
+    match state {
+        State::Matched | State::Tolerated(_) if is_new => State::Repaired(RESTARTED.code),
+        State::Matched | State::Tolerated(_) => State::Repaired(SENT_AGAIN.code),
+        State::Mismatched(_) if is_done_twice => State::Repaired(DONE_TWICE.code),
+        other => other,
+    }
+}
+
+/// BIND_CONN_TO_SESSION, behind the header of its Call: the connection is to carry the backchannel of a session again, and
+/// may carry its fore channel. RFC 8881 section 18.34.
+pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encoder: &mut Encoder) {
+    let bind = Args::BIND_CONN_TO_SESSION(BindConnToSessionArgs {
+        bctsa_sessid: session,
+        bctsa_dir: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
+        bctsa_use_conn_in_rdma_mode: false,
+    });
+    Call::new(CallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
+}
+
+/// Why a connection does not carry the backchannel of a session.
+pub(super) enum Unbound {
+    /// The server does not know the session any more.
+    Forgotten,
+    /// For people.
+    Refused(String),
+}
+
+/// Reads the Reply of BIND_CONN_TO_SESSION: why the connection does not carry the backchannel, if it does not.
+pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), Unbound> {
+    let refused = |why: &str| Unbound::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
+    let unreadable = |_| refused("its Reply cannot be read");
+    let message = rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+    if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+        return Err(refused("refused by RPC"));
+    }
+    let reply = Reply::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+    match reply.operations().next() {
+        Some(Ok(Results::BIND_CONN_TO_SESSION(Union::Ok(ok)))) => match ok.bctsr_dir {
+            ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
+            _ => Ok(()),
+        },
+        Some(Ok(results)) => match results.status() {
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => Err(Unbound::Forgotten),
+            status => Err(refused(&status.to_string())),
+        },
+        _ => Err(refused("no result")),
+    }
+}
+
+/// A Call's XID, which its message begins with.
+pub(super) fn xid(message: &[u8]) -> Option<Xid> {
+    message.first_chunk().map(|bytes| Xid(u32::from_be_bytes(*bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(statuses: &[u32]) -> Outcome {
+        Outcome { statuses: statuses.to_vec(), ..Outcome::default() }
+    }
+
+    #[test]
+    fn rfc8881_section_2_10_6_with_sequence_nothing_counts_as_done_twice() {
+        let [remove, sequenced] = [
+            &[Operation::PUTFH, Operation::REMOVE][..],
+            &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE],
+        ];
+        assert!(is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
+        assert!(!is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[2])), "PUTFH failed");
+        assert!(!is_done_twice(Some(Procedure::Compound), sequenced, false, &answered(&[0, 0, 2])));
+        let anew = is_done_twice(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
+        assert!(anew, "another session keeps nothing of the one before");
+    }
+
+    #[test]
+    fn a_name_that_is_there_or_is_gone_is_what_the_first_time_left() {
+        let v3 = |procedure| Some(Procedure::V3(procedure));
+        assert!(is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
+        assert!(is_done_twice(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
+        assert!(!is_done_twice(v3(v3::Procedure::LOOKUP), &[], false, &answered(&[2])));
+        assert!(!is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[13])));
+    }
+
+    #[test]
+    fn what_changes_nothing_may_be_asked_anew_and_what_does_may_not() {
+        assert!(is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, Operation::READ]));
+        for changes in [Operation::REMOVE, Operation::OPEN, Operation::LOCK, Operation::SETATTR] {
+            assert!(!is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, changes]), "{changes}");
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_reason() {
+        let document = include_str!("../../../docs/replay.md");
+        for Again { code, text } in ALL {
+            assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
+        }
+    }
+}

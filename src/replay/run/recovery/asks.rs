@@ -1,0 +1,222 @@
+//! The Calls by which a client has again what a server has forgotten, and what their Replies give.
+//!
+//! In this order (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): the client, its sessions, its opens, the locks that came from
+//! them, and from NFSv4.1 on that this is all.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Call, CallHead, Clientid4, CreateSessionArgs, ExchangeIdFlags, ExistLockOwner4, LockArgs,
+    LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenDelegationType4,
+    OpenOwner4, OpenToLockOwner4, Openflag4, Opentype4, ReclaimCompleteArgs, Reply, Results, SequenceArgs,
+    Sessionid4, SetclientidConfirm, SetclientidRes, Stateid4, Verifier4,
+};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+
+use super::ledger::{Ledger, Other};
+
+/// One Call of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay::run) enum Ask {
+    /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
+    ExchangeId,
+    /// CREATE_SESSION for what was this session. RFC 8881 section 18.36.
+    CreateSession(Sessionid4),
+    /// SETCLIENTID, as it was sent. RFC 7530 section 16.33.
+    Setclientid,
+    /// SETCLIENTID_CONFIRM with what SETCLIENTID gave. RFC 7530 section 16.34.
+    Confirm(Verifier4),
+    /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
+    Open(Other),
+    /// LOCK with reclaim, for one range of a lock-owner; the first names the open, the others the lock. RFC 8881 section
+    /// 18.10.3.
+    Lock(Other, usize),
+    /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
+    Complete,
+}
+
+impl Ask {
+    /// Its operation, for people.
+    pub(in crate::replay::run) fn name(self) -> &'static str {
+        match self {
+            Self::ExchangeId => "EXCHANGE_ID",
+            Self::CreateSession(_) => "CREATE_SESSION",
+            Self::Setclientid => "SETCLIENTID",
+            Self::Confirm(_) => "SETCLIENTID_CONFIRM",
+            Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
+            Self::Lock(..) => "LOCK with reclaim",
+            Self::Complete => "RECLAIM_COMPLETE",
+        }
+    }
+}
+
+/// What a Call of a recovery goes with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::replay::run) struct With {
+    pub(in crate::replay::run) xid: Xid,
+    pub(in crate::replay::run) client: Clientid4,
+    /// The session, and the sa_sequenceid on its first slot.
+    pub(in crate::replay::run) session: Option<(Sessionid4, u32)>,
+    /// In NFSv4.0: the next seqid of the open-owner, and of the lock-owner.
+    pub(in crate::replay::run) seqids: [u32; 2],
+    /// The current seqids of the stateids of the open and of the lock.
+    pub(in crate::replay::run) counts: [u32; 2],
+}
+
+/// The Call; `None` where what it is about is not held any more.
+pub(in crate::replay::run) fn call(ledger: &Ledger, ask: Ask, with: &With) -> Option<Vec<u8>> {
+    let client = ledger.client(with.client)?;
+    let minor = client.minor;
+    let again = |message: &[u8]| {
+        let mut message = message.to_vec();
+        message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
+        Some(message)
+    };
+    let new = |header: &[u8], operations: &[Args<'_>]| {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Some((id, sequence)) = with.session {
+            all.push(Args::SEQUENCE(SequenceArgs {
+                sa_sessionid: id,
+                sa_sequenceid: sequence,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: true,
+            }));
+        }
+        all.extend_from_slice(operations);
+        let mut encoder = Encoder::new();
+        encoder.raw(header);
+        Call::new(CallHead { tag: Text(b""), minorversion: minor }, &all).encode(&mut encoder);
+        again(&encoder.finish().0)
+    };
+    let put = |file| Args::PUTFH(Object { object: Opaque(file) });
+    match ask {
+        Ask::ExchangeId | Ask::Setclientid => again(&client.message),
+        Ask::CreateSession(id) => {
+            let message = &ledger.session(id)?.message;
+            let mut cursor = Cursor::new(message);
+            rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+            let header = message.get(..cursor.at())?;
+            let call = Call::decode(&mut cursor, &mut Unobserved).ok()?;
+            let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
+            let args = CreateSessionArgs { csa_clientid: with.client, csa_sequence: client.sequence, ..args };
+            let mut encoder = Encoder::new();
+            encoder.raw(header);
+            Call::new(call.head.clone(), &[Args::CREATE_SESSION(args)]).encode(&mut encoder);
+            again(&encoder.finish().0)
+        }
+        Ask::Confirm(setclientid_confirm) => {
+            let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
+            new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
+        }
+        Ask::Open(other) => {
+            let open = ledger.open(other)?;
+            let args = OpenArgs {
+                seqid: with.seqids[0],
+                share_access: open.access,
+                share_deny: open.deny,
+                owner: OpenOwner4 { clientid: with.client, owner: Opaque(&open.owner) },
+                openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+                claim: OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
+            };
+            new(&open.header, &[put(&open.file), Args::OPEN(args)])
+        }
+        Ask::Lock(other, at) => {
+            let lock = ledger.lock(other)?;
+            let open = ledger.open(lock.open)?;
+            let range = lock.ranges.get(at)?;
+            let locker = match at {
+                0 => Locker4::New(OpenToLockOwner4 {
+                    open_seqid: with.seqids[0],
+                    open_stateid: Stateid4 { seqid: with.counts[0], other: lock.open },
+                    lock_seqid: with.seqids[1],
+                    lock_owner: LockOwner4 { clientid: with.client, owner: Opaque(&lock.owner) },
+                }),
+                _ => Locker4::Existing(ExistLockOwner4 {
+                    lock_stateid: Stateid4 { seqid: with.counts[1], other },
+                    lock_seqid: with.seqids[1],
+                }),
+            };
+            let args = LockArgs {
+                locktype: if range.is_write { NfsLockType4::WRITE_LT } else { NfsLockType4::READ_LT },
+                reclaim: true,
+                offset: range.start,
+                length: if range.end == u64::MAX { u64::MAX } else { range.end.saturating_sub(range.start) },
+                locker,
+            };
+            new(&lock.header, &[put(&open.file), Args::LOCK(args)])
+        }
+        Ask::Complete => {
+            let done = ReclaimCompleteArgs { rca_one_fs: false };
+            new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
+        }
+    }
+}
+
+/// The header of a Call.
+fn header(message: &[u8]) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(message);
+    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    message.get(..cursor.at())
+}
+
+/// What a Reply gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::replay::run) enum Got {
+    /// A clientid: with the sequence for CREATE_SESSION, and whether the server has known it all the time.
+    Client(Clientid4, u32, bool),
+    /// A clientid to be confirmed.
+    Unconfirmed(Clientid4, Verifier4),
+    /// A session, with the slots that were granted.
+    Session(Sessionid4, u32),
+    /// A stateid.
+    Stateid(Stateid4),
+    /// Nothing but that it was done.
+    Done,
+}
+
+/// The Reply of a Call of a recovery.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::replay::run) struct Answer {
+    /// The status of each operation, up to the first that failed.
+    pub(in crate::replay::run) statuses: Vec<Nfsstat4>,
+    /// What the last one gives.
+    pub(in crate::replay::run) got: Got,
+}
+
+impl Answer {
+    /// Reads a Reply: `cursor` stands at the beginning of the RPC message. `None` where it cannot be read, or RPC refuses.
+    pub(in crate::replay::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
+        let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+        message.reply().filter(|reply| reply.status().is_success())?;
+        let reply = Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+        let mut answer = Self { statuses: Vec::new(), got: Got::Done };
+        // No Call of a recovery has more operations.
+        for results in reply.operations().map_while(Result::ok).take(4) {
+            answer.statuses.push(results.status());
+            answer.got = match results {
+                Results::EXCHANGE_ID(Outcome::Ok(ok)) => Got::Client(
+                    ok.eir_clientid,
+                    ok.eir_sequenceid,
+                    ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
+                ),
+                Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
+                    Got::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                }
+                Results::CREATE_SESSION(Outcome::Ok(ok)) => {
+                    Got::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                }
+                Results::OPEN(Outcome::Ok(ok)) => Got::Stateid(ok.stateid),
+                Results::LOCK(LockRes::Ok(ok)) => Got::Stateid(ok.lock_stateid),
+                _ => Got::Done,
+            };
+        }
+        (!answer.statuses.is_empty()).then_some(answer)
+    }
+
+    /// The status of the whole.
+    pub(in crate::replay::run) fn status(&self) -> Nfsstat4 {
+        self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
+    }
+}

@@ -1,0 +1,216 @@
+//! Connections that go away and servers that restart while a trace runs, over the server inside the program: what was in flight is
+//! sent again, and what clients held is had again.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::server::Server;
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+
+use super::client::target;
+use super::liars::Work;
+
+/// What done twice would not be what done once is.
+const ONCE: [Operation; 11] = [
+    Operation::OPEN,
+    Operation::CLOSE,
+    Operation::OPEN_DOWNGRADE,
+    Operation::LOCK,
+    Operation::LOCKU,
+    Operation::CREATE,
+    Operation::LINK,
+    Operation::REMOVE,
+    Operation::RENAME,
+    Operation::SETATTR,
+    Operation::CREATE_SESSION,
+];
+
+/// Runs a trace with these faults, by the number of the Call, against a server that was changed before.
+fn replayed_on(
+    work: &Work,
+    faults: impl IntoIterator<Item = (u64, Fault)>,
+    change: impl FnOnce(&mut Server),
+) -> (Report, BTreeMap<u32, u64>) {
+    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let mut server = work.server.lock().unwrap().clone();
+    server.begun.clear();
+    change(&mut server);
+    let server = Arc::new(Mutex::new(server));
+    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
+    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let target = target(20049);
+    let report =
+        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    let begun = server.lock().unwrap().begun.clone();
+    (report, begun)
+}
+
+fn replayed(work: &Work, faults: impl IntoIterator<Item = (u64, Fault)>) -> Report {
+    replayed_on(work, faults, |_| {}).0
+}
+
+fn because(report: &Report, reason: &str) -> u64 {
+    let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
+    of.map(|(_, because)| because.steps).sum()
+}
+
+/// So often, at every seventh Call, but not at those at the beginning.
+fn breaks(times: u64, fault: Fault) -> impl Iterator<Item = (u64, Fault)> {
+    (0..times).map(move |n| (5 + n * 7, fault))
+}
+
+/// Nothing differs, neither Replies nor files, and nothing was done that must not be.
+fn is_as_recorded(report: &Report, what: &str) {
+    assert!(report.is_sound(), "{what}");
+    assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
+    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
+    let walked = report.walked.as_ref().unwrap();
+    assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
+    assert!(walked.objects > 0, "{what}");
+}
+
+#[test]
+fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_once() {
+    let work = Work::of("rxe-v41", 4, "again");
+    let (whole, begun) = replayed_on(&work, [], |_| {});
+    is_as_recorded(&whole, "whole");
+    assert_eq!((whole.reconnects, whole.resent), (0, 0));
+    for fault in [Fault::BreakBefore, Fault::BreakAfter] {
+        let (report, again) = replayed_on(&work, breaks(40, fault), |_| {});
+        is_as_recorded(&report, &format!("{fault:?}"));
+        assert_eq!(report.steps, whole.steps);
+        assert_eq!((report.disconnects, report.reconnects), (40, 40), "{fault:?}");
+        let told = because(&report, "sent-again") + because(&report, "reply-unknown");
+        assert!(told > 30, "{fault:?}: {:#?}", report.reasons);
+        assert!(report.resent >= told, "{fault:?}: {} of {told}", report.resent);
+        for operation in ONCE {
+            assert_eq!(again.get(&operation.0), begun.get(&operation.0), "{fault:?}: {operation}");
+        }
+        // One that the server has not may be one of which the answer is not known.
+        assert!(report.states[5] <= whole.states[5], "{fault:?}: {:#?}", report.reasons);
+    }
+}
+
+#[test]
+fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_and_told() {
+    for (capture, version) in [("rxe-v40", 4), ("rxe-v3", 3)] {
+        let work = Work::of(capture, version, "again-before");
+        let report = replayed(&work, breaks(20, Fault::BreakBefore));
+        is_as_recorded(&report, capture);
+        assert_eq!((report.disconnects, report.reconnects), (20, 20), "{capture}");
+        let told = because(&report, "sent-again");
+        assert!(told >= 15 && report.resent >= told, "{capture}: {told} {:#?}", report.reasons);
+    }
+}
+
+#[test]
+fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
+    let work = Work::of("rxe-v41", 4, "bound");
+    let report = replayed(&work, breaks(40, Fault::BreakBefore));
+    assert!(report.rebound >= 30, "{} of {}", report.rebound, report.reconnects);
+    assert_eq!(report.refused, Vec::<String>::new());
+}
+
+#[test]
+fn a_server_that_always_closes_ends_the_run_in_order() {
+    let work = Work::of("rxe-v41", 4, "closes");
+    let report = replayed(&work, (0..100_000).map(|n| (n, Fault::BreakBefore)));
+    assert!(report.resent <= 12, "{} were sent again", report.resent);
+    assert!(report.is_sound());
+    assert_eq!(report.states[0] + report.states[1], 0, "{:?}", report.states);
+    assert!(report.mismatched() > 0);
+}
+
+/// At which Calls a server restarts: often enough for opens and locks to be held at some of them.
+fn restarts(fault: Fault) -> impl Iterator<Item = (u64, Fault)> {
+    [9, 41, 62, 83, 104, 125, 146, 167, 188, 209, 230, 251].into_iter().map(move |at| (at, fault))
+}
+
+#[test]
+fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_had_again() {
+    for capture in ["rxe-v41", "rxe-v42"] {
+        let work = Work::of(capture, 4, "restarts");
+        for fault in [Fault::Forget, Fault::Restart] {
+            let report = replayed(&work, restarts(fault));
+            is_as_recorded(&report, &format!("{capture} {fault:?}"));
+            assert_eq!(report.refused, Vec::<String>::new(), "{capture} {fault:?}");
+            assert!(report.recovered >= 10, "{capture} {fault:?}: {}", report.recovered);
+            assert!(report.reclaimed > 0 && report.not_reclaimed == 0, "{capture} {fault:?}");
+            assert!(because(&report, "server-restarted") >= 10, "{capture}: {:#?}", report.reasons);
+        }
+    }
+}
+
+#[test]
+fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_seqids() {
+    let work = Work::of("rxe-v40", 4, "restarts");
+    for fault in [Fault::Forget, Fault::Restart] {
+        let report = replayed(&work, restarts(fault));
+        is_as_recorded(&report, &format!("{fault:?}"));
+        assert_eq!(report.refused, Vec::<String>::new(), "{fault:?}");
+        assert!(report.recovered >= 8 && report.reclaimed > 0, "{fault:?}: {}", report.recovered);
+        assert!(because(&report, "server-restarted") >= 8, "{:#?}", report.reasons);
+    }
+}
+
+#[test]
+fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_from() {
+    for capture in ["rxe-v41", "rxe-v40"] {
+        let work = Work::of(capture, 4, "locks");
+        let count = |begun: &BTreeMap<u32, u64>| begun.get(&Operation::LOCK.0).copied().unwrap_or(0);
+        let whole = count(&replayed_on(&work, [], |_| {}).1);
+        assert!(whole > 0, "{capture}");
+        let mut reclaimed = Vec::new();
+        for at in (20..200).step_by(4) {
+            let (report, begun) = replayed_on(&work, [(at, Fault::Forget)], |_| {});
+            is_as_recorded(&report, &format!("{capture} {at}"));
+            if count(&begun) > whole {
+                reclaimed.push((at, report.reclaimed, count(&begun) - whole));
+            }
+        }
+        println!("{capture}: {reclaimed:?}");
+        assert!(!reclaimed.is_empty(), "{capture}");
+    }
+}
+
+#[test]
+fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_stay() {
+    let work = Work::of("rxe-v42", 4, "sessions");
+    let report = replayed(&work, restarts(Fault::ForgetSessions));
+    is_as_recorded(&report, "sessions");
+    assert!(report.recovered >= 10, "{}", report.recovered);
+    assert_eq!((report.reclaimed, report.not_reclaimed), (0, 0));
+    assert_eq!(report.refused, Vec::<String>::new());
+}
+
+#[test]
+fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not_sent() {
+    let work = Work::of("rxe-v41", 4, "no-grace");
+    let (report, _) = replayed_on(&work, restarts(Fault::Forget), |server| server.is_forgetful = true);
+    assert!(report.is_sound());
+    assert_eq!(report.own_faults, Vec::<String>::new());
+    assert!(report.recovered >= 10 && report.reclaimed == 0, "{}", report.recovered);
+    assert!(report.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0, "{:#?}", report.reasons);
+    let told = "OPEN with CLAIM_PREVIOUS: NFS4ERR_NO_GRACE";
+    assert!(report.refused.iter().any(|what| what == told), "{:#?}", report.refused);
+}
+
+#[test]
+fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
+    for fault in [Fault::Forget, Fault::Restart] {
+        let work = Work::of("rxe-v41", 4, "for-ever");
+        let whole = replayed(&work, []);
+        let report = replayed(&work, (40..100_000).map(|at| (at, fault)));
+        assert!(report.is_sound(), "{fault:?}");
+        assert!(report.is_different(), "{fault:?}: {:?}", report.states);
+        assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
+        assert!(!report.refused.is_empty() || report.resent > 0, "{fault:?}: {:#?}", report.refused);
+        println!("{fault:?}: {} Calls, {:?}, {:#?}", report.calls, report.states, report.refused);
+    }
+}
