@@ -6,7 +6,7 @@ use crate::frame::Part;
 use crate::iwarp::Segment;
 use crate::iwarp::mpa::{Marker, Startup};
 
-use super::search::{self, Bytes, Work};
+use super::search::{self, Bytes, Found, Trust, Work};
 
 /// Somewhere in a stream.
 const SOMEWHERE: Position = 1 << 32;
@@ -17,8 +17,7 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: Part<'a>, observer: &mut O)
     let startup = Startup::decode(payload, observer);
     let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
     let work = Work::of(rest.bytes.len());
-    let bytes = Bytes { bytes: rest.bytes, length: rest.length, at: SOMEWHERE, work: &work };
-    let Some(found) = search::find(&bytes, None, None, |_| false) else { return };
+    let Some(found) = first(rest, &work) else { return };
     let markers = found.markers;
     let mut at = SOMEWHERE + found.offset as u64;
     rest = rest.after(found.offset);
@@ -36,6 +35,22 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: Part<'a>, observer: &mut O)
         Segment::observe_fpdu(told, observer);
         let length = (markers.end_of(at, header.fpdu_length() as u64) - at) as usize;
         (rest, at) = (rest.after(length), at + length as u64);
+    }
+}
+
+/// The first FPDU of a segment: with the first byte, where senders begin one, or one behind it that is certain. What may be
+/// one in the middle is as likely file data, and the stream that would tell is not at hand.
+fn first(rest: Part<'_>, work: &Work) -> Option<Found> {
+    let mut from = 0;
+    loop {
+        let Part { bytes, length, .. } = rest.after(from);
+        let found =
+            search::find(&Bytes { bytes, length, at: SOMEWHERE + from as u64, work }, None, None, |_| false)?;
+        let offset = from + found.offset;
+        if offset == 0 || found.trust == Trust::Certain {
+            return Some(Found { offset, ..found });
+        }
+        from = offset + 1;
     }
 }
 
@@ -80,5 +95,17 @@ mod tests {
         // The first FPDU begins before the segment.
         assert_eq!(told(&server.bytes[100..]), all[2..]);
         assert_eq!(told(&[0; 100]), [""; 0]);
+    }
+
+    #[test]
+    fn file_data_that_looks_like_headers_is_no_fpdu() {
+        // The end of an entry of READDIR, its fileid, and the cookie and the length of the name in the next.
+        let mut data = vec![0x6b; 60];
+        data.extend([0x00, 0x60, 0x01, 0x44, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x03, 0xed, 0, 0, 0, 0x1b]);
+        data.extend(payload(84, 1));
+        // Where the next FPDU would begin stands what may be a marker.
+        data.extend([0, 0, 0, 0x14, 0x01, 0, 0x01, 0x81]);
+        data.extend(payload(200, 2));
+        assert_eq!(told(&data), [""; 0]);
     }
 }
