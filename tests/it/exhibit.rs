@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::chunk::Segment;
 use nfsrdma_dissectors::flow::reading::Facts;
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::mutations::{Kept, frames};
 use crate::witness::{self, Name, Part};
@@ -163,6 +164,16 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
             assert!(now.moved.seen() <= before.moved.seen(), "{said}: {now:?} of {before:?}");
         }
     }
+}
+
+/// Whether a Transaction names a frame: one that carried a part of it, or the CRC behind a part.
+pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
+    let messages = [Which::Call, Which::Reply].map(|which| transaction.message(which));
+    let chunks =
+        { transaction.read_chunks.iter() }.chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let mut ends = chunks.flat_map(|chunk| &chunk.segments).filter_map(|segment| segment.frames);
+    messages.into_iter().flatten().any(|message| message.frames.contains(&frame))
+        || ends.any(|(first, last)| first == frame || last == frame)
 }
 
 /// Holds that two Transactions say the same, but for their place among others, and but for frames and times if these are not

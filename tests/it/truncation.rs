@@ -2,8 +2,9 @@
 //! thing; what the frame did not carry is untouched.
 
 use nfsrdma_dissectors::flow::transaction::{Missing, Transport, Which};
+use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, run, same};
+use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
 use crate::witness::What;
 
 /// What stands behind the payload of a frame: the pad and the ICRC, or the pad and the CRC of MPA.
@@ -38,7 +39,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
             continue;
         };
         if parts.is_empty() {
-            same(now, before, true, &said);
+            same(now, before, !names(before, FrameNumber(at as u64 + 1)), &said);
             continue;
         }
         agrees(now, before, &said);

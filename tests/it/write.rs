@@ -69,6 +69,31 @@ fn what_is_written_holds_the_same_transactions() {
     }
 }
 
+/// Soft-iWARP often writes the CRC of an FPDU as a segment of its own, and now and then the beginning of its headers.
+#[test]
+fn transactions_over_iwarp_that_are_selected_are_written_whole() {
+    for name in ["siw-v3", "siw-v41", "siw-v42", "siw-v42-crc"] {
+        let capture = captures::path(name);
+        let all = program::json(&capture).transactions;
+        let is_complete = |one: &Transaction| one.0["complete"] == true;
+        assert!(all.iter().all(is_complete), "{name}");
+        for after in [100, 333, 1000] {
+            let filter = format!("frame.number > {after}");
+            let file = written(&format!("{name}-{after}.pcapng"), &capture, &["-q", "-Y", &filter]);
+            let selected = program::json(file.path()).transactions;
+            assert!(selected.len() > 50 && selected.len() <= all.len(), "{name}: {}", selected.len());
+            let parts: Vec<_> = selected.iter().filter(|one| !is_complete(one)).map(|one| &one.0).collect();
+            assert!(
+                parts.is_empty(),
+                "{name} after {after}: {} of {}: {:?}",
+                parts.len(),
+                selected.len(),
+                parts
+            );
+        }
+    }
+}
+
 #[test]
 fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     let capture = captures::path("rxe-v42");

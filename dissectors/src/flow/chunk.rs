@@ -132,15 +132,17 @@ impl Segment {
     }
 
     /// Notes bytes that were seen to move, and keeps them if they are wanted. Returns how many of them lie in the range.
-    pub fn add(&mut self, offset: u64, data: &Data<'_>, frame: FrameNumber) -> u64 {
+    pub fn add(&mut self, offset: u64, data: &Data<'_>, frames: &[FrameNumber]) -> u64 {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;
         };
         let room = u64::from(self.length) - at;
         let length = u64::from(data.length).min(room);
         self.moved.add(at..at + length);
-        self.frames =
-            Some(self.frames.map_or((frame, frame), |(first, last)| (first.min(frame), last.max(frame))));
+        for frame in frames.iter().copied() {
+            let (first, last) = self.frames.unwrap_or((frame, frame));
+            self.frames = Some((first.min(frame), last.max(frame)));
+        }
         if let Some(kept) = &mut self.kept {
             let captured = data.bytes.len().min(length as usize);
             kept.add(at as usize, &data.bytes[..captured]);
@@ -242,8 +244,8 @@ mod tests {
     #[test]
     fn moved_never_exceeds_the_segment() {
         let mut segment = segment(1000, 10);
-        assert_eq!(segment.add(1008, &data(b"abcdef"), FrameNumber(1)), 2);
-        assert_eq!(segment.add(990, &data(b"abcdef"), FrameNumber(2)), 0);
+        assert_eq!(segment.add(1008, &data(b"abcdef"), &[FrameNumber(1)]), 2);
+        assert_eq!(segment.add(990, &data(b"abcdef"), &[FrameNumber(2)]), 0);
         assert_eq!(segment.moved.seen(), 2);
     }
 
@@ -251,7 +253,7 @@ mod tests {
     fn what_a_snap_length_cut_still_counts_as_moved() {
         let mut segment = segment(0, 1024);
         segment.kept = Some(Kept::default());
-        segment.add(0, &Data { bytes: b"abc", length: 1024 }, FrameNumber(1));
+        segment.add(0, &Data { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
         assert_eq!(segment.moved.seen(), 1024);
         assert_eq!(segment.kept.unwrap().prefix(), b"abc");
     }
@@ -261,13 +263,13 @@ mod tests {
         let mut segment = segment(0, 10);
         segment.kept = Some(Kept::default());
         for (at, bytes) in [(8, "89"), (4, "456"), (4, "45"), (6, "678"), (2, "23")] {
-            segment.add(at, &data(bytes.as_bytes()), FrameNumber(1));
+            segment.add(at, &data(bytes.as_bytes()), &[FrameNumber(1)]);
         }
         assert_eq!(
             (segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()),
             (&b""[..], 2 + 3 + 3 + 2 + 4 * AHEAD)
         );
-        segment.add(0, &data(b"012"), FrameNumber(2));
+        segment.add(0, &data(b"012"), &[FrameNumber(2)]);
         assert_eq!((segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()), (&b"0123456789"[..], 10));
         assert_eq!(segment.stop_keeping(), 10);
     }
@@ -276,15 +278,15 @@ mod tests {
     fn bytes_at_the_far_end_take_no_more_than_themselves() {
         let mut segment = segment(0, u32::MAX);
         segment.kept = Some(Kept::default());
-        segment.add(u64::from(u32::MAX) - 3, &data(b"abc"), FrameNumber(1));
+        segment.add(u64::from(u32::MAX) - 3, &data(b"abc"), &[FrameNumber(1)]);
         assert_eq!(segment.kept_bytes(), 3 + AHEAD);
     }
 
     #[test]
     fn gaps_are_counted_over_the_segments_laid_end_to_end() {
         let mut chunk = Chunk { segments: vec![segment(0, 10), segment(100, 10)], ..Chunk::default() };
-        chunk.segments[0].add(0, &data(b"01234567"), FrameNumber(1));
-        chunk.segments[1].add(103, &data(b"3456789"), FrameNumber(2));
+        chunk.segments[0].add(0, &data(b"01234567"), &[FrameNumber(1)]);
+        chunk.segments[1].add(103, &data(b"3456789"), &[FrameNumber(2)]);
         let missing = chunk.missing(|segment| u64::from(segment.length));
         assert_eq!(missing, std::slice::from_ref(&(8..13)));
     }
@@ -293,8 +295,8 @@ mod tests {
     fn content_is_laid_end_to_end_as_far_as_it_was_returned() {
         let mut chunk = Chunk { segments: vec![segment(0, 4), segment(100, 4)], ..Chunk::default() };
         chunk.keep(true);
-        chunk.segments[0].add(0, &data(b"abcd"), FrameNumber(1));
-        chunk.segments[1].add(100, &data(b"efgh"), FrameNumber(2));
+        chunk.segments[0].add(0, &data(b"abcd"), &[FrameNumber(1)]);
+        chunk.segments[1].add(100, &data(b"efgh"), &[FrameNumber(2)]);
         chunk.segments[0].returned = Some(4);
         chunk.segments[1].returned = Some(2);
         let returned = |segment: &Segment| u64::from(segment.returned.unwrap_or(0));

@@ -520,14 +520,14 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
     if desk.limits.note_steps {
         desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, desk.sight);
     }
-    let frame = desk.sight.last();
+    let frames = desk.sight.frames;
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
     };
     chunk.touch(desk.sight.time);
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
     let Some(growth) = segment.growth(data) else {
-        segment.add(offset, data, frame);
+        segment.add(offset, data, frames);
         return Meaning::Data { key, kind: at.kind(), chunk: at.chunk() };
     };
     if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
@@ -535,7 +535,7 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         desk.account.gave_up(GivenUp::KeptChunk);
     }
     desk.account.kept_bytes -= segment.kept_bytes();
-    segment.add(offset, data, frame);
+    segment.add(offset, data, frames);
     desk.account.kept_bytes += segment.kept_bytes();
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }

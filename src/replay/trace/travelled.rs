@@ -165,7 +165,7 @@ fn filled(
         segment.returned = returned.map(|_| length);
         let (bytes, after) = rest.split_at(rest.len().min(length as usize));
         rest = after;
-        segment.add(0, &Data { bytes, length }, FrameNumber(0));
+        segment.add(0, &Data { bytes, length }, &[FrameNumber(0)]);
     }
     chunk
 }

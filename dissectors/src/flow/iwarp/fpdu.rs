@@ -5,6 +5,7 @@ use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
+use super::payload::Ahead;
 use super::run::Run;
 use super::search::Trust;
 
@@ -39,6 +40,8 @@ pub(super) struct Fpdu {
     pub(super) crc_field: [u8; Crc::LENGTH],
     /// Bytes captured of it.
     pub(super) captured: u64,
+    /// Frames of it whose payload is still to come.
+    pub(super) ahead: Ahead,
 }
 
 impl Fpdu {
@@ -50,6 +53,11 @@ impl Fpdu {
             Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + Segment::TAGGED,
             Some(_) => HEADERS,
         }
+    }
+
+    /// Whether its payload is over, so that what is left of it is its trailer: pad and CRC.
+    pub(super) fn is_in_trailer(&self) -> bool {
+        self.header.is_some_and(|header| self.taken >= FpduHeader::LENGTH + usize::from(header.ulpdu_length))
     }
 
     /// Bytes that its CRC covers.

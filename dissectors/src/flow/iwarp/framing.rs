@@ -14,7 +14,7 @@ use crate::rdma::Data;
 
 use super::fpdu::{Check, Fpdu, HEADERS};
 use super::markers::Markers;
-use super::payload::{Fpdus, Hold, Payload};
+use super::payload::{Ahead, Fpdus, Hold, Payload, Times};
 use super::run::Run;
 use super::search::{self, Trust, Work};
 use super::{CrcUse, MISSES, Shared};
@@ -97,6 +97,7 @@ impl Framing {
                     let trust = if run.at < self.unsure_until { self.weigh(&run, out) } else { trust };
                     if trust == Trust::Tentative || !self.whole(&mut run, shared, out) {
                         self.begin(run.at, trust, shared);
+                        run.had_payload = false;
                     }
                 }
                 State::Fpdu(_) => self.fpdu(&mut run, shared, out),
@@ -179,6 +180,7 @@ impl Framing {
             data: Data { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             sight: fpdu.sight,
+            times: Times::at(fpdu.sight.time),
         });
         true
     }
@@ -200,6 +202,7 @@ impl Framing {
             trust,
             crc_field: [0; Crc::LENGTH],
             captured: 0,
+            ahead: Ahead::default(),
         });
     }
 
@@ -211,6 +214,7 @@ impl Framing {
         if rest > 0 {
             let marker = run.take(rest.min(u64::from(run.length)) as u32);
             fpdu.cover(&marker);
+            self.without_payload(&marker, run);
             return;
         }
         let until_marker = markers.next(run.at).map_or(u64::MAX, |next| next - run.at);
@@ -230,7 +234,9 @@ impl Framing {
                 }
                 fpdu.captured += field.bytes.len() as u64;
                 fpdu.taken += field.length as usize;
-                if fpdu.taken == end {
+                let is_over = fpdu.taken == end;
+                self.without_payload(&field, run);
+                if is_over {
                     self.end(field.sight, shared, out);
                 }
                 return;
@@ -249,9 +255,11 @@ impl Framing {
             let pad = run.take(room.min((crc_at - fpdu.taken) as u32));
             fpdu.cover(&pad);
             fpdu.taken += pad.length as usize;
+            self.without_payload(&pad, run);
             return;
         }
         let part = run.take(room.min((ulpdu_end - fpdu.taken) as u32));
+        run.had_payload = true;
         let length = (ulpdu_end - payload_at) as u32;
         let offset = (fpdu.taken - payload_at) as u32;
         fpdu.cover(&part);
@@ -263,13 +271,33 @@ impl Framing {
             data: Data { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             sight: part.sight,
+            times: Times::at(part.sight.time),
         };
         if fpdu.waits && fpdu.check == Check::Missing && fpdu.trust == Trust::Certain {
             // The CRC will not be known.
             fpdu.waits = false;
             self.hold.release(&segment, length, out);
         }
-        if fpdu.waits { self.hold.push(&payload) } else { out.payload(payload) }
+        let trailer_end = markers.end_of(run.at, (end - fpdu.taken) as u64);
+        self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
+    }
+
+    /// Takes payload, behind which the bytes at hand have the trailer or not. If not, it waits for the frames of that.
+    fn payload(&mut self, payload: Payload<'_>, has_trailer: bool, out: &mut impl Fpdus) {
+        let State::Fpdu(fpdu) = &mut self.state else { return };
+        fpdu.waits |= payload.is_end() && !has_trailer;
+        let (waits, hold) = (fpdu.waits, &mut self.hold);
+        fpdu.ahead.before(payload, |payload| if waits { hold.push(&payload) } else { out.payload(payload) });
+    }
+
+    /// Bytes of an FPDU were taken that are no payload: their frame belongs to the payload all the same.
+    fn without_payload(&mut self, taken: &Run<'_>, rest: &Run<'_>) {
+        let State::Fpdu(fpdu) = &mut self.state else { return };
+        if fpdu.is_in_trailer() {
+            self.hold.follow(taken.sight);
+        } else if rest.length == 0 && !rest.had_payload {
+            fpdu.ahead.add(taken.sight);
+        }
     }
 
     /// Takes bytes of the headers of an FPDU.
@@ -283,6 +311,9 @@ impl Framing {
         }
         let known = fpdu.taken + part.bytes.len();
         fpdu.taken += part.length as usize;
+        if run.length == 0 {
+            fpdu.ahead.add(part.sight);
+        }
         if part.is_cut() {
             // With its length, it can be skipped.
             let header =
@@ -330,7 +361,6 @@ impl Framing {
         };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
-        let waits = fpdu.waits;
         let at = part.at + u64::from(part.length);
         self.confirm(true, out);
         if payload_length == 0 {
@@ -341,8 +371,11 @@ impl Framing {
                 data: Data::default(),
                 range: at..at,
                 sight: part.sight,
+                times: Times::at(part.sight.time),
             };
-            if waits { self.hold.push(&payload) } else { out.payload(payload) }
+            let markers = self.markers.unwrap_or_default();
+            let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
+            self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
         }
     }
 

@@ -116,8 +116,8 @@ impl Assembly {
         self.length = offset + u64::from(data.length);
         gap(&mut self.gaps, offset + kept.len() as u64..self.length);
         self.seen(sight);
-        if !sight.frames.is_empty() {
-            self.end_time = sight.time;
+        if payload.was_seen() {
+            self.end_time = payload.times.last;
         }
         self.range.end = range.end;
     }
@@ -250,13 +250,13 @@ impl Messages {
                 length: data.length as usize,
                 gaps: &[],
                 frames: sight.frames,
-                time: sight.time,
-                end_time: sight.time,
+                time: payload.times.first,
+                end_time: payload.times.last,
             };
             return taker.event(sight, Event::Operation(Operation::Send { message, owner }));
         }
         if !self.send.is_open {
-            self.send.begin(number, payload.range.start, sight.time);
+            self.send.begin(number, payload.range.start, payload.times.first);
         }
         self.send.add(u64::from(offset) + u64::from(payload.offset), payload);
         if payload.is_end() && payload.segment.last {
@@ -313,11 +313,14 @@ impl Messages {
     fn gather(&mut self, payload: &Payload<'_>, taker: &mut impl Taker) {
         let Payload { data, sight, .. } = *payload;
         if payload.is_whole() {
-            return self.header(payload.segment, data.bytes, payload, taker);
+            return self.header(payload.segment, data.bytes, sight, taker);
         }
         if payload.offset == 0 {
             self.gathered = 0;
+            self.send.frames.clear();
         }
+        // No Send is put together meanwhile.
+        self.send.seen(&sight);
         // What was not captured ends what is known of the header.
         if self.gathered == payload.offset as usize
             && let Some(room) = self.header.get_mut(self.gathered..)
@@ -331,11 +334,13 @@ impl Messages {
         }
         let header = self.header;
         let known = header.get(..self.gathered).unwrap_or_default();
-        self.header(payload.segment, known, payload, taker);
+        let frames = std::mem::take(&mut self.send.frames);
+        let all = Sight { frames: if payload.was_seen() { &frames } else { &[] }, ..sight };
+        self.header(payload.segment, known, all, taker);
+        self.send.frames = frames;
     }
 
-    fn header(&mut self, segment: &Segment, bytes: &[u8], payload: &Payload<'_>, taker: &mut impl Taker) {
-        let sight = payload.sight;
+    fn header(&mut self, segment: &Segment, bytes: &[u8], sight: Sight<'_>, taker: &mut impl Taker) {
         let part = Part::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == Opcode::TERMINATE {
             Terminate::decode(part, &mut Unobserved).map(Event::Terminate)

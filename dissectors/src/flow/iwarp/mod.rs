@@ -7,6 +7,10 @@
 //!
 //! Payload goes on as it arrives, without being kept, but where its CRC must be known first: an FPDU with a CRC in use that
 //! does not lie in one piece is held until it is whole. What is lost in the middle of an FPDU loses no framing.
+//!
+//! Every frame that holds a part of an FPDU goes with its payload, if it is only headers or the trailer (pad and CRC) that
+//! Soft-iWARP often writes as a segment of its own. So the end of the payload waits for a trailer that comes behind it: the
+//! receiver, too, must not use an FPDU before its CRC (RFC 5044 section 6), and a message is whole when that has come.
 
 mod fpdu;
 mod framing;

@@ -23,8 +23,61 @@ pub(super) struct Payload<'a> {
     pub(super) data: Data<'a>,
     /// Where they stand in the stream.
     pub(super) range: Range<Position>,
-    /// The frames that carried them.
+    /// The frames that carried them, and those that carried nothing of the FPDU but headers before or a trailer behind them;
+    /// when the bytes were seen.
     pub(super) sight: Sight<'a>,
+    /// When the first and the last of the frames were seen.
+    pub(super) times: Times,
+}
+
+/// The times of several frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+}
+
+impl Times {
+    /// Of one frame.
+    #[inline]
+    pub(super) fn at(time: Timestamp) -> Self {
+        Self { first: time, last: time }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// Frames that held bytes of an FPDU and no payload: headers, or a marker. They go with the payload that comes next. Few FPDUs
+/// have any.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(Option<Box<(Vec<FrameNumber>, Times)>>);
+
+impl Ahead {
+    pub(super) fn add(&mut self, sight: Sight<'_>) {
+        if sight.frames.is_empty() {
+            return;
+        }
+        let now = Times::at(sight.time);
+        let (frames, times) = &mut **self.0.get_or_insert_with(|| Box::new((Vec::new(), now)));
+        if frames.last() != sight.frames.last() {
+            frames.extend_from_slice(sight.frames);
+            *times = times.with(now);
+        }
+    }
+
+    /// Gives payload on with these frames.
+    pub(super) fn before(&mut self, mut payload: Payload<'_>, to: impl FnOnce(Payload<'_>)) {
+        // What was lost does not become seen by its headers.
+        let Some(ahead) = self.0.take_if(|_| payload.was_seen()) else { return to(payload) };
+        let (mut frames, times) = *ahead;
+        if frames.last() != payload.sight.frames.last() {
+            frames.extend_from_slice(payload.sight.frames);
+        }
+        payload.times = payload.times.with(times);
+        to(Payload { sight: Sight { frames: &frames, ..payload.sight }, ..payload });
+    }
 }
 
 impl Payload<'_> {
@@ -65,6 +118,7 @@ struct Waiting {
     bytes: Range<usize>,
     frames: Range<usize>,
     time: Timestamp,
+    times: Times,
     offset: u32,
     length: u32,
     range: Range<Position>,
@@ -108,10 +162,23 @@ impl Hold {
             bytes: bytes..self.bytes.len(),
             frames: frames..self.frames.len(),
             time: payload.sight.time,
+            times: payload.times,
             offset: payload.offset,
             length: payload.data.length,
             range: payload.range.clone(),
         });
+    }
+
+    /// More of the FPDU was seen behind its payload: the trailer. Its frames go with the payload before it.
+    pub(super) fn follow(&mut self, sight: Sight<'_>) {
+        // What was lost does not become seen by its trailer.
+        let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
+        if sight.frames.is_empty() || self.frames.last() == sight.frames.last() {
+            return;
+        }
+        self.frames.extend_from_slice(sight.frames);
+        last.frames.end = self.frames.len();
+        last.times = last.times.with(Times::at(sight.time));
     }
 
     /// Gives out what waits.
@@ -130,6 +197,7 @@ impl Hold {
                     frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
                     time: waiting.time,
                 },
+                times: waiting.times,
             });
         }
         self.clear();

@@ -12,11 +12,19 @@ pub(super) struct Run<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) length: u32,
     pub(super) sight: Sight<'a>,
+    /// Whether payload of the FPDU at hand was among them.
+    pub(super) had_payload: bool,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn of(piece: Piece<'a>) -> Self {
-        Self { at: piece.at, bytes: piece.data.bytes, length: piece.data.length, sight: piece.sight }
+        Self {
+            at: piece.at,
+            bytes: piece.data.bytes,
+            length: piece.data.length,
+            sight: piece.sight,
+            had_payload: false,
+        }
     }
 
     pub(super) fn is_cut(&self) -> bool {
@@ -35,7 +43,7 @@ impl<'a> Run<'a> {
         let count = count.min(self.length);
         let captured = self.bytes.len().min(count as usize);
         let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
-        let taken = Self { at: self.at, bytes, length: count, sight: self.sight };
+        let taken = Self { at: self.at, bytes, length: count, ..*self };
         (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
         taken
     }

@@ -354,7 +354,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
         .iter()
         .flat_map(|frame| if frame.len() > 100 { wire::fragments(frame, 64) } else { vec![frame.clone()] })
         .collect();
-    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@5-5]"]);
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@4-5]"]);
     assert_eq!(outcome.meanings[0], Meaning::Part);
 }
 

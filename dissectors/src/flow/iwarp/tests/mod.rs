@@ -3,4 +3,5 @@
 mod damage;
 mod framing;
 mod messages;
+mod parted;
 pub(in crate::flow) mod wire;

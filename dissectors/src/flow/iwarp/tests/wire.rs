@@ -188,6 +188,10 @@ pub(in crate::flow) struct Log {
     owners: u64,
     /// How often an owner was asked for, which the layer above looks up.
     pub(in crate::flow) lookups: u64,
+    /// The frames of each operation.
+    pub(in crate::flow) frames: Vec<Vec<u64>>,
+    /// When each Send began and when it was whole.
+    pub(in crate::flow) times: Vec<(i64, i64)>,
     /// Whether the fields of data beyond a piece are put together.
     pub(in crate::flow) joins: bool,
 }
@@ -228,7 +232,15 @@ impl Log {
 }
 
 impl Taker for Log {
-    fn event(&mut self, _: Sight<'_>, event: Event<'_>) {
+    fn event(&mut self, sight: Sight<'_>, event: Event<'_>) {
+        match &event {
+            Event::Operation(Operation::Send { message, .. }) => {
+                self.frames.push(message.frames.iter().map(|frame| frame.0).collect());
+                self.times.push((message.time.0, message.end_time.0));
+            }
+            Event::Operation(_) => self.frames.push(sight.frames.iter().map(|frame| frame.0).collect()),
+            _ => {}
+        }
         let seen = match event {
             Event::Startup => Seen::Startup,
             Event::Operation(Operation::Send { message, owner }) => {
