@@ -12,7 +12,7 @@ export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
 CAPTURE = captures/rxe-v42.pcap
-LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run smoke transports image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh)
+LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run smoke transports image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh afterwards/*.sh)
 
 .DEFAULT_GOAL := build
 

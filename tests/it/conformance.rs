@@ -1,4 +1,4 @@
-//! `tests/lab/guest/conformance.py`, which holds captures of the laboratory to the RFCs: captures of Linux keep the rules, but for one
+//! `tests/lab/afterwards/conformance.py`, which holds captures of the laboratory to the RFCs: captures of Linux keep the rules, but for one
 //! that Linux is known for, and of captures that were changed on purpose it names the rule that the change breaks.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::tunnels::pcap;
 
 /// What the script says of a capture, or nothing where there is no Python.
 fn held(capture: &Path) -> Option<(Output, String)> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/guest/conformance.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/afterwards/conformance.py");
     let run = Command::new("python3")
         .args([Path::new("-S"), &script, Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")), capture])
         .output();

@@ -26,6 +26,8 @@ pub use present::{File, Named, Piece};
 
 /// Bytes of memory that the tree takes at most; what comes then is left out, and counted.
 const MEMORY: usize = 128 << 20;
+/// Ranges of one file that are remembered apart, while half of that memory is free, and when it is not.
+const RANGES: [usize; 2] = [1 << 16, 64];
 /// What an object takes beside its names, in the tables too.
 const NODE: usize = size_of::<Node>() + 64;
 /// What a name takes beside its bytes.
@@ -380,7 +382,7 @@ impl Tree {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != Existence::CREATED;
         let before = node.content.weight();
-        let is_full = node.content.add(from, to, |from, to| {
+        let is_full = node.content.add(from, to, most_ranges(self.weight), |from, to| {
             if is_from_before {
                 new(from, to);
             }
@@ -401,7 +403,7 @@ impl Tree {
         self.overwrites_now(id, from, to);
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.weight();
-        node.content.add(from, to, |_, _| {});
+        node.content.add(from, to, most_ranges(self.weight), |_, _| {});
         node.is_resized = true;
         self.weight += node.content.weight().saturating_sub(before);
     }
@@ -420,6 +422,12 @@ impl Tree {
             }
         }
     }
+}
+
+/// How many ranges of a file are remembered apart where a tree takes so much memory.
+fn most_ranges(weight: usize) -> usize {
+    let [many, few] = RANGES;
+    if weight < MEMORY / 2 { many } else { few }
 }
 
 /// The hash of a content.

@@ -1,9 +1,5 @@
 //! Which bytes of a file are accounted for.
 
-/// Ranges that are remembered apart; where there are more, those that are nearest to each other become one, and what lies
-/// between them counts as accounted for.
-const MOST: usize = 64;
-
 /// Ranges in ascending order, apart from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges {
@@ -11,9 +7,10 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Tells which parts of a range were not accounted for, and accounts for all of it. `true` where ranges had to be
-    /// put together, so that bytes will be missed.
-    pub(super) fn add(&mut self, from: u64, to: u64, mut new: impl FnMut(u64, u64)) -> bool {
+    /// Tells which parts of a range were not accounted for, and accounts for all of it. No more than `most` ranges are remembered
+    /// apart: where there are more, those that are near to each other become one, and what lies between them counts as
+    /// accounted for. `true` where that was done, so that bytes will be missed.
+    pub(super) fn add(&mut self, from: u64, to: u64, most: usize, mut new: impl FnMut(u64, u64)) -> bool {
         if from >= to {
             return false;
         }
@@ -32,26 +29,28 @@ impl Ranges {
             new(at, to);
         }
         self.ranges.splice(first..last.max(first), [(start, end)]);
-        let is_full = self.ranges.len() > MOST;
+        let is_full = self.ranges.len() > most;
         if is_full {
-            self.put_together();
+            self.put_together(most / 2);
         }
         is_full
     }
 
-    fn put_together(&mut self) {
-        let gaps = self.ranges.windows(2).enumerate();
-        let nearest = gaps.min_by_key(|(_, pair)| match pair {
-            [(_, end), (start, _)] => start - end,
-            _ => u64::MAX,
-        });
-        let Some((at, _)) = nearest else { return };
-        if let Some((_, end)) = self.ranges.get(at + 1).copied() {
-            if let Some(range) = self.ranges.get_mut(at) {
-                range.1 = end;
+    /// Closes the smallest gaps, until so many ranges are left.
+    fn put_together(&mut self, left: usize) {
+        let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
+        let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
+        let mut gaps: Vec<u64> = gaps.map(|(one, next)| gap(one, next)).collect();
+        let many = self.ranges.len().saturating_sub(left.max(1));
+        let Some(last) = many.checked_sub(1).filter(|last| *last < gaps.len()) else { return };
+        let widest = *gaps.select_nth_unstable(last).1;
+        self.ranges.dedup_by(|next, one| {
+            let is_near = gap(one, next) <= widest;
+            if is_near {
+                one.1 = next.1;
             }
-            self.ranges.remove(at + 1);
-        }
+            is_near
+        });
     }
 
     /// Bytes of memory beside its own.
@@ -67,7 +66,7 @@ mod tests {
 
     fn add(ranges: &mut Ranges, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut new = Vec::new();
-        ranges.add(from, to, |from, to| new.push((from, to)));
+        ranges.add(from, to, usize::MAX, |from, to| new.push((from, to)));
         new
     }
 
@@ -81,6 +80,17 @@ mod tests {
         assert_eq!(ranges.ranges, [(0, 50)]);
     }
 
+    #[test]
+    fn where_there_are_too_many_the_nearest_become_one() {
+        let mut ranges = Ranges::default();
+        for (from, to) in [(0, 10), (12, 20), (100, 110), (113, 120)] {
+            assert!(!ranges.add(from, to, 4, |_, _| {}));
+        }
+        assert!(ranges.add(1000, 1010, 4, |_, _| {}));
+        assert_eq!(ranges.ranges, [(0, 120), (1000, 1010)]);
+        assert_eq!(add(&mut ranges, 0, 200), [(120, 200)]);
+    }
+
     proptest! {
         #[test]
         fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
@@ -88,7 +98,7 @@ mod tests {
             let mut told = [0; 256];
             let mut asked = [false; 256];
             for (from, length) in pieces {
-                ranges.add(from, from + length, |from, to| (from..to).for_each(|at| told[at as usize] += 1));
+                ranges.add(from, from + length, usize::MAX, |from, to| (from..to).for_each(|at| told[at as usize] += 1));
                 (from..from + length).for_each(|at| asked[at as usize] = true);
             }
             for (told, asked) in told.iter().zip(asked) {

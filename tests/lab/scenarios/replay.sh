@@ -67,8 +67,13 @@ replay() {
     esac
     start_recording "$name"
     if [ "$denied" -gt 0 ]; then
+        : > /tmp/refused
         count_refused "$denied" "refused.$number" &
         counting=$!
+        until grep -q '^nfsrdma-inspect: capturing on' /tmp/refused; do
+            kill -0 $counting
+            sleep 0.1
+        done
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
     timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked --no-walk \

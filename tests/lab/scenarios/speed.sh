@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # How fast a replay is beside the kernel's client: the same operations, as many in flight, on the same server. Each workload is
-# recorded once and compiled; then the kernel's client and the replay take turns, RUNS times, and nobody records.
+# recorded once and compiled; then the kernel's client and the replay take turns, RUNS times, and nobody records. Where much
+# data moves ib_write_bw takes its turn, too, in the same direction. WORKLOADS=NAME,... are those alone.
 # settings: MEMORY=7168 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
 runs=${RUNS:-9}
@@ -27,6 +28,28 @@ work() {
     esac
 }
 
+# wire_of NAME: the MiB a second of RDMA Writes (or Reads) of 1 MiB, which the server makes as it would for READ (or WRITE).
+wire_of() {
+    local test
+    case $1 in
+    read-1m) test=ib_write_bw ;;
+    write-1m) test=ib_read_bw ;;
+    *)
+        echo -
+        return
+        ;;
+    esac
+    # It sleeps until there is a completion, as the kernel does: who looks for one all the time takes the processor from its device.
+    local options="-e -R -F -d ${TRANSPORT}0 -s 1048576 -n 32 -Q 1"
+    # shellcheck disable=SC2086 # they are words
+    timeout 60 $test $options > /tmp/wire 2>&1 &
+    local waiting=$!
+    sleep 1
+    on_server "timeout 50 $test $options 10.9.0.2" > /tmp/wire-server || true
+    wait $waiting || true
+    awk '$1 == 1048576 { print $4 }' /tmp/wire-server
+}
+
 # again: mounts anew, so that nothing is remembered.
 again() {
     umount /mnt/nfs
@@ -35,22 +58,24 @@ again() {
 
 mount_export 4.2 rsize=1048576,wsize=1048576
 dd if=/dev/urandom of=$data/speed bs=1M count=32 status=none
-for name in read-4k read-1m write-1m metadata; do
+IFS=, read -r -a workloads <<< "${WORKLOADS:-read-4k,read-1m,write-1m,metadata}"
+for name in "${workloads[@]}"; do
     again
     start_recording "$name"
-    work $name > /dev/null
+    work "$name" > /dev/null
     stop_recording
     "$program" replay compile -q "/shared/$name.pcap" -o "/tmp/$name.trace"
     "$program" replay seed -q "${run[@]}" --directory "speed-$name" "/tmp/$name.trace"
     calls=$("$program" -q -T json "/shared/$name.pcap" | sed -n 's/.*"transactions":\([0-9]*\).*/\1/p')
     for turn in $(seq "$runs"); do
         again
-        kernel=$(work $name)
+        kernel=$(work "$name")
         "$program" replay run "${run[@]}" --directory "speed-$name" --seeded --pace depth -T json "/tmp/$name.trace" \
             > "/shared/$name-$turn.json" 2> "/shared/$name.said" || true
         replay=$(sed -n 's/.*"elapsed_ns":\([0-9]*\).*/\1/p' "/shared/$name-$turn.json")
-        echo "$name $turn $calls $kernel $((replay / 1000))" >> /shared/speed
-        say "$name: the kernel's client $kernel us, the replay $((replay / 1000)) us"
+        wire=$(wire_of "$name")
+        echo "$name $turn $calls $kernel $((replay / 1000)) $wire" >> /shared/speed
+        say "$name: the kernel's client $kernel us, the replay $((replay / 1000)) us, the wire $wire MiB/s"
     done
 done
 cat /shared/speed

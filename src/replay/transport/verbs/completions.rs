@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_wc_status as wc;
 
-use super::super::{Disconnect, TransportErrorKind};
+use super::super::{Disconnect, Fabric, TransportErrorKind};
 use super::context::Context;
 use super::{failure, wait};
 
@@ -81,12 +81,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    fn of(status: wc::Type) -> Self {
+    fn of(status: wc::Type, fabric: Fabric) -> Self {
         Self::Broken(match status {
             wc::IBV_WC_WR_FLUSH_ERR => return Self::Flushed,
             wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => Disconnect::Unreachable,
             wc::IBV_WC_RNR_RETRY_EXC_ERR => Disconnect::NoReceiver,
             wc::IBV_WC_LOC_LEN_ERR => Disconnect::Length,
+            // Soft-iWARP says so of a Send whose TCP connection broke under it.
+            wc::IBV_WC_LOC_QP_OP_ERR if fabric == Fabric::Iwarp => Disconnect::Reset,
             // A Work Request of this side that its own device does not take: memory that is not registered, a window that
             // cannot be bound, a queue pair in the wrong state. InfiniBand Architecture Specification, section 11.6.2.
             wc::IBV_WC_LOC_ACCESS_ERR
@@ -177,7 +179,7 @@ impl CompletionQueue {
         for entry in batch.iter().take(count) {
             // SAFETY: the first `count` entries were written.
             let entry = unsafe { entry.assume_init_ref() };
-            into.push_back(completion(entry));
+            into.push_back(completion(entry, self.context.fabric));
         }
         Ok(count)
     }
@@ -211,10 +213,10 @@ impl CompletionQueue {
     }
 }
 
-fn completion(entry: &ffi::ibv_wc) -> Completion {
+fn completion(entry: &ffi::ibv_wc, fabric: Fabric) -> Completion {
     let id = WorkId::unpack(entry.wr_id);
     if entry.status != wc::IBV_WC_SUCCESS {
-        return Completion { id, outcome: Err(Failure::of(entry.status)) };
+        return Completion { id, outcome: Err(Failure::of(entry.status, fabric)) };
     }
     // Soft-RoCE's kernel part hands its own flags through, and its flag of an invalidation has the value that is IBV_WC_IP_CSUM_OK
     // here, which a reliable connection does not know. The queue pair holds the handle to those of its windows.
@@ -253,13 +255,26 @@ mod tests {
 
     #[test]
     fn a_status_says_who_is_to_blame() {
-        assert_eq!(Failure::of(wc::IBV_WC_WR_FLUSH_ERR), Failure::Flushed);
-        assert_eq!(Failure::of(wc::IBV_WC_RETRY_EXC_ERR), Failure::Broken(Disconnect::Unreachable));
-        assert_eq!(Failure::of(wc::IBV_WC_RNR_RETRY_EXC_ERR), Failure::Broken(Disconnect::NoReceiver));
-        assert_eq!(Failure::of(wc::IBV_WC_LOC_LEN_ERR), Failure::Broken(Disconnect::Length));
-        assert_eq!(Failure::of(wc::IBV_WC_REM_ACCESS_ERR), Failure::Broken(Disconnect::RemoteAccess));
-        for own in [wc::IBV_WC_MW_BIND_ERR, wc::IBV_WC_LOC_PROT_ERR, wc::IBV_WC_LOC_ACCESS_ERR] {
-            assert_eq!(Failure::of(own), Failure::Broken(Disconnect::Own), "not the server's");
+        let of = |status| Failure::of(status, Fabric::Roce);
+        assert_eq!(of(wc::IBV_WC_WR_FLUSH_ERR), Failure::Flushed);
+        assert_eq!(of(wc::IBV_WC_RETRY_EXC_ERR), Failure::Broken(Disconnect::Unreachable));
+        assert_eq!(of(wc::IBV_WC_RNR_RETRY_EXC_ERR), Failure::Broken(Disconnect::NoReceiver));
+        assert_eq!(of(wc::IBV_WC_LOC_LEN_ERR), Failure::Broken(Disconnect::Length));
+        assert_eq!(of(wc::IBV_WC_REM_ACCESS_ERR), Failure::Broken(Disconnect::RemoteAccess));
+        let own = [
+            wc::IBV_WC_MW_BIND_ERR,
+            wc::IBV_WC_LOC_PROT_ERR,
+            wc::IBV_WC_LOC_ACCESS_ERR,
+            wc::IBV_WC_LOC_QP_OP_ERR,
+        ];
+        for own in own {
+            assert_eq!(of(own), Failure::Broken(Disconnect::Own), "not the server's");
         }
+    }
+
+    #[test]
+    fn a_send_that_iwarp_could_not_give_to_tcp_is_a_connection_that_broke() {
+        let failure = Failure::of(wc::IBV_WC_LOC_QP_OP_ERR, Fabric::Iwarp);
+        assert_eq!(failure, Failure::Broken(Disconnect::Reset));
     }
 }
