@@ -124,11 +124,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
-    pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) {
+    pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) -> Result<(), RunError> {
         if self.is_recovery_lost(tag) {
-            return;
+            return Ok(());
         }
-        let Some(seat) = self.seats.find(tag) else { return };
+        let Some(seat) = self.seats.find(tag) else { return Ok(()) };
         let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
         if is_vain || self.barren > BARREN || self.report.is_interrupted {
             return self.fail(tag, what, tape);
@@ -143,6 +143,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.queue.push(held.turn, seat, None);
         self.seats.put(seat, held);
+        Ok(())
     }
 
     /// Sends a Call again as it was, on the slot that it still has. RFC 8881 section 2.10.6.2.
