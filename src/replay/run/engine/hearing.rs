@@ -158,7 +158,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A Call on a live slot was given up: who waits for that slot goes on another.
-    fn doubt(&mut self, slot: (u32, u32)) {
+    pub(super) fn doubt(&mut self, slot: (u32, u32)) {
         self.values.doubt(slot);
         for seat in self.slots.remove(&slot).unwrap_or_default() {
             if let Some(held) = self.seats.get(seat) {
