@@ -2,6 +2,7 @@
 //!
 //! - [`driving`]: engines and their transport, until all is done;
 //! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
+//! - [`overlap`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
@@ -13,7 +14,9 @@ mod asking;
 mod driving;
 mod hearing;
 mod held;
+mod locks;
 mod losing;
+mod overlap;
 mod queue;
 mod restarting;
 mod sending;
@@ -50,6 +53,8 @@ use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use held::{Held, Seats};
+use locks::Locks;
+use overlap::Overlap;
 use queue::Queue;
 use restarting::Restart;
 use thoughts::Thoughts;
@@ -271,8 +276,8 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             queue: Queue::default(),
             ready: Vec::new(),
             turns: 0,
-            before: None,
-            latest: 0,
+            overlap: Overlap::default(),
+            locks: Locks::default(),
             depths: BinaryHeap::new(),
             in_flight: 0,
             barren: 0,
@@ -330,10 +335,8 @@ struct Engine<'r, R> {
     ready: Vec<u32>,
     /// Steps that were admitted.
     turns: u64,
-    /// The seat and the turn of the step that was admitted last.
-    before: Option<(u32, u64)>,
-    /// When the last Reply of the steps up to now was seen in the capture.
-    latest: u64,
+    overlap: Overlap,
+    locks: Locks,
     /// When those were answered in the capture that were in flight when the last step was sent there.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
@@ -465,15 +468,15 @@ impl<R: Read + Seek> Engine<'_, R> {
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
             let directories = &self.seeded.directories;
             self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
-            // What overlapped in the capture shows there how far the other had come. Of those after a step the next began
-            // first.
-            held.is_racing = held.start < self.latest;
-            if let Some((seat, turn)) = self.before
-                && let Some(before) = self.seats.get_mut(seat).filter(|before| before.turn == turn)
-            {
-                before.is_racing |= held.start < before.end;
-            }
-            self.latest = self.latest.max(held.end);
+            // What overlapped with a change in the capture shows there how far that had come.
+            let span = (held.start, held.end);
+            let is_change = held.parts.acts.iter().any(|act| act.is_change());
+            let seats = &mut self.seats;
+            held.is_racing = self.overlap.admit(span, is_change, (seat, self.turns), |seat, turn| {
+                if let Some(before) = seats.get_mut(seat).filter(|before| before.turn == turn) {
+                    before.is_racing = true;
+                }
+            });
             while self.depths.peek().is_some_and(|Reverse(end)| *end <= held.start) {
                 self.depths.pop();
             }
@@ -481,8 +484,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.depths.push(Reverse(held.end));
             }
             held.depth = self.depths.len() as u32;
-            (self.before, self.turns) = (Some((seat, self.turns)), self.turns + 1);
-            let span = (held.start, held.end);
+            self.turns += 1;
             self.seats.put(seat, held);
             if self.graph.admit(seat, span, &mut self.claims.list) {
                 self.enqueue(seat);

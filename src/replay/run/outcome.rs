@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) has_backchannel: bool,
     /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
+    /// The stateid that the first LOCK gave, without its seqid.
+    pub(super) locked: Option<[u8; 12]>,
 }
 
 impl Outcome {
@@ -47,6 +49,9 @@ impl Outcome {
                             outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
+                        }
+                        Results::LOCK(v4::LockRes::Ok(ok)) => {
+                            outcome.locked.get_or_insert(ok.lock_stateid.other);
                         }
                         Results::SEQUENCE(Union::Ok(ok)) => {
                             outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));

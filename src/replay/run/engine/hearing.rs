@@ -109,11 +109,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         {
             return Ok(None);
         }
-        self.bind(step, reply, &outcome);
+        let missing = self.bind(step, reply, &outcome);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
         }
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         let is_of_server = is_done_twice || held.renewals > 0;
         if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_of_server)
             && self.report.own_faults.len() < FAULTS
@@ -128,6 +129,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         if held.resends > 0 {
             state = recovery::state(state, is_done_twice, held.renewals > 0);
         }
+        let given = match missing {
+            Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
+            None => is_other_lock.then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
+        };
+        let state = match (state, given) {
+            (State::Matched | State::Tolerated(_) | State::Repaired(_), Some(values)) => {
+                State::Mismatched(vec![misgiven(held, values)])
+            }
+            (state, _) => state,
+        };
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
         }
@@ -179,10 +190,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
     }
 
-    /// Takes what the Reply gives.
-    fn bind(&mut self, step: &Step<'_>, reply: &Reply<'_>, outcome: &Outcome) {
+    /// Takes what the Reply gives. Gives the first of what it must give, because later Calls need it, and does not.
+    fn bind(&mut self, step: &Step<'_>, reply: &Reply<'_>, outcome: &Outcome) -> Option<Holds> {
         if outcome.granted.is_none() && !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
-            return;
+            return None;
         }
         let (ear, _) = bind::hear(&step.asked, reply.cursor());
         let last = ear.marks.iter().rev().find(|mark| mark.holds == Holds::COOKIE);
@@ -190,6 +201,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let opened = ear.marks.iter().find(|mark| mark.holds == Holds::STATEID && !mark.is_constant);
         let opened = opened.and_then(|mark| Some((mark.operation, bind::value(reply.message, mark)?)));
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
+        // What is told of the names in a directory is held to their listing.
+        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == Holds::COOKIE);
+        let mut missing = None;
         bind::bind(step, &ear, reply.message, |slot, value| {
             // A name that the live directory has not in this part: what comes next goes on where this part ended.
             let value = if slot.holds == Holds::COOKIE { value.or(last) } else { value };
@@ -206,6 +220,9 @@ impl<R: Read + Seek> Engine<'_, R> {
                 }
                 None => value,
             };
+            if value.is_none() && !is_listing && must_come(slot) {
+                missing.get_or_insert(slot.holds);
+            }
             forgotten += u64::from(!values.bind(slot, value));
         });
         self.report.forgotten += forgotten;
@@ -218,6 +235,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
             self.has_backchannel(step, reply.connection, outcome);
         }
+        missing.filter(|_| outcome.is_done())
     }
 
     /// Holds the Reply to the recorded one.
@@ -272,6 +290,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             recorded: Cursor::new(message).with_chunks(&items),
             known: &self.known,
             live: reply.cursor(),
+            chunks: reply.payloads.items(),
             directories: &self.directories,
             files: &parts.files,
             is_racing: held.is_racing,
@@ -420,6 +439,20 @@ fn misplaced(held: &Held) -> Difference {
     }
 }
 
+/// The Reply does not give what it must, because later Calls are sent with it, or because it was given before.
+fn misgiven(held: &Held, values: [String; 2]) -> Difference {
+    let [a, b] = values.map(|value| Half { place: None, frame: None, value: Some(value) });
+    Difference {
+        kind: Kind::Identity,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a,
+        b,
+    }
+}
+
 /// The recorded Reply without what protected its results (RFC 2203 section 5.3.2.2): a length and a number before them, and
 /// what follows.
 fn plain<'a>(step: &Step<'a>) -> Cow<'a, [u8]> {
@@ -448,6 +481,13 @@ fn is_heard(slot: &Slot) -> bool {
         Holds::SESSION => slot.part == Part::DEFINED,
         holds => !holds.is_count(),
     }
+}
+
+/// Whether a Reply must give what a slot holds: what the recorded one gave first, and later Calls are sent with. A stateid that
+/// may be left out is one that the server need not give: of a delegation, or of a copy that is done later.
+fn must_come(slot: &Slot) -> bool {
+    let is_name = matches!(slot.holds, Holds::FILEHANDLE | Holds::CLIENTID | Holds::SESSION);
+    is_name && slot.part == Part::DEFINED
 }
 
 /// How the recorded Reply went.

@@ -22,6 +22,8 @@ struct Listing {
     /// elsewhere in its own order.
     both: FxHashSet<u128>,
     is_forgotten: bool,
+    /// The live side has said that there are no more names, and none was made since.
+    is_over: bool,
 }
 
 /// The listings that are under way, by the variable of the directory.
@@ -34,6 +36,11 @@ pub(super) struct Listings {
 type Told = (String, [Option<String>; 2]);
 
 impl Listings {
+    /// A name was made: a directory whose listing was over may have more of them.
+    pub(super) fn grow(&mut self) {
+        self.by_directory.values_mut().for_each(|listing| listing.is_over = false);
+    }
+
     /// Puts the names of two listings in one order. What one side has alone is remembered until the listing ends, and told
     /// then; a name that one Reply has twice is told at once.
     pub(super) fn compare(
@@ -53,6 +60,8 @@ impl Listings {
             self.by_directory.clear();
         }
         let known = self.by_directory.entry(directory).or_default();
+        let is_more = known.is_over && of_b.iter().any(|(name, _)| known.is_new(name));
+        known.is_over |= ends[1];
         of_a.sort_by(|a, b| a.0.cmp(&b.0));
         of_b.sort_by(|a, b| a.0.cmp(&b.0));
         let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
@@ -83,6 +92,10 @@ impl Listings {
                 }
                 (None, None) => break,
             }
+        }
+        if is_more {
+            let values = ["no names after an eof", "more of them"].map(|word| Some(word.to_owned()));
+            twice.push(("READDIR.reply.eof".to_owned(), values));
         }
         if !twice.is_empty() {
             return twice;
@@ -136,6 +149,12 @@ impl Listing {
         } else if !self.both.contains(&hash(&name)) {
             own.insert(name);
         }
+    }
+
+    /// Whether the live side has not given a name before.
+    fn is_new(&self, name: &[u8]) -> bool {
+        let is_known = self.live.contains(name) || self.both.contains(&hash(name));
+        !self.is_forgotten && !is_known && !matches!(name, b"." | b"..")
     }
 
     fn is_even(&self) -> bool {

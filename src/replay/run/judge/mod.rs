@@ -5,9 +5,11 @@
 //! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
 //! likes.
 //!
-//! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part.
+//! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
+//! - [`returned`]: Write chunks and the data items in them.
 
 mod listing;
+mod returned;
 mod tolerance;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use listing::Listings;
@@ -23,7 +25,7 @@ use tolerance::{attribute, is_attribute};
 
 use super::rules::file::FileRule;
 use super::rules::{self, Rule};
-use crate::analysis::comparison::difference::{Difference, Kind, Place};
+use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::pair::{Compared, Comparer};
 use crate::analysis::comparison::record::{Datum, Entry, Message, Record, Section};
 use crate::analysis::comparison::recorder::Recorder;
@@ -54,6 +56,8 @@ pub struct Replies<'a> {
     pub known: &'a [(u32, Option<u128>)],
     /// The live Reply.
     pub live: Cursor<'a>,
+    /// What came by its Write chunks.
+    pub chunks: &'a [ChunkItem<'a>],
     /// Of each operation whether its attributes are those of a directory.
     pub directories: &'a [bool],
     /// Of each operation the variable of the filehandle of its file; [`NONE`](crate::replay::trace::NONE) where it is not known.
@@ -159,6 +163,9 @@ impl Judge {
         // What went inline follows from the names in it.
         (recorded.length, live.length) = (0, 0);
         self.learn(&live);
+        if live.sections.iter().any(|section| makes_names(&section.name)) {
+            self.listings.grow();
+        }
         let mut tolerated = Vec::new();
         let mut alone = Vec::new();
         let is_same_way = statuses(&recorded) == statuses(&live);
@@ -194,6 +201,7 @@ impl Judge {
             is_racing: replies.is_racing,
             ..Record::default()
         };
+        let half = |value| Half { place: Some(place), frame: place.reply, value };
         let (recorded, live) = (record(recorded), record(live));
         let mut differences = Comparer {
             selection: &self.selection,
@@ -203,14 +211,17 @@ impl Judge {
         .compare(&recorded, &live);
         differences.retain(|difference| self.selection.counts(difference));
         differences.extend(alone.into_iter().map(|(path, values)| {
-            let [a, b] = values.map(|value| crate::analysis::comparison::difference::Half {
-                place: Some(place),
-                frame: place.reply,
-                value,
-            });
+            let [a, b] = values.map(half);
             let operation = title.to_string();
-            let kind = if path.ends_with("fileid") { Kind::Result } else { Kind::Name };
-            Difference { kind, operation, path, field: "nfs.entry_name", times: 1, a, b }
+            let is_name = path.ends_with("name");
+            let (kind, field) = if is_name { (Kind::Name, "nfs.entry_name") } else { (Kind::Result, "") };
+            Difference { kind, operation, path, field, times: 1, a, b }
+        }));
+        let returned = returned::differing(replies.procedure, replies.live, replies.chunks);
+        differences.extend(returned.map(|lengths| {
+            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let (kind, operation) = (Kind::ChunkBytes, title.to_string());
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", times: 1, a, b }
         }));
         self.verdict(differences, &tolerated)
     }
@@ -225,8 +236,7 @@ impl Judge {
             return tolerated.first().map_or(Verdict::Matched, |rule| Verdict::Tolerated(*rule));
         }
         let of = |difference: &Difference| {
-            let value =
-                |half: &crate::analysis::comparison::difference::Half| half.value.clone().unwrap_or_default();
+            let value = |half: &Half| half.value.clone().unwrap_or_default();
             (value(&difference.a), value(&difference.b))
         };
         let status = differences.iter().find(|difference| difference.kind == Kind::Status);
@@ -263,7 +273,13 @@ impl Judge {
         self.is_on(rules::AFTER)
             && differences.iter().all(|difference| {
                 let leaf = difference.path.rsplit('.').next().unwrap_or_default();
-                matches!(difference.kind, Kind::Data | Kind::Count | Kind::Status | Kind::Offset | Kind::Name)
+                // Who may lock does not follow from what a file holds.
+                let is_lock = difference.path.starts_with("LOCK");
+                !is_lock
+                    && matches!(
+                        difference.kind,
+                        Kind::Data | Kind::Count | Kind::Status | Kind::Offset | Kind::Name
+                    )
                     || matches!(leaf, "size" | "eof" | "sr_eof" | "numlinks" | "nlink" | "lxr_eof")
             })
     }
@@ -370,6 +386,11 @@ fn statuses(message: &Message) -> Vec<&Datum> {
     sections
         .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
         .collect()
+}
+
+/// Whether an operation may give a directory another name.
+fn makes_names(operation: &str) -> bool {
+    matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
 }
 
 fn is_done(status: &str) -> bool {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::Judge;
-use crate::analysis::comparison::record::{Datum, Entry, Section};
+use crate::analysis::comparison::record::{Datum, Entry, Path, Section};
 use crate::analysis::comparison::role::Role;
 use crate::replay::run::rules::{self, Rule};
 
@@ -22,20 +22,23 @@ impl Judge {
             return;
         }
         let operation = Rc::clone(&a.name);
+        let is_same_data = has_same_data(a, b);
         committed(a, b, needed, |rule| self.is_on(rule));
         access(a, b, needed, |rule| self.is_on(rule));
         let mut taken: [Vec<(Rule, Entry)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
-            let of_directories = directories(&section.entries);
+            let mut kinds = Kinds::default();
             section.entries.retain(|entry| {
+                kinds.hear(entry);
                 let path = &entry.path;
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
                 let rule = match rules::of(&operation, &path.text, path.field) {
-                    None if is_size && is_of_directory(path.above(), is_directory, &of_directories) => {
+                    None if is_size && kinds.is_of_directory(path, is_directory) => {
                         Some(rules::DIRECTORY_SIZE)
                     }
                     rule => rule,
                 };
+                let rule = rule.filter(|rule| *rule != rules::SEGMENTS || is_same_data);
                 match rule.filter(|rule| self.is_on(*rule)) {
                     Some(rule) => {
                         taken.push((rule, entry.clone()));
@@ -121,16 +124,48 @@ fn is_post_op(path: &str) -> bool {
         || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
 }
 
-/// Where the types of these fields say that a directory is meant: the names above.
-fn directories(entries: &[Entry]) -> Vec<String> {
-    let is_directory = |entry: &&Entry| {
-        matches!(entry.datum, Datum::Named("NF4DIR" | "NF3DIR")) && entry.path.leaf() == "type"
-    };
-    entries.iter().filter(is_directory).map(|entry| entry.path.above().to_owned()).collect()
+/// Of what the attributes are directories, as the types among them say: the names above these.
+#[derive(Default)]
+struct Kinds {
+    directories: Vec<Box<str>>,
 }
 
-fn is_of_directory(above: &str, is_directory: bool, directories: &[String]) -> bool {
-    is_directory || above.contains("dir_wcc.") || directories.iter().any(|known| known == above)
+impl Kinds {
+    /// Hears the fields of an operation, in their order.
+    fn hear(&mut self, entry: &Entry) {
+        let path = &entry.path;
+        // Of a list each entry has a type of its own, after its name.
+        if let Some(entries) = path.text.strip_suffix("entries.name") {
+            self.directories.retain(|above| {
+                !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
+            });
+        }
+        if path.leaf() == "type" && matches!(entry.datum, Datum::Named("NF4DIR" | "NF3DIR")) {
+            self.directories.push(path.above().into());
+        }
+    }
+
+    /// Whether an attribute is one of a directory. `is_about` says that the operation is about one, whose entries need not be.
+    fn is_of_directory(&self, path: &Path, is_about: bool) -> bool {
+        let above = path.above();
+        is_about && !path.text.contains("entries.")
+            || above.contains("dir_wcc.")
+            || self.directories.iter().any(|known| **known == *above)
+    }
+}
+
+/// Whether the parts of two READ_PLUS are the same bytes; of those that were not kept, as many.
+fn has_same_data(a: &Section, b: &Section) -> bool {
+    let data = |section: &Section| {
+        let mut entries = section.entries.iter();
+        entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
+    };
+    let is_unknown = |section: &Section| section.entries.iter().any(|entry| entry.datum.is_unknown());
+    match (data(a), data(b)) {
+        (Some(Datum::Digest(one, _)), Some(Datum::Digest(other, _))) if is_unknown(a) => one == other,
+        (Some(one), Some(other)) => one.is_same(&other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 /// Takes out how far data is committed, where the live server did better.
@@ -169,5 +204,32 @@ fn access(a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>, is_on: impl 
         a.entries.retain(|entry| entry.path.leaf() != "access");
         b.entries.retain(|entry| entry.path.leaf() != "access");
         needed.push(rules::ACCESS_SUPPORTED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::comparison::difference::Kind;
+
+    fn entry(text: &str, datum: Datum) -> Entry {
+        Entry { path: Rc::new(Path::new(text, "", Role::Equal(Kind::Result))), datum }
+    }
+
+    #[test]
+    fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
+        let of = |kind| {
+            let name = entry("reply.entries.name", Datum::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", Datum::Number(1));
+            [name, entry("reply.entries.attrs.type", Datum::Named(kind)), size]
+        };
+        let mut kinds = Kinds::default();
+        for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
+            let entries = of(kind);
+            entries.iter().for_each(|entry| kinds.hear(entry));
+            // READDIR is about a directory, and its entries are what they are.
+            assert_eq!(kinds.is_of_directory(&entries[2].path, true), is_directory);
+        }
+        assert!(kinds.is_of_directory(&entry("obj_attributes.size", Datum::Number(1)).path, true));
     }
 }

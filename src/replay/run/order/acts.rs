@@ -85,6 +85,21 @@ impl Act {
         }
     }
 
+    /// Whether it may change the size or the links of a file. An OPEN may truncate what it would create.
+    pub(in crate::replay::run) fn is_change(self) -> bool {
+        matches!(
+            self,
+            Self::Change
+                | Self::Make(_)
+                | Self::Link(_)
+                | Self::Remove(_)
+                | Self::Rename(..)
+                | Self::Open(_, true)
+                | Self::Write(..)
+                | Self::Copy(..)
+        )
+    }
+
     fn of_number(operation: Operation) -> Self {
         match operation {
             Operation::GETATTR

@@ -64,8 +64,8 @@ struct Finder<'s, 'a> {
     chunks: &'s [ChunkItem<'a>],
     /// Labels above the present place, from the operation on, and where their structures began.
     above: Vec<(&'static str, usize)>,
-    /// The depth at which a type said that a directory is meant.
-    directory: Option<usize>,
+    /// The depth at which a type said that something else than a directory is meant.
+    no_directory: Option<usize>,
     name: usize,
     /// Whether the entry is one of those that NFSv3 alone has, which need not be there.
     is_dots: bool,
@@ -98,8 +98,8 @@ impl<'a> Observer<'a> for Finder<'_, 'a> {
 
     fn leave(&mut self, at: usize) {
         let Some((label, start)) = self.above.pop() else { return };
-        if self.directory.is_some_and(|depth| depth > self.above.len()) {
-            self.directory = None;
+        if self.no_directory.is_some_and(|depth| depth > self.above.len()) {
+            self.no_directory = None;
         }
         if self.is_meant(label) && !self.is_dots {
             self.found = Some(Place::Entry(start..at, self.name));
@@ -111,14 +111,14 @@ impl<'a> Observer<'a> for Finder<'_, 'a> {
         self.items += usize::from(matches!(value, Value::Chunk(..)));
         if let (true, Value::Enum(_, name)) = (field.label == "type", value) {
             let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
-            self.directory = is_directory.then_some(self.above.len());
+            self.no_directory = (!is_directory).then_some(self.above.len());
         }
         if let (true, Value::Text(text) | Value::Bytes(text)) = (field.label == "name", value) {
             self.name = self.span(text).map_or(0, |span| span.start);
             self.is_dots = matches!(text, b"." | b"..");
         }
-        // Size and links of a directory are the file system's own.
-        let is_own = matches!(field.label, "size" | "numlinks" | "nlink") && self.directory.is_some();
+        // Size and links of a directory are the file system's own, and without a type it may be one.
+        let is_own = matches!(field.label, "size" | "numlinks" | "nlink") && self.no_directory.is_none();
         if is_own || self.is_dots || !self.is_meant(field.label) {
             return;
         }
@@ -148,7 +148,7 @@ impl<'s, 'a> Finder<'s, 'a> {
             message,
             chunks,
             above: Vec::new(),
-            directory: None,
+            no_directory: None,
             name: 0,
             is_dots: false,
             items: 0,
@@ -168,6 +168,8 @@ pub(super) fn argument(
     let mut cursor = Cursor::new(message).with_chunks(chunks);
     rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
     let mut finder = Finder::new(operation, field, message, chunks);
+    // Nobody sets the size of a directory.
+    finder.no_directory = Some(0);
     // What cannot be read further has no such argument.
     let _ = asked.procedure.arguments(&mut cursor, &mut finder);
     finder.found
@@ -192,6 +194,13 @@ fn items(answer: &Answer) -> Vec<ChunkItem<'_>> {
         .iter()
         .map(|data| ChunkItem { position: None, length: length(data), bytes: Some(data) })
         .collect()
+}
+
+/// How an answer says that it went: the status of the procedure, or of the COMPOUND.
+pub(super) fn status(answer: &Answer) -> Option<u32> {
+    let mut cursor = Cursor::new(&answer.message);
+    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    cursor.word().ok()
 }
 
 /// Words after the status of a procedure of NFSv3 that failed, all of which may say that there are no attributes. RFC 1813

@@ -139,6 +139,11 @@ impl Liar {
         Self { skip, ..self }
     }
 
+    /// What it lies about.
+    pub fn lie(&self) -> Lie {
+        self.lie
+    }
+
     /// From here on it is honest.
     pub fn repent(&mut self) {
         self.is_honest = true;
@@ -253,11 +258,11 @@ fn leave(
         Deed::Twice => {
             let (is_change, after) = (server.tree.is_changed_since(&before), server.tree.clone());
             if is_change {
-                let once = answer.whole();
+                let once = fields::status(answer);
                 server.state = state;
                 done(server, answer);
                 // What may be done twice without harm tells of other times alone.
-                return server.tree.is_changed_since(&after) || answer.whole().len() != once.len();
+                return server.tree.is_changed_since(&after) || fields::status(answer) != once;
             }
             is_change
         }
