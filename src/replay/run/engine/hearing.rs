@@ -110,11 +110,11 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(None);
         }
         let missing = self.bind(step, reply, &outcome);
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
         }
-        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         let is_of_server = is_done_twice || held.renewals > 0;
         if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_of_server)
             && self.report.own_faults.len() < FAULTS
@@ -126,19 +126,19 @@ impl<R: Read + Seek> Engine<'_, R> {
             true => self.state(held, step, reply, (&message, &recorded), &outcome)?,
             false => State::Mismatched(vec![misplaced(held)]),
         };
-        if held.resends > 0 {
-            state = recovery::state(state, is_done_twice, held.renewals > 0);
-        }
         let given = match missing {
             Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
             None => is_other_lock.then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
         };
-        let state = match (state, given) {
+        state = match (state, given) {
             (State::Matched | State::Tolerated(_) | State::Repaired(_), Some(values)) => {
                 State::Mismatched(vec![misgiven(held, values)])
             }
             (state, _) => state,
         };
+        if held.resends > 0 {
+            state = recovery::state(state, is_done_twice, held.renewals > 0);
+        }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
         }
