@@ -101,8 +101,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Heard::Again;
         }
         let missing = self.bind(step, reply, &outcome);
-        // After a recovery the same locks have other stateids.
-        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked) && self.recoveries == 0;
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
@@ -134,7 +133,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A Call on a live slot was given up: who waits for that slot goes on another.
-    fn doubt(&mut self, slot: (u32, u32)) {
+    pub(super) fn doubt(&mut self, slot: (u32, u32)) {
         self.values.doubt(slot);
         for seat in self.slots.remove(&slot).unwrap_or_default() {
             if let Some(held) = self.seats.get(seat) {

@@ -10,8 +10,9 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::outcome::Outcome;
-use super::super::recovery::{self, BACKCHANNELS, BARREN, PAUSE, RESENDS, Unbound};
+use super::super::recovery::{self, BACKCHANNELS, BARREN, NO_CONNECTION, PAUSE, RESENDS, Unbound};
 use super::super::report::State;
+use super::hearing::missed;
 use super::held::{Held, step, tagged};
 use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
@@ -53,6 +54,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                 number
             }
         };
+        if self.barren > 2 * BARREN {
+            let why = format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text);
+            return Ok(Err(Going::Settled(State::Unreplayable(why))));
+        }
         if let Some(until) = self.connected(number, transport)? {
             return Ok(Err(Going::Unreachable(until)));
         }
@@ -177,6 +182,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.report.resent += 1;
         self.fly((number, tag, since), held);
         Ok(Going::Sent)
+    }
+
+    /// The state of a step that was sent, and cannot be sent again: nobody knows whether the server has done it.
+    pub(super) fn unanswered(&mut self, held: &Held, what: &str) -> State {
+        if let Some(slot) = held.used.slot {
+            self.doubt(slot);
+        }
+        if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
+            walk.doubt(&step);
+        }
+        State::Mismatched(vec![missed(held, what)])
     }
 
     /// The server has done a step and does not tell how it went: what it changed is not known.
