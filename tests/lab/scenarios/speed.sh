@@ -47,7 +47,10 @@ wire_of() {
     sleep 1
     on_server "timeout 50 $test $options 10.9.0.2" > /tmp/wire-server || true
     wait $waiting || true
-    awk '$1 == 1048576 { print $4 }' /tmp/wire-server
+    awk '$1 == 1048576 { print $4; found = 1 } END { exit !found }' /tmp/wire-server || {
+        echo -
+        cat /tmp/wire /tmp/wire-server >&2
+    }
 }
 
 # again: mounts anew, so that nothing is remembered.

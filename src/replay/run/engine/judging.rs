@@ -27,10 +27,10 @@ use crate::replay::plan::reason::Reason;
 use crate::replay::trace::{Content, Holds, NONE, Payload, Seen, Slot, Step, TraceError, keyed};
 use crate::replay::transport::Reply;
 
-/// Bytes of Replies that are kept to be judged.
-const KEPT: usize = 32 << 20;
-/// Replies whose room is used again.
-const ROOMS: usize = 64;
+/// Bytes of Replies that are kept to be judged, and of room for others that stays.
+const KEPT: usize = 8 << 20;
+/// Rooms that stay.
+const ROOMS: usize = 1024;
 
 /// What a Reply is to a step.
 pub(super) enum Heard {
@@ -104,6 +104,8 @@ pub(super) struct Unjudged {
     queue: VecDeque<Kept>,
     bytes: usize,
     rooms: Vec<Kept>,
+    /// Bytes of these rooms.
+    free: usize,
 }
 
 impl<R: Read + Seek> Engine<'_, R> {
@@ -121,6 +123,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         reply: &Reply<'_>,
     ) -> Result<Held, RunError> {
         let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
+        self.unjudged.free -= kept.bytes.capacity();
         kept.keep(reply);
         let room = std::mem::replace(&mut kept.held, held);
         (kept.answer, kept.latency) = (answer, latency);
@@ -155,8 +158,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !late.is_empty() {
             self.report.late(late, self.options.shown);
         }
-        if self.unjudged.rooms.len() < ROOMS && kept.bytes.capacity() <= KEPT / ROOMS {
+        let free = self.unjudged.free + kept.bytes.capacity();
+        if free <= KEPT && self.unjudged.rooms.len() < ROOMS {
             kept.answer = Answer::default();
+            self.unjudged.free = free;
             self.unjudged.rooms.push(kept);
         }
         Ok(())
