@@ -3,7 +3,7 @@
 //!
 //! Where Wireshark has the field, it has Wireshark's name. All others begin with `nfsrdma.`.
 
-use super::catalog::Type;
+use super::types::Type;
 
 /// Where a fact is told.
 const CAPTURE: &str = "the capture file";

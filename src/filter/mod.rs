@@ -24,6 +24,7 @@ mod remembered;
 mod selection;
 mod syntax;
 mod token;
+mod types;
 mod value;
 mod wants;
 mod words;

@@ -23,10 +23,11 @@ fn listed(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Every word that a fact may be; `None` where it may be any text. What has no name is its number, and stands in no list.
+/// Every word that a fact may be, once; `None` where it may be any text. What has no name is its number, and stands in no
+/// list.
 pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
-    Some(match fact {
+    let mut words: Vec<String> = match fact {
         Fact::Program => names(Program::NAMES).collect(),
         Fact::Procedure => procedures().collect(),
         Fact::Operation => {
@@ -45,7 +46,10 @@ pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
         Fact::ChunkKind => listed(&["read", "write", "reply"]),
         Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
         _ => return None,
-    })
+    };
+    words.sort_unstable();
+    words.dedup();
+    Some(words)
 }
 
 /// Whether a word is the number of what has no name.

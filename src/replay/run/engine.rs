@@ -6,7 +6,8 @@
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS;
 //! - [`sending`]: a step becomes a Call of this run;
-//! - [`hearing`]: its Reply gives it its state;
+//! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
+//!   its state;
 //! - [`losing`]: its connection goes away before that;
 //! - [`restarting`]: the server has forgotten what it is about.
 
@@ -14,6 +15,7 @@ mod asking;
 mod driving;
 mod hearing;
 mod held;
+mod judging;
 mod locks;
 mod losing;
 mod overlap;
@@ -53,6 +55,7 @@ use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use held::{Held, Seats};
+use judging::Unjudged;
 use locks::Locks;
 use overlap::Overlap;
 use queue::Queue;
@@ -306,6 +309,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             directories: Vec::new(),
             known: Vec::new(),
             keyed: Vec::new(),
+            unjudged: Unjudged::default(),
             walk: options.walk.then(Walk::new),
             beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
@@ -381,6 +385,7 @@ struct Engine<'r, R> {
     /// Length and hash of the file data that its Reply must have, and room for data that is made from the key.
     known: Vec<(u32, Option<u128>)>,
     keyed: Vec<u8>,
+    unjudged: Unjudged,
     /// What the steps must have left, if that is looked at.
     walk: Option<Walk>,
     /// What is not NFS; nothing while it is asked.
@@ -420,10 +425,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         Ok(self.report)
     }
 
-    /// A step has its state, and leaves its seat: others may go.
+    /// A step has its state, and leaves its seat.
     fn settle(&mut self, seat: u32, held: Held, state: State) {
         self.report.settle(held.id, held.parts.title(), state, self.options.shown);
-        self.seats.leave(seat, held);
+        self.leave(seat, held);
+    }
+
+    /// A step leaves its seat, in which `room` stays: others may go.
+    fn leave(&mut self, seat: u32, room: Held) {
+        self.seats.leave(seat, room);
         self.graph.finish(seat, &mut self.ready);
         while let Some(seat) = self.ready.pop() {
             self.enqueue(seat);

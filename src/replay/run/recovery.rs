@@ -25,7 +25,7 @@ use super::report::State;
 
 /// How often one Call is sent again.
 pub(super) const RESENDS: u32 = 8;
-/// Connections in a row that went away without a Reply, after which nothing is sent again.
+/// Connections in a row that went away without a Reply, after which nothing is sent again; after twice as many nothing at all.
 pub(super) const BARREN: u32 = 12;
 /// How much longer each time a server is left alone of which connections go away without a Reply.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
@@ -71,9 +71,14 @@ pub const NOT_RECLAIMED: Again = Again {
     code: "not-reclaimed",
     text: "is about a client, session, open or lock that the server has forgotten, and not given back",
 };
+/// Connections go away again and again: the step is unreplayable.
+pub const NO_CONNECTION: Again = Again {
+    code: "no-connection",
+    text: "connections to the server went away without a Reply, until nothing was sent any more",
+};
 
 /// All of them.
-pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED];
+pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED, NO_CONNECTION];
 
 /// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {

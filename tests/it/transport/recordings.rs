@@ -206,6 +206,41 @@ fn a_replay_of_other_work_is_told_from_its_capture() {
     assert!(found.iter().any(|difference| difference["difference"] == "missing"), "{found:#?}");
 }
 
+#[test]
+fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let trace = compiled("rxe-v42", "copies-recorded");
+    let recording = Passing::new("copies-recorded-recording.trace");
+    let run = |trace: &str, more: &[&str]| -> Json {
+        let run = ["replay", "run", "-T", "json", trace, "--server", &url];
+        let output = program(&[&run[..], more].concat());
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let plan = |trace: &str| -> Json {
+        let output = program(&["replay", "plan", "-T", "json", trace]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let number = |of: &Json| of.as_u64().unwrap_or_else(|| panic!("{of:#}"));
+    let twice = run(trace.name(), &["--clients", "2", "--record", recording.name()]);
+    let [captured, recorded] = [trace.name(), recording.name()].map(plan);
+    assert_eq!(number(&recorded["steps"]["total"]), number(&twice["calls"]));
+    let clients = |plan: &Json| plan["clients"].as_array().unwrap().len();
+    assert_eq!(clients(&recorded), 2 * clients(&captured));
+    // What was done in two directories is done in one of another run: so nothing of one may stand in the way of the other.
+    let again = run(recording.name(), &["--directory", "again", "--same-server"]);
+    let good = |report: &Json| {
+        ["matched", "tolerated", "repaired"]
+            .iter()
+            .map(|state| number(&report["states"][*state]))
+            .sum::<u64>()
+    };
+    assert_eq!(again["own_faults"].as_array().map(Vec::len), Some(0), "{again:#}");
+    assert_eq!(number(&again["states"]["mismatched"]), number(&twice["states"]["mismatched"]), "{again:#}");
+    assert!(good(&again) * 10 >= good(&twice) * 9, "{again:#}");
+}
+
 /// A server of NFSv4.2 gives one Reply less than it should, at the Call after so many.
 fn with_one_reply_less(after: u64) -> Report {
     let trace = compiled("rxe-v42", &format!("one-less-{after}"));

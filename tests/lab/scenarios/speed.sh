@@ -39,15 +39,18 @@ wire_of() {
         return
         ;;
     esac
-    # It sleeps until there is a completion, as the kernel does: who looks for one all the time takes the processor from its device.
-    local options="-e -R -F -d ${TRANSPORT}0 -s 1048576 -n 32 -Q 1"
+    # It has no way to sleep until a Write is done: it looks all the time, which takes the processor from its device.
+    local options="-R -F -d ${TRANSPORT}0 -s 1048576 -n 32 -Q 1"
     # shellcheck disable=SC2086 # they are words
     timeout 60 $test $options > /tmp/wire 2>&1 &
     local waiting=$!
     sleep 1
     on_server "timeout 50 $test $options 10.9.0.2" > /tmp/wire-server || true
     wait $waiting || true
-    awk '$1 == 1048576 { print $4 }' /tmp/wire-server
+    awk '$1 == 1048576 { print $4; found = 1 } END { exit !found }' /tmp/wire-server || {
+        echo -
+        cat /tmp/wire /tmp/wire-server >&2
+    }
 }
 
 # again: mounts anew, so that nothing is remembered.

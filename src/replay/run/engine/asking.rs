@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::super::report::State;
 use super::held::{Held, step};
+use super::judging::Heard;
 use super::{Engine, Going, RunError, SLACK};
 use crate::replay::beside::{Beside, rerooted};
 use crate::replay::trace::Step;
@@ -15,6 +16,7 @@ use crate::replay::trace::emit::{Header, emit};
 impl<R: Read + Seek> Engine<'_, R> {
     /// Asks, and gives the step the state that follows from the answer.
     pub(super) fn ask(&mut self, held: &mut Held) -> Result<Going, RunError> {
+        self.catch_up()?;
         let Some(mut beside) = self.beside.take() else {
             return Ok(Going::Settled(State::Unreplayable("other-program: another is being asked".into())));
         };
@@ -49,11 +51,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         let expected = step.needs.message.saturating_add(SLACK);
         let (client, of) = (step.caller.client, (program, version));
         let answered = beside.call(client, of, (xid, &message), expected, |reply| {
-            self.answered(held, step, reply, sent.elapsed())
+            Ok(match self.hear(held, step, reply) {
+                Heard::Again => Going::Later,
+                Heard::Settled(state) => Going::Settled(state),
+                Heard::Answer(answer) => {
+                    Going::Settled(self.judged(held, step, reply.into(), &answer, sent.elapsed())?)
+                }
+            })
         });
         self.out = message;
         match answered {
-            Ok(state) => Ok(state?.map_or(Going::Later, Going::Settled)),
+            Ok(going) => going,
             Err(why) => Ok(Going::Settled(State::Unreplayable(format!("other-program: {why}")))),
         }
     }

@@ -47,6 +47,9 @@ pub(super) fn drive<R: Read + Seek>(
         }
         busy = None;
         if in_flight == 0 && (is_done || ending.is_some()) {
+            for engine in &mut *engines {
+                engine.catch_up()?;
+            }
             look(engines, total, watch, begin.elapsed());
             return Ok(());
         }
@@ -55,8 +58,11 @@ pub(super) fn drive<R: Read + Seek>(
             Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
             None => Some(deadline),
         };
-        let event = transport.poll(until)?;
-        let is_idle = event.is_none();
+        // What came is judged while nothing else is to be done.
+        let is_behind = engines.iter().any(Engine::is_behind)
+            && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
+        let event = transport.poll(until.filter(|_| !is_behind))?;
+        let is_idle = event.is_none() && !is_behind;
         match event {
             Some(Event::Reply(reply)) => {
                 let number = party(reply.tag);
@@ -70,7 +76,7 @@ pub(super) fn drive<R: Read + Seek>(
                     tape.lost(tag, Some(&error));
                 }
                 if let Some(engine) = engines.get_mut(party(tag)) {
-                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape);
+                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
                 }
             }
             Some(Event::Call(call)) => {
@@ -96,7 +102,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
                     if let Some(engine) = engines.get_mut(party(*tag)) {
-                        engine.lose(*tag, &what, tape);
+                        engine.lose(*tag, &what, tape)?;
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.forget(connection));
@@ -111,7 +117,13 @@ pub(super) fn drive<R: Read + Seek>(
             Some(Event::Credits { connection, .. }) => {
                 engines.iter_mut().for_each(|engine| engine.unpark(connection, usize::MAX));
             }
-            None => {}
+            None => {
+                if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
+                    engine.judge_next()?;
+                    // Nothing has become free to go.
+                    busy = Some(usize::MAX).filter(|_| due.is_none());
+                }
+            }
         }
         if let Some((connection, xid, message)) = answer.take()
             && transport.answer(connection, xid, &message).is_err()
@@ -124,14 +136,16 @@ pub(super) fn drive<R: Read + Seek>(
             continue;
         }
         (now, events, busy) = (Instant::now(), 0, None);
-        engines.iter_mut().for_each(|engine| engine.expire(now, tape));
+        engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         look(engines, total, watch, now - begin);
         if ending.is_none() && watch.is_over() {
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
             ending = Some(now + FAREWELL);
         }
         if ending.is_some_and(|end| now > end) {
-            engines.iter_mut().for_each(|engine| engine.abandon("no Reply before the run was ended", tape));
+            for engine in &mut *engines {
+                engine.abandon("no Reply before the run was ended", tape)?;
+            }
         }
         // A transport that never waits leaves the waiting to us.
         if let Some(until) = until

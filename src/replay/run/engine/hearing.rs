@@ -1,29 +1,23 @@
-//! A Reply comes, or will not come any more: what it gives is taken, and the step has its state.
+//! A Reply comes, or will not come any more: what the run goes on with is taken from it.
 
 use std::borrow::Cow;
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
-use super::super::judge::{Replies, Verdict};
 use super::super::options::Pace;
 use super::super::outcome::Outcome;
 use super::super::recovery;
 use super::super::report::State;
-use super::super::rules;
-use super::super::shape::{Parts, ROOT};
 use super::super::values::{Session, Used};
 use super::held::{Held, step, tagged};
-use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, TEXT};
+use super::judging::{Answer, Heard};
+use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
-use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::Reason;
-use crate::replay::trace::{
-    Content, Holds, NONE, Part, Payload, Protection, Seen, Slot, Step, TraceError, bind, keyed,
-};
+use crate::replay::trace::{Holds, Part, Protection, Seen, Slot, Step, bind};
 use crate::replay::transport::{Reply, Tag};
 
 impl<R: Read + Seek> Engine<'_, R> {
@@ -48,34 +42,31 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.report.elapsed = now - started;
         }
         let bytes = std::mem::take(&mut held.bytes);
-        let state = match step(&bytes) {
-            Some(step) => self.answered(&mut held, &step, reply, now - sent)?,
-            None => Some(State::Unreplayable("unreadable: the step cannot be read".into())),
+        let heard = match step(&bytes) {
+            Some(step) => self.hear(&mut held, &step, reply),
+            None => Heard::Settled(State::Unreplayable("unreadable: the step cannot be read".into())),
         };
         held.bytes = bytes;
-        let Some(state) = state else {
+        if matches!(heard, Heard::Again) {
             self.put_off(seat, held, now);
             return Ok(());
-        };
+        }
         if self.options.pace == Pace::Think {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
-        self.settle(seat, held, state);
-        let late = self.judge.late(false);
-        if !late.is_empty() {
-            self.report.late(late, self.options.shown);
+        match heard {
+            Heard::Answer(answer) => {
+                let room = self.judge_later(held, answer, now - sent, reply)?;
+                self.leave(seat, room);
+            }
+            Heard::Settled(state) => self.settle(seat, held, state),
+            Heard::Again => {}
         }
         Ok(())
     }
 
-    /// The state of a step that was answered; `None` where it is to be sent again.
-    pub(super) fn answered(
-        &mut self,
-        held: &mut Held,
-        step: &Step<'_>,
-        reply: &Reply<'_>,
-        latency: Duration,
-    ) -> Result<Option<State>, RunError> {
+    /// Takes from a Reply what the run goes on with.
+    pub(super) fn hear(&mut self, held: &mut Held, step: &Step<'_>, reply: &Reply<'_>) -> Heard {
         let procedure = step.asked.described();
         let outcome = Outcome::of(procedure, reply.cursor());
         let is_echo = held
@@ -92,14 +83,14 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         if outcome.is_delayed() && !recorded.is_delayed() && held.tries < self.options.delays {
             self.report.delayed += 1;
-            return Ok(None);
+            return Heard::Again;
         }
         if outcome.is_uncached() && held.resends > 0 {
             let is_repeatable = recovery::is_repeatable(&held.parts.operations);
-            return Ok(match is_repeatable && held.tries < self.options.delays {
-                true => None,
-                false => Some(self.unknown(step)),
-            });
+            return match is_repeatable && held.tries < self.options.delays {
+                true => Heard::Again,
+                false => Heard::Settled(self.unknown(step)),
+            };
         }
         let is_done_twice = held.resends > 0
             && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
@@ -107,11 +98,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !is_done_twice
             && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
         {
-            return Ok(None);
+            return Heard::Again;
         }
         let missing = self.bind(step, reply, &outcome);
-        // After a recovery the same locks have other stateids.
-        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked) && self.recoveries == 0;
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
@@ -123,34 +113,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
         }
-        let mut state = match is_echo {
-            true => self.state(held, step, reply, (&message, &recorded), &outcome)?,
-            false => State::Mismatched(vec![misplaced(held)]),
-        };
-        let given = match missing {
-            Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
-            None => is_other_lock.then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
-        };
-        state = match (state, given) {
-            (State::Matched | State::Tolerated(_) | State::Repaired(_), Some(values)) => {
-                State::Mismatched(vec![misgiven(held, values)])
-            }
-            (state, _) => state,
-        };
-        if held.resends > 0 {
-            state = recovery::state(state, is_done_twice, held.renewals > 0);
-        }
-        if let Some(walk) = &mut self.walk {
-            walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
-        }
-        let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        if step.origin.latency > 0 {
-            let of = self.report.of(held.parts.title());
-            for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
-                latencies.add(value);
-            }
-        }
-        Ok(Some(state))
+        Heard::Answer(Answer { outcome, recorded, is_echo, missing, is_other_lock, is_done_twice })
     }
 
     /// A live slot is free again: who waits for it may go.
@@ -170,7 +133,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A Call on a live slot was given up: who waits for that slot goes on another.
-    fn doubt(&mut self, slot: (u32, u32)) {
+    pub(super) fn doubt(&mut self, slot: (u32, u32)) {
         self.values.doubt(slot);
         for seat in self.slots.remove(&slot).unwrap_or_default() {
             if let Some(held) = self.seats.get(seat) {
@@ -239,111 +202,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         missing.filter(|_| outcome.is_done())
     }
 
-    /// Holds the Reply to the recorded one.
-    fn state(
-        &mut self,
-        held: &Held,
-        step: &Step<'_>,
-        reply: &Reply<'_>,
-        (message, recorded): (&[u8], &Outcome),
-        outcome: &Outcome,
-    ) -> Result<State, TraceError> {
-        if step.reply.seen != Seen::WHOLE {
-            return Ok(State::Repaired(Reason::ReplyLost.code()));
-        }
-        if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
-            return Ok(State::Tolerated(rules::DELAYED));
-        }
-        let key = self.contents.summary().key;
-        let is_text = held.parts.reads_link(step.asked.described());
-        let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
-        // The text of links alone is read; of file data the hash is enough.
-        let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
-        self.known.clear();
-        for payload in payloads() {
-            let is_read = is_text
-                && payload.length <= TEXT
-                && matches!(payload.content, Content::KEPT | Content::ZEROS);
-            let mut text = Vec::new();
-            let is_known = is_read && self.contents.content(&payload, &mut text)?;
-            if is_text {
-                texts.push(is_known.then_some(text));
-            }
-            if !is_known {
-                self.known.push((payload.length, expected(key, &payload, &mut self.keyed)));
-            }
-        }
-        let text = |at: usize| texts.get(at).and_then(Option::as_deref);
-        let items: Vec<ChunkItem<'_>> = payloads()
-            .enumerate()
-            .map(|(at, payload)| ChunkItem { position: None, length: payload.length, bytes: text(at) })
-            .collect();
-        let parts = &held.parts;
-        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
-        self.directories.clear();
-        self.directories.extend(parts.files.iter().map(is_directory));
-        let listing = listing(step, parts);
-        let verdict = self.judge.judge(&Replies {
-            step: held.id.step,
-            frames: held.id.frames,
-            title: held.parts.title(),
-            procedure: step.asked.described(),
-            recorded: Cursor::new(message).with_chunks(&items),
-            known: &self.known,
-            live: reply.cursor(),
-            chunks: reply.payloads.items(),
-            directories: &self.directories,
-            files: &parts.files,
-            is_racing: held.is_racing,
-            listing,
-        });
-        let is_file = |slot: &Slot| {
-            slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
-        };
-        let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
-        let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
-        if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
-            && self.otherwise.len() < OTHERWISE
-        {
-            self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
-        }
-        Ok(match verdict {
-            Verdict::Mismatched(differences)
-                if step.asked.flavor == Flavor::RPCSEC_GSS.0 && self.judge.is_of_rights(&differences) =>
-            {
-                State::Tolerated(rules::CREDENTIALS)
-            }
-            // The open that stands for a delegation is there still: no step of the trace closes it.
-            Verdict::Mismatched(differences)
-                if !self.borrowed.is_empty() && self.judge.is_of_opens(&differences) =>
-            {
-                State::Tolerated(rules::DELEGATION)
-            }
-            Verdict::Mismatched(differences)
-                if is_otherwise
-                    && (self.judge.is_of_content(&differences)
-                        || self.options.chosen.is_some() && are_of_object(&differences)) =>
-            {
-                State::Tolerated(rules::AFTER)
-            }
-            Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
-                State::Repaired(held.reason.map_or("", Reason::code))
-            }
-            Verdict::Matched if held.has_fewer => State::Tolerated(rules::ATTRIBUTES_OFFERED),
-            Verdict::Matched if held.has_other_wants => State::Tolerated(rules::DELEGATION),
-            Verdict::Matched if held.tries > 0 => State::Tolerated(rules::DELAYED),
-            Verdict::Matched => State::Matched,
-            Verdict::Tolerated(rule) => State::Tolerated(rule),
-            Verdict::Unsupported(operation, status) => {
-                State::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
-            }
-            Verdict::Mismatched(differences) => State::Mismatched(differences),
-        })
-    }
-
     /// A Call will have no Reply.
-    pub(super) fn fail(&mut self, tag: Tag, what: &str, tape: &mut Listener) {
-        let Some(seat) = self.seats.find(tag) else { return };
+    pub(super) fn fail(&mut self, tag: Tag, what: &str, tape: &mut Listener) -> Result<(), RunError> {
+        let Some(seat) = self.seats.find(tag) else { return Ok(()) };
+        // What it left in doubt it left so after what was answered before.
+        self.catch_up()?;
         if let Some(tape) = tape {
             tape.lost(tag, None);
         }
@@ -369,10 +232,11 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => State::Repaired(Reason::ReplyLost.code()),
         };
         self.settle(seat, held, state);
+        Ok(())
     }
 
     /// Calls whose Reply has not come in time.
-    pub(super) fn expire(&mut self, now: Instant, tape: &mut Listener) {
+    pub(super) fn expire(&mut self, now: Instant, tape: &mut Listener) -> Result<(), RunError> {
         let timeout = self.options.timeout;
         while let Some((sent, tag)) = self.expiries.front().copied() {
             let Some(seat) = self.seats.find(tag) else {
@@ -380,26 +244,28 @@ impl<R: Read + Seek> Engine<'_, R> {
                 continue;
             };
             if now.saturating_duration_since(sent) <= timeout {
-                return;
+                break;
             }
             self.expiries.pop_front();
             let flight = self.seats.get(seat).and_then(|held| held.flight);
             // It was sent again since then.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
-            self.fail(tag, &what, tape);
+            self.fail(tag, &what, tape)?;
             // What may still come there belongs to nobody; the next Call has a connection of its own.
             self.forget(connection);
         }
+        Ok(())
     }
 
     /// Nothing that is in flight is waited for any more.
-    pub(super) fn abandon(&mut self, what: &str, tape: &mut Listener) {
+    pub(super) fn abandon(&mut self, what: &str, tape: &mut Listener) -> Result<(), RunError> {
         for seat in self.seats.flying() {
             if let Some(held) = self.seats.get(seat) {
-                self.fail(tagged(self.number, seat, held.turn), what, tape);
+                self.fail(tagged(self.number, seat, held.turn), what, tape)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -420,43 +286,9 @@ pub(super) fn missed(held: &Held, what: &str) -> Difference {
     }
 }
 
-/// Whether differences are of what an object is and holds, which a step that a filter left out would have changed; how it
-/// went is not.
-fn are_of_object(differences: &[Difference]) -> bool {
-    differences.iter().all(|one| matches!(one.kind, Kind::Result | Kind::Data | Kind::Count | Kind::Name))
-}
-
-/// SEQUENCE answers to another slot than it was sent on. RFC 8881 section 18.46.3.
-fn misplaced(held: &Held) -> Difference {
-    let half = |value: &str| Half { place: None, frame: None, value: Some(value.to_owned()) };
-    Difference {
-        kind: Kind::Result,
-        operation: held.parts.title().to_owned(),
-        path: "SEQUENCE".into(),
-        field: "",
-        times: 1,
-        a: half("the session, slot and sequence ID of the Call"),
-        b: half("others"),
-    }
-}
-
-/// The Reply does not give what it must, because later Calls are sent with it, or because it was given before.
-fn misgiven(held: &Held, values: [String; 2]) -> Difference {
-    let [a, b] = values.map(|value| Half { place: None, frame: None, value: Some(value) });
-    Difference {
-        kind: Kind::Identity,
-        operation: held.parts.title().to_owned(),
-        path: String::new(),
-        field: "",
-        times: 1,
-        a,
-        b,
-    }
-}
-
 /// The recorded Reply without what protected its results (RFC 2203 section 5.3.2.2): a length and a number before them, and
 /// what follows.
-fn plain<'a>(step: &Step<'a>) -> Cow<'a, [u8]> {
+pub(super) fn plain<'a>(step: &Step<'a>) -> Cow<'a, [u8]> {
     let reply = &step.reply;
     if step.asked.protection != Protection::INTEGRITY {
         return Cow::Borrowed(reply.head.0);
@@ -501,34 +333,4 @@ fn recorded(step: &Step<'_>, message: &[u8]) -> Outcome {
         .map(|payload| ChunkItem { position: None, length: payload.length, bytes: None })
         .collect();
     Outcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
-}
-
-/// The directory that is listed, and whether the listing begins.
-fn listing(step: &Step<'_>, parts: &Parts) -> Option<(u32, bool)> {
-    if !parts.lists(step.asked.described()) {
-        return None;
-    }
-    let is_first = !step.call.slots.iter().any(|slot| slot.holds == Holds::COOKIE);
-    let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
-    let directory = match at {
-        Some(at) => parts.files.get(at).copied(),
-        None => {
-            let slot = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
-            slot.map(|slot| slot.variable)
-        }
-    };
-    Some((directory.unwrap_or(NONE), is_first))
-}
-
-/// The hash that file data of a Reply must have.
-fn expected(key: u64, payload: &Payload, room: &mut Vec<u8>) -> Option<u128> {
-    match payload.content {
-        Content::UNKNOWN => None,
-        Content::KEYED => {
-            room.resize(payload.length as usize, 0);
-            keyed::fill(key, payload.file, payload.offset, room);
-            Some(hash(room))
-        }
-        _ => Some(u128::from_be_bytes(payload.hash)),
-    }
 }

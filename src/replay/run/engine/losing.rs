@@ -10,8 +10,9 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::outcome::Outcome;
-use super::super::recovery::{self, BACKCHANNELS, BARREN, PAUSE, RESENDS, Unbound};
+use super::super::recovery::{self, BACKCHANNELS, BARREN, NO_CONNECTION, PAUSE, RESENDS, Unbound};
 use super::super::report::State;
+use super::hearing::missed;
 use super::held::{Held, step, tagged};
 use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
@@ -53,6 +54,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                 number
             }
         };
+        if self.barren > 2 * BARREN {
+            let why = format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text);
+            return Ok(Err(Going::Settled(State::Unreplayable(why))));
+        }
         if let Some(until) = self.connected(number, transport)? {
             return Ok(Err(Going::Unreachable(until)));
         }
@@ -124,11 +129,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
-    pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) {
+    pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) -> Result<(), RunError> {
         if self.is_recovery_lost(tag) {
-            return;
+            return Ok(());
         }
-        let Some(seat) = self.seats.find(tag) else { return };
+        let Some(seat) = self.seats.find(tag) else { return Ok(()) };
         let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
         if is_vain || self.barren > BARREN || self.report.is_interrupted {
             return self.fail(tag, what, tape);
@@ -143,6 +148,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.queue.push(held.turn, seat, None);
         self.seats.put(seat, held);
+        Ok(())
     }
 
     /// Sends a Call again as it was, on the slot that it still has. RFC 8881 section 2.10.6.2.
@@ -176,6 +182,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.report.resent += 1;
         self.fly((number, tag, since), held);
         Ok(Going::Sent)
+    }
+
+    /// The state of a step that was sent, and cannot be sent again: nobody knows whether the server has done it.
+    pub(super) fn unanswered(&mut self, held: &Held, what: &str) -> State {
+        if let Some(slot) = held.used.slot {
+            self.doubt(slot);
+        }
+        if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
+            walk.doubt(&step);
+        }
+        State::Mismatched(vec![missed(held, what)])
     }
 
     /// The server has done a step and does not tell how it went: what it changed is not known.

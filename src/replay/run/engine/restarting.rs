@@ -491,6 +491,8 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// The steps of a client go on: what was to be sent again as it was goes with what there is now.
     fn wake(&mut self, captured: u32) {
+        // The server gives locks other stateids now.
+        std::mem::take(&mut self.locks);
         for held in self.seats.lost_mut().filter(|held| held.client == captured) {
             held.is_lost = false;
             held.renewals += 1;

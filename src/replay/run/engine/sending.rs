@@ -41,7 +41,12 @@ impl<R: Read + Seek> Engine<'_, R> {
             return self.ask(held);
         }
         if held.is_lost {
-            return self.send_again(seat, held, transport, tape);
+            return Ok(match self.send_again(seat, held, transport, tape)? {
+                Going::Settled(State::Unreplayable(why)) => {
+                    Going::Settled(self.unanswered(held, &format!("the connection went away; {why}")))
+                }
+                going => going,
+            });
         }
         if let Some(state) = self.not_reclaimed(held, &step) {
             return Ok(Going::Settled(state));

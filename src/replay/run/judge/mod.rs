@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use listing::Listings;
-use tolerance::{attribute, is_attribute};
+use tolerance::{Rulings, attribute, is_attribute};
 
 use super::rules::file::FileRule;
 use super::rules::{self, Rule};
@@ -95,6 +95,7 @@ pub struct Judge {
     off: FxHashSet<&'static str>,
     /// Rules of a file.
     file: Vec<FileRule>,
+    rulings: Rulings,
     /// Attributes that the live server has given.
     offered: FxHashSet<Box<str>>,
     /// Operations that the live server has done.
@@ -121,6 +122,7 @@ impl Judge {
             is_strict,
             off: off.into_iter().collect(),
             file: Vec::new(),
+            rulings: Rulings::default(),
             offered: FxHashSet::default(),
             done: FxHashSet::default(),
             lacking: BTreeMap::new(),

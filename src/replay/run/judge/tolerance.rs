@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Judge;
 use crate::analysis::comparison::record::{Datum, Entry, Path, Section};
@@ -12,16 +12,29 @@ use crate::replay::run::rules::{self, Rule};
 impl Judge {
     /// Takes out of both what a rule lets differ, and notes the rules that were needed.
     pub(super) fn tolerate(
-        &self,
+        &mut self,
         a: &mut Section,
         b: &mut Section,
         is_directory: bool,
         needed: &mut Vec<Rule>,
     ) {
-        if is_plain(a, b) {
-            return;
-        }
         let operation = Rc::clone(&a.name);
+        let mut rulings = std::mem::take(&mut self.rulings);
+        if !is_plain(a, b, |path| rulings.of(&operation, path).is_some()) {
+            self.apply(&mut rulings, &operation, a, b, is_directory, needed);
+        }
+        self.rulings = rulings;
+    }
+
+    fn apply(
+        &self,
+        rulings: &mut Rulings,
+        operation: &Rc<str>,
+        a: &mut Section,
+        b: &mut Section,
+        is_directory: bool,
+        needed: &mut Vec<Rule>,
+    ) {
         let is_same_data = has_same_data(a, b);
         committed(a, b, needed, |rule| self.is_on(rule));
         access(a, b, needed, |rule| self.is_on(rule));
@@ -32,7 +45,7 @@ impl Judge {
                 kinds.hear(entry);
                 let path = &entry.path;
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
-                let rule = match rules::of(&operation, &path.text, path.field) {
+                let rule = match rulings.of(operation, path) {
                     None if is_size && kinds.is_of_directory(path, is_directory) => {
                         Some(rules::DIRECTORY_SIZE)
                     }
@@ -99,12 +112,35 @@ impl Judge {
     }
 }
 
-/// Whether no rule is needed: where values differ, they may without one.
-fn is_plain(a: &Section, b: &Section) -> bool {
-    let is_plain = |(a, b): (&Entry, &Entry)| {
-        Rc::ptr_eq(&a.path, &b.path) && (matches!(a.path.role, Role::Varies(_)) || a.datum == b.datum)
+/// What the table of rules says of a place in the results of an operation, looked up once for each: there are as many as the
+/// descriptions of messages have.
+#[derive(Debug, Default)]
+pub(super) struct Rulings {
+    /// By address; what is kept with a ruling keeps that to itself.
+    known: FxHashMap<(*const u8, *const Path), (Rc<str>, Rc<Path>, Option<Rule>)>,
+}
+
+impl Rulings {
+    fn of(&mut self, operation: &Rc<str>, path: &Rc<Path>) -> Option<Rule> {
+        let place = (operation.as_ptr(), Rc::as_ptr(path));
+        let (.., rule) = self.known.entry(place).or_insert_with(|| {
+            let rule = rules::of(operation, &path.text, path.field);
+            (Rc::clone(operation), Rc::clone(path), rule)
+        });
+        *rule
+    }
+}
+
+/// Whether rules change nothing: what differs may do so without one, or has none.
+fn is_plain(a: &Section, b: &Section, mut has_rule: impl FnMut(&Rc<Path>) -> bool) -> bool {
+    let mut is_plain = |(a, b): (&Entry, &Entry)| {
+        let (path, leaf) = (&a.path, a.path.leaf());
+        // These depend on more than their place.
+        let is_special = matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data");
+        Rc::ptr_eq(path, &b.path)
+            && (matches!(path.role, Role::Varies(_)) || a.datum == b.datum || !is_special && !has_rule(path))
     };
-    a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_plain)
+    a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
 }
 
 /// Whether a field is an attribute of NFSv4.

@@ -1,0 +1,384 @@
+//! What was heard is held to the recorded Reply, and the step has its state.
+//!
+//! Nothing that is sent depends on it. So it has time until nothing comes: a Reply is kept until then, and the next Calls go
+//! first. What is kept is bounded; where it is too much, the oldest is judged at once.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::ops::Range;
+use std::time::Duration;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::super::judge::{Replies, Verdict};
+use super::super::outcome::Outcome;
+use super::super::recovery;
+use super::super::report::State;
+use super::super::rules;
+use super::super::shape::{Parts, ROOT};
+use super::hearing::plain;
+use super::held::{Held, step};
+use super::{Engine, OTHERWISE, RunError, TEXT};
+use crate::analysis::comparison::difference::{Difference, Half, Kind};
+use crate::analysis::comparison::record::hash;
+use crate::replay::plan::reason::Reason;
+use crate::replay::trace::{Content, Holds, NONE, Payload, Seen, Slot, Step, TraceError, keyed};
+use crate::replay::transport::Reply;
+
+/// Bytes of Replies that are kept to be judged, and of room for others that stays.
+const KEPT: usize = 8 << 20;
+/// Rooms that stay.
+const ROOMS: usize = 1024;
+
+/// What a Reply is to a step.
+pub(super) enum Heard {
+    /// The step is to be sent again.
+    Again,
+    /// The step has this state, whatever else the Reply says.
+    Settled(State),
+    /// It is to be judged.
+    Answer(Answer),
+}
+
+/// What was heard of a Reply before it is judged.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) outcome: Outcome,
+    /// How the recorded one went, where that matters.
+    pub(super) recorded: Outcome,
+    /// It answers to the slot and the sequence ID of its Call.
+    pub(super) is_echo: bool,
+    /// What it must give and does not.
+    pub(super) missing: Option<Holds>,
+    /// It gives another stateid for locks that have one.
+    pub(super) is_other_lock: bool,
+    /// It tells of what the same Call did before its connection went away.
+    pub(super) is_done_twice: bool,
+}
+
+/// A live Reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live<'a> {
+    message: &'a [u8],
+    chunks: &'a [ChunkItem<'a>],
+}
+
+impl<'a> From<&'a Reply<'_>> for Live<'a> {
+    fn from(reply: &'a Reply<'_>) -> Self {
+        Self { message: reply.message, chunks: reply.payloads.items() }
+    }
+}
+
+/// A Reply that is kept. Its room is used again.
+#[derive(Debug, Default)]
+struct Kept {
+    held: Held,
+    answer: Answer,
+    latency: Duration,
+    /// The message, and behind it what came in chunks.
+    bytes: Vec<u8>,
+    message: usize,
+    /// Length of each chunk, and where its content is.
+    chunks: Vec<(u32, Option<Range<usize>>)>,
+}
+
+impl Kept {
+    fn keep(&mut self, reply: &Reply<'_>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(reply.message);
+        self.message = self.bytes.len();
+        self.chunks.clear();
+        for item in reply.payloads.items() {
+            let at = self.bytes.len();
+            self.bytes.extend_from_slice(item.bytes.unwrap_or_default());
+            self.chunks.push((item.length, item.bytes.map(|_| at..self.bytes.len())));
+        }
+    }
+}
+
+/// Replies that are kept to be judged, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Unjudged {
+    queue: VecDeque<Kept>,
+    bytes: usize,
+    rooms: Vec<Kept>,
+    /// Bytes of these rooms.
+    free: usize,
+}
+
+impl<R: Read + Seek> Engine<'_, R> {
+    /// Whether Replies wait to be judged.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.unjudged.queue.is_empty()
+    }
+
+    /// Keeps a Reply to be judged. Gives room for another step.
+    pub(super) fn judge_later(
+        &mut self,
+        held: Held,
+        answer: Answer,
+        latency: Duration,
+        reply: &Reply<'_>,
+    ) -> Result<Held, RunError> {
+        let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
+        self.unjudged.free -= kept.bytes.capacity();
+        kept.keep(reply);
+        let room = std::mem::replace(&mut kept.held, held);
+        (kept.answer, kept.latency) = (answer, latency);
+        self.unjudged.bytes += kept.bytes.len();
+        self.unjudged.queue.push_back(kept);
+        while self.unjudged.bytes > KEPT {
+            self.judge_next()?;
+        }
+        Ok(room)
+    }
+
+    /// Judges the Reply that has waited longest.
+    pub(super) fn judge_next(&mut self) -> Result<(), RunError> {
+        let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
+        self.unjudged.bytes -= kept.bytes.len();
+        let chunks: Vec<ChunkItem<'_>> = kept
+            .chunks
+            .iter()
+            .map(|(length, range)| ChunkItem {
+                position: None,
+                length: *length,
+                bytes: range.clone().and_then(|range| kept.bytes.get(range)),
+            })
+            .collect();
+        let live = Live { message: kept.bytes.get(..kept.message).unwrap_or_default(), chunks: &chunks };
+        let state = match step(&kept.held.bytes) {
+            Some(step) => self.judged(&kept.held, &step, live, &kept.answer, kept.latency)?,
+            None => State::Unreplayable("unreadable: the step cannot be read".into()),
+        };
+        self.report.settle(kept.held.id, kept.held.parts.title(), state, self.options.shown);
+        let late = self.judge.late(false);
+        if !late.is_empty() {
+            self.report.late(late, self.options.shown);
+        }
+        let free = self.unjudged.free + kept.bytes.capacity();
+        if free <= KEPT && self.unjudged.rooms.len() < ROOMS {
+            kept.answer = Answer::default();
+            self.unjudged.free = free;
+            self.unjudged.rooms.push(kept);
+        }
+        Ok(())
+    }
+
+    /// Judges all that waits, because what comes next depends on it.
+    pub(super) fn catch_up(&mut self) -> Result<(), RunError> {
+        while self.is_behind() {
+            self.judge_next()?;
+        }
+        Ok(())
+    }
+
+    /// The state of a step by its Reply.
+    pub(super) fn judged(
+        &mut self,
+        held: &Held,
+        step: &Step<'_>,
+        live: Live<'_>,
+        answer: &Answer,
+        latency: Duration,
+    ) -> Result<State, TraceError> {
+        let mut state = match answer.is_echo {
+            true => self.state(held, step, live, answer)?,
+            false => State::Mismatched(vec![misplaced(held)]),
+        };
+        let given = match answer.missing {
+            Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
+            None => answer
+                .is_other_lock
+                .then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
+        };
+        state = match (state, given) {
+            (State::Matched | State::Tolerated(_) | State::Repaired(_), Some(values)) => {
+                State::Mismatched(vec![misgiven(held, values)])
+            }
+            (state, _) => state,
+        };
+        if held.resends > 0 {
+            state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
+        }
+        if let Some(walk) = &mut self.walk {
+            walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
+        }
+        let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if step.origin.latency > 0 {
+            let of = self.report.of(held.parts.title());
+            for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
+                latencies.add(value);
+            }
+        }
+        Ok(state)
+    }
+
+    /// Holds the Reply to the recorded one.
+    fn state(
+        &mut self,
+        held: &Held,
+        step: &Step<'_>,
+        live: Live<'_>,
+        Answer { outcome, recorded, .. }: &Answer,
+    ) -> Result<State, TraceError> {
+        let message = plain(step);
+        if step.reply.seen != Seen::WHOLE {
+            return Ok(State::Repaired(Reason::ReplyLost.code()));
+        }
+        if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
+            return Ok(State::Tolerated(rules::DELAYED));
+        }
+        let key = self.contents.summary().key;
+        let is_text = held.parts.reads_link(step.asked.described());
+        let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
+        // The text of links alone is read; of file data the hash is enough.
+        let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
+        self.known.clear();
+        for payload in payloads() {
+            let is_read = is_text
+                && payload.length <= TEXT
+                && matches!(payload.content, Content::KEPT | Content::ZEROS);
+            let mut text = Vec::new();
+            let is_known = is_read && self.contents.content(&payload, &mut text)?;
+            if is_text {
+                texts.push(is_known.then_some(text));
+            }
+            if !is_known {
+                self.known.push((payload.length, expected(key, &payload, &mut self.keyed)));
+            }
+        }
+        let text = |at: usize| texts.get(at).and_then(Option::as_deref);
+        let items: Vec<ChunkItem<'_>> = payloads()
+            .enumerate()
+            .map(|(at, payload)| ChunkItem { position: None, length: payload.length, bytes: text(at) })
+            .collect();
+        let parts = &held.parts;
+        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
+        self.directories.clear();
+        self.directories.extend(parts.files.iter().map(is_directory));
+        let listing = listing(step, parts);
+        let verdict = self.judge.judge(&Replies {
+            step: held.id.step,
+            frames: held.id.frames,
+            title: held.parts.title(),
+            procedure: step.asked.described(),
+            recorded: Cursor::new(&message).with_chunks(&items),
+            known: &self.known,
+            live: Cursor::new(live.message).with_chunks(live.chunks),
+            chunks: live.chunks,
+            directories: &self.directories,
+            files: &parts.files,
+            is_racing: held.is_racing,
+            listing,
+        });
+        let is_file = |slot: &Slot| {
+            slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
+        };
+        let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
+        let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
+        if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
+            && self.otherwise.len() < OTHERWISE
+        {
+            self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
+        }
+        Ok(match verdict {
+            Verdict::Mismatched(differences)
+                if step.asked.flavor == Flavor::RPCSEC_GSS.0 && self.judge.is_of_rights(&differences) =>
+            {
+                State::Tolerated(rules::CREDENTIALS)
+            }
+            // The open that stands for a delegation is there still: no step of the trace closes it.
+            Verdict::Mismatched(differences)
+                if !self.borrowed.is_empty() && self.judge.is_of_opens(&differences) =>
+            {
+                State::Tolerated(rules::DELEGATION)
+            }
+            Verdict::Mismatched(differences)
+                if is_otherwise
+                    && (self.judge.is_of_content(&differences)
+                        || self.options.chosen.is_some() && are_of_object(&differences)) =>
+            {
+                State::Tolerated(rules::AFTER)
+            }
+            Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
+                State::Repaired(held.reason.map_or("", Reason::code))
+            }
+            Verdict::Matched if held.has_fewer => State::Tolerated(rules::ATTRIBUTES_OFFERED),
+            Verdict::Matched if held.has_other_wants => State::Tolerated(rules::DELEGATION),
+            Verdict::Matched if held.tries > 0 => State::Tolerated(rules::DELAYED),
+            Verdict::Matched => State::Matched,
+            Verdict::Tolerated(rule) => State::Tolerated(rule),
+            Verdict::Unsupported(operation, status) => {
+                State::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
+            }
+            Verdict::Mismatched(differences) => State::Mismatched(differences),
+        })
+    }
+}
+
+/// Whether differences are of what an object is and holds, which a step that a filter left out would have changed; how it
+/// went is not.
+fn are_of_object(differences: &[Difference]) -> bool {
+    differences.iter().all(|one| matches!(one.kind, Kind::Result | Kind::Data | Kind::Count | Kind::Name))
+}
+
+/// SEQUENCE answers to another slot than it was sent on. RFC 8881 section 18.46.3.
+fn misplaced(held: &Held) -> Difference {
+    let half = |value: &str| Half { place: None, frame: None, value: Some(value.to_owned()) };
+    Difference {
+        kind: Kind::Result,
+        operation: held.parts.title().to_owned(),
+        path: "SEQUENCE".into(),
+        field: "",
+        times: 1,
+        a: half("the session, slot and sequence ID of the Call"),
+        b: half("others"),
+    }
+}
+
+/// The Reply does not give what it must, because later Calls are sent with it, or because it was given before.
+fn misgiven(held: &Held, values: [String; 2]) -> Difference {
+    let [a, b] = values.map(|value| Half { place: None, frame: None, value: Some(value) });
+    Difference {
+        kind: Kind::Identity,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a,
+        b,
+    }
+}
+
+/// The directory that is listed, and whether the listing begins.
+fn listing(step: &Step<'_>, parts: &Parts) -> Option<(u32, bool)> {
+    if !parts.lists(step.asked.described()) {
+        return None;
+    }
+    let is_first = !step.call.slots.iter().any(|slot| slot.holds == Holds::COOKIE);
+    let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
+    let directory = match at {
+        Some(at) => parts.files.get(at).copied(),
+        None => {
+            let slot = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+            slot.map(|slot| slot.variable)
+        }
+    };
+    Some((directory.unwrap_or(NONE), is_first))
+}
+
+/// The hash that file data of a Reply must have.
+fn expected(key: u64, payload: &Payload, room: &mut Vec<u8>) -> Option<u128> {
+    match payload.content {
+        Content::UNKNOWN => None,
+        Content::KEYED => {
+            room.resize(payload.length as usize, 0);
+            keyed::fill(key, payload.file, payload.offset, room);
+            Some(hash(room))
+        }
+        _ => Some(u128::from_be_bytes(payload.hash)),
+    }
+}
