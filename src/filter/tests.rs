@@ -326,7 +326,9 @@ fn errors_say_where_and_propose_what_is_nearest() {
         (22, "no value of nfsrdma.operation is called REED; did you mean READ?".into())
     );
     assert!(
-        error("nfsrdma.status in {\"NFS4_OK\", NFS4ERR_NOENTT}").1.ends_with("did you mean NFS4ERR_NOENT?")
+        error("nfsrdma.status in {\"NFS4_OK\", NFS4ERR_NOENTT}")
+            .1
+            .ends_with("did you mean NFS4ERR_NOENT, NFS3ERR_NOENT or NFSERR_NOENT?")
     );
     assert_eq!(
         error("nfsrdma.direction == up").1,

@@ -23,7 +23,7 @@ begin_grace() {
         rpc.nfsd --rdma=20049 8
         until grep -q Y /proc/fs/nfsd/v4_end_grace; do echo Y > /proc/fs/nfsd/v4_end_grace; sleep 0.2; done
         (
-            until [ -e /shared/$1 ]; do sleep 0.1; done
+            until [ -e /shared/$1 ]; do sleep 0.02; done
             echo Y > /proc/fs/lockd/nlm_end_grace
         ) > /dev/null 2>&1 &"
 }

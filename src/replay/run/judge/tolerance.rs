@@ -116,18 +116,25 @@ impl Judge {
 /// descriptions of messages have.
 #[derive(Debug, Default)]
 pub(super) struct Rulings {
-    /// By address; what is kept with a ruling keeps that to itself.
-    known: FxHashMap<(*const u8, *const Path), (Rc<str>, Rc<Path>, Option<Rule>)>,
+    /// By the addresses of both.
+    known: FxHashMap<(*const u8, *const Path), Ruling>,
+}
+
+#[derive(Debug)]
+struct Ruling {
+    /// Keeps the addresses from being those of something else.
+    _of: (Rc<str>, Rc<Path>),
+    rule: Option<Rule>,
 }
 
 impl Rulings {
     fn of(&mut self, operation: &Rc<str>, path: &Rc<Path>) -> Option<Rule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
-        let (.., rule) = self.known.entry(place).or_insert_with(|| {
-            let rule = rules::of(operation, &path.text, path.field);
-            (Rc::clone(operation), Rc::clone(path), rule)
+        let ruling = self.known.entry(place).or_insert_with(|| Ruling {
+            _of: (Rc::clone(operation), Rc::clone(path)),
+            rule: rules::of(operation, &path.text, path.field),
         });
-        *rule
+        ruling.rule
     }
 }
 
