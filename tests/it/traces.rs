@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{self, ChunkItem};
+use nfsrdma_dissectors::xdr;
 use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
 use nfsrdma_inspect::output::plan::View;
 use nfsrdma_inspect::output::style::Screen;
@@ -280,14 +280,7 @@ impl<'a> Observer<'a> for Others {
 
 /// Everything in the arguments of a Call but identities.
 fn arguments(asked: &Asked, message: &[u8], placed: &[Placed]) -> Vec<String> {
-    let items: Vec<_> = placed
-        .iter()
-        .map(|placed| ChunkItem {
-            position: Some(placed.position),
-            length: placed.payload.length,
-            bytes: None,
-        })
-        .collect();
+    let items = Placed::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
     nfsrdma_dissectors::rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
     let mut others = Others::default();

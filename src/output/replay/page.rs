@@ -81,6 +81,7 @@ fn outcome(report: &Report) -> (&'static str, String) {
     let files = report.walked.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
         _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
+        0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", Count(files))),
         0 if report.is_interrupted => ("fair", "ended before its end".into()),
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{
     words_of,
 };
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Encoder, Opaque};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque};
 
 use super::wants::Opens;
 use crate::replay::trace::emit::Placed;
@@ -177,14 +177,7 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
 pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>) -> Option<Adapted> {
     let mut adapted = Adapted::default();
     let written = {
-        let items: Vec<ChunkItem<'_>> = placed
-            .iter()
-            .map(|placed| ChunkItem {
-                position: Some(placed.position),
-                length: placed.payload.length,
-                bytes: None,
-            })
-            .collect();
+        let items = Placed::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
         let header = message.get(..cursor.at())?;

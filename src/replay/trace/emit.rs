@@ -1,7 +1,7 @@
 //! A message with the values of a run in its slots.
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::roundup;
+use nfsrdma_dissectors::xdr::{ChunkItem, roundup};
 
 use super::{Message, Payload, Slot};
 
@@ -39,6 +39,18 @@ pub struct Placed {
     pub position: u32,
     /// As the trace has it.
     pub payload: Payload,
+}
+
+impl Placed {
+    /// As the decoder of the message takes them: where each content belongs, and not the content.
+    pub fn items(placed: &[Self]) -> Vec<ChunkItem<'static>> {
+        let item = |placed: &Self| ChunkItem {
+            position: Some(placed.position),
+            length: placed.payload.length,
+            bytes: None,
+        };
+        placed.iter().map(item).collect()
+    }
 }
 
 /// A slot that does not lie in its message, or whose value has another length than what is not counted must have.

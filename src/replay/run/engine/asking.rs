@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::super::report::State;
-use super::held::{Held, step};
+use super::held::{Held, step, unreadable};
 use super::judging::Heard;
 use super::{Engine, Going, RunError, SLACK};
 use crate::replay::beside::{Beside, rerooted};
@@ -23,7 +23,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let bytes = std::mem::take(&mut held.bytes);
         let going = match step(&bytes) {
             Some(step) => self.ask_for(&step, held, &mut beside),
-            None => Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into()))),
+            None => Ok(Going::Settled(unreadable())),
         };
         held.bytes = bytes;
         self.beside = Some(beside);
@@ -51,7 +51,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let expected = step.needs.message.saturating_add(SLACK);
         let (client, of) = (step.caller.client, (program, version));
         let answered = beside.call(client, of, (xid, &message), expected, |reply| {
-            Ok(match self.hear(held, step, reply) {
+            Ok(match self.hear(held, step, reply)? {
                 Heard::Again => Going::Later,
                 Heard::Settled(state) => Going::Settled(state),
                 Heard::Answer(answer) => {

@@ -12,7 +12,7 @@ use super::super::outcome::Outcome;
 use super::super::recovery;
 use super::super::report::State;
 use super::super::values::{Session, Used};
-use super::held::{Held, step, tagged};
+use super::held::{Held, step, tagged, unreadable};
 use super::judging::{Answer, Heard};
 use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
@@ -43,15 +43,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let bytes = std::mem::take(&mut held.bytes);
         let heard = match step(&bytes) {
-            Some(step) => self.hear(&mut held, &step, reply),
-            None => Heard::Settled(State::Unreplayable("unreadable: the step cannot be read".into())),
+            Some(step) => self.hear(&mut held, &step, reply)?,
+            None => Heard::Settled(unreadable()),
         };
         held.bytes = bytes;
-        if matches!(heard, Heard::Again) {
-            self.put_off(seat, held, now);
-            return Ok(());
-        }
-        if self.options.pace == Pace::Think {
+        if self.options.pace == Pace::Think && !matches!(heard, Heard::Again) {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
         match heard {
@@ -60,13 +56,18 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.leave(seat, room);
             }
             Heard::Settled(state) => self.settle(seat, held, state),
-            Heard::Again => {}
+            Heard::Again => self.put_off(seat, held, now),
         }
         Ok(())
     }
 
     /// Takes from a Reply what the run goes on with.
-    pub(super) fn hear(&mut self, held: &mut Held, step: &Step<'_>, reply: &Reply<'_>) -> Heard {
+    pub(super) fn hear(
+        &mut self,
+        held: &mut Held,
+        step: &Step<'_>,
+        reply: &Reply<'_>,
+    ) -> Result<Heard, RunError> {
         let procedure = step.asked.described();
         let outcome = Outcome::of(procedure, reply.cursor());
         let is_echo = held
@@ -83,14 +84,14 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         if outcome.is_delayed() && !recorded.is_delayed() && held.tries < self.options.delays {
             self.report.delayed += 1;
-            return Heard::Again;
+            return Ok(Heard::Again);
         }
         if outcome.is_uncached() && held.resends > 0 {
             let is_repeatable = recovery::is_repeatable(&held.parts.operations);
-            return match is_repeatable && held.tries < self.options.delays {
+            return Ok(match is_repeatable && held.tries < self.options.delays {
                 true => Heard::Again,
-                false => Heard::Settled(self.unknown(step)),
-            };
+                false => Heard::Settled(self.unknown(step)?),
+            });
         }
         let is_done_twice = held.resends > 0
             && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
@@ -98,7 +99,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !is_done_twice
             && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
         {
-            return Heard::Again;
+            return Ok(Heard::Again);
         }
         let missing = self.bind(step, reply, &outcome);
         let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
@@ -113,7 +114,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
         }
-        Heard::Answer(Answer { outcome, recorded, is_echo, missing, is_other_lock, is_done_twice })
+        Ok(Heard::Answer(Answer { outcome, recorded, is_echo, missing, is_other_lock, is_done_twice }))
     }
 
     /// A live slot is free again: who waits for it may go.

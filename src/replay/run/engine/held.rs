@@ -5,7 +5,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::field::{Field, Unobserved};
 use nfsrdma_dissectors::xdr::{Cursor, Xdr};
 
-use super::super::report::StepId;
+use super::super::report::{State, StepId};
 use super::super::shape::Parts;
 use super::super::values::Used;
 use crate::replay::plan::reason::Reason;
@@ -64,6 +64,11 @@ pub(super) struct Held {
 /// A step that is held.
 pub(super) fn step(bytes: &[u8]) -> Option<Step<'_>> {
     Step::decode(&mut Cursor::new(bytes), &FILE, &mut Unobserved).ok()
+}
+
+/// The state of a step that cannot be read.
+pub(super) fn unreadable() -> State {
+    State::Unreplayable("unreadable: the step cannot be read".into())
 }
 
 /// The seats of the window.
@@ -145,6 +150,10 @@ impl Seats {
 /// Bits of a tag that tell the seat: of more than the window may have; those that tell the turn; and the others the party.
 const SEAT: u64 = 0xf_ffff;
 const TURN: u64 = 0xffff_ffff;
+
+/// The seat of BIND_CONN_TO_SESSION, and that of the Calls of a recovery: of Calls that are no step's, which are the last two.
+pub(super) const BINDING: u32 = 0xf_ffff;
+pub(super) const RECOVERY: u32 = 0xf_fffe;
 
 /// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
 /// meets no other.

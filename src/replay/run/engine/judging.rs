@@ -19,13 +19,13 @@ use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
 use super::hearing::plain;
-use super::held::{Held, step};
+use super::held::{Held, step, unreadable};
 use super::{Engine, OTHERWISE, RunError, TEXT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::{Content, Holds, NONE, Payload, Seen, Slot, Step, TraceError, keyed};
-use crate::replay::transport::Reply;
+use crate::replay::transport::{Payloads, Reply};
 
 /// Bytes of Replies that are kept to be judged, and of room for others that stays.
 const KEPT: usize = 8 << 20;
@@ -80,8 +80,8 @@ struct Kept {
     /// The message, and behind it what came in chunks.
     bytes: Vec<u8>,
     message: usize,
-    /// Length of each chunk, and where its content is.
-    chunks: Vec<(u32, Option<Range<usize>>)>,
+    /// Where the content of each chunk is.
+    chunks: Vec<Range<usize>>,
 }
 
 impl Kept {
@@ -93,7 +93,7 @@ impl Kept {
         for item in reply.payloads.items() {
             let at = self.bytes.len();
             self.bytes.extend_from_slice(item.bytes.unwrap_or_default());
-            self.chunks.push((item.length, item.bytes.map(|_| at..self.bytes.len())));
+            self.chunks.push(at..self.bytes.len());
         }
     }
 }
@@ -139,19 +139,12 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn judge_next(&mut self) -> Result<(), RunError> {
         let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
         self.unjudged.bytes -= kept.bytes.len();
-        let chunks: Vec<ChunkItem<'_>> = kept
-            .chunks
-            .iter()
-            .map(|(length, range)| ChunkItem {
-                position: None,
-                length: *length,
-                bytes: range.clone().and_then(|range| kept.bytes.get(range)),
-            })
-            .collect();
-        let live = Live { message: kept.bytes.get(..kept.message).unwrap_or_default(), chunks: &chunks };
+        let bytes = |range: Range<usize>| kept.bytes.get(range).unwrap_or_default();
+        let payloads: Payloads<'_> = kept.chunks.iter().map(|range| bytes(range.clone())).collect();
+        let live = Live { message: bytes(0..kept.message), chunks: payloads.items() };
         let state = match step(&kept.held.bytes) {
             Some(step) => self.judged(&kept.held, &step, live, &kept.answer, kept.latency)?,
-            None => State::Unreplayable("unreadable: the step cannot be read".into()),
+            None => unreadable(),
         };
         self.report.settle(kept.held.id, kept.held.parts.title(), state, self.options.shown);
         let late = self.judge.late(false);

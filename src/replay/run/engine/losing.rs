@@ -13,15 +13,12 @@ use super::super::outcome::Outcome;
 use super::super::recovery::{self, BACKCHANNELS, BARREN, NO_CONNECTION, PAUSE, RESENDS, Unbound};
 use super::super::report::State;
 use super::hearing::missed;
-use super::held::{Held, step, tagged};
+use super::held::{BINDING, Held, step, tagged, unreadable};
 use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::{Holds, Step};
 use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
-
-/// The seat of Calls that are no step's.
-const NOBODY: u32 = 0xf_ffff;
 
 impl<R: Read + Seek> Engine<'_, R> {
     /// The line that stands for a connection of the capture, if there is room on it: else what becomes of the step.
@@ -161,7 +158,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     ) -> Result<Going, RunError> {
         let Held { bytes, parts, sent, placed, turn, .. } = &mut *held;
         let (Some(step), Some(xid)) = (step(bytes), recovery::xid(sent)) else {
-            return Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into())));
+            return Ok(Going::Settled(unreadable()));
         };
         let number = match self.line(&step, transport)? {
             Ok(number) => number,
@@ -185,22 +182,24 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The state of a step that was sent, and cannot be sent again: nobody knows whether the server has done it.
-    pub(super) fn unanswered(&mut self, held: &Held, what: &str) -> State {
+    pub(super) fn unanswered(&mut self, held: &Held, what: &str) -> Result<State, RunError> {
+        self.catch_up()?;
         if let Some(slot) = held.used.slot {
             self.doubt(slot);
         }
         if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
             walk.doubt(&step);
         }
-        State::Mismatched(vec![missed(held, what)])
+        Ok(State::Mismatched(vec![missed(held, what)]))
     }
 
     /// The server has done a step and does not tell how it went: what it changed is not known.
-    pub(super) fn unknown(&mut self, step: &Step<'_>) -> State {
+    pub(super) fn unknown(&mut self, step: &Step<'_>) -> Result<State, RunError> {
+        self.catch_up()?;
         if let Some(walk) = &mut self.walk {
             walk.doubt(step);
         }
-        State::Repaired(recovery::REPLY_UNKNOWN.code)
+        Ok(State::Repaired(recovery::REPLY_UNKNOWN.code))
     }
 
     /// Notes whose backchannel a connection is.
@@ -233,7 +232,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
-            let tag = tagged(self.number, NOBODY, session.into());
+            let tag = tagged(self.number, BINDING, session.into());
             let call = Call::small(Xid(line.xid), tag, &message, SLACK);
             line.since = self.recoveries;
             match transport.submit(line.connection, &call) {
@@ -250,7 +249,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get(*line));
         let Some((line, session)) = line.and_then(|line| {
             let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of = |session: &u32| tagged(self.number, NOBODY, (*session).into()) == reply.tag;
+            let is_of = |session: &u32| tagged(self.number, BINDING, (*session).into()) == reply.tag;
             Some((line, sessions.find(is_of)?))
         }) else {
             return;

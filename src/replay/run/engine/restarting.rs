@@ -18,13 +18,10 @@ use super::super::recovery::{BARREN, NOT_RECLAIMED, RESENDS, RESTARTS};
 use super::super::report::State;
 use super::super::values::Session;
 use super::hearing::missed;
-use super::held::{Held, tagged};
+use super::held::{Held, RECOVERY, tagged};
 use super::{Engine, FAULTS, LATER, OTHERWISE, RunError, SLACK};
 use crate::replay::trace::{Holds, Step};
 use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError, Tag, Transport};
-
-/// The seat of the Calls of a recovery.
-const RECOVERY: u32 = 0xf_fffe;
 
 /// A client that is set up anew.
 #[derive(Debug)]
@@ -143,6 +140,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         if self.in_flight > 0 {
             return Ok(None);
         }
+        // What was answered before the recovery is judged as of then.
+        self.catch_up()?;
         let Some(mut restart) = self.restart.take() else { return Ok(None) };
         let now = Instant::now();
         if let Some(sent) = restart.sent {

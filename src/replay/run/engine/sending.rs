@@ -13,7 +13,7 @@ use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::wants::Opens;
-use super::held::{Held, step, tagged};
+use super::held::{Held, step, tagged, unreadable};
 use super::{Engine, Going, Listener, RunError, SLACK};
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
@@ -35,7 +35,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     ) -> Result<Going, RunError> {
         let Held { bytes, parts, .. } = &*held;
         let Some(step) = step(bytes) else {
-            return Ok(Going::Settled(State::Unreplayable("unreadable: the step cannot be read".into())));
+            return Ok(Going::Settled(unreadable()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return self.ask(held);
@@ -43,7 +43,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if held.is_lost {
             return Ok(match self.send_again(seat, held, transport, tape)? {
                 Going::Settled(State::Unreplayable(why)) => {
-                    Going::Settled(self.unanswered(held, &format!("the connection went away; {why}")))
+                    Going::Settled(self.unanswered(held, &format!("the connection went away; {why}"))?)
                 }
                 going => going,
             });

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use crate::replay::run::values::Values;
@@ -167,14 +167,7 @@ impl Ledger {
     /// Takes what a Call and its Reply say.
     pub(in crate::replay::run) fn hear(&mut self, spoken: &Spoken<'_>) {
         let Spoken { step, sent, placed, mut reply } = *spoken;
-        let items: Vec<ChunkItem<'_>> = placed
-            .iter()
-            .map(|placed| ChunkItem {
-                position: Some(placed.position),
-                length: placed.payload.length,
-                bytes: None,
-            })
-            .collect();
+        let items = Placed::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
         let is_message = |cursor: &mut Cursor<'_>| rpc::Message::decode(cursor, &mut Unobserved).is_ok();
         if !is_message(&mut cursor) || !is_message(&mut reply) {
