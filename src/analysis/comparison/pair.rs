@@ -1,5 +1,6 @@
 //! Two records that stand for each other, compared field by field.
 
+use std::ops::AddAssign;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
@@ -29,6 +30,27 @@ pub struct Compared {
     pub unknown: u64,
     /// Arguments and results that were left out because they follow from the minor version.
     pub left_out: u64,
+}
+
+impl Compared {
+    /// What came since then.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            fields: self.fields - before.fields,
+            data_bytes: self.data_bytes - before.data_bytes,
+            unknown: self.unknown - before.unknown,
+            left_out: self.left_out - before.left_out,
+        }
+    }
+}
+
+impl AddAssign for Compared {
+    fn add_assign(&mut self, more: Self) {
+        self.fields += more.fields;
+        self.data_bytes += more.data_bytes;
+        self.unknown += more.unknown;
+        self.left_out += more.left_out;
+    }
 }
 
 /// Compares two records.

@@ -96,6 +96,14 @@ impl PartialEq for Names {
 impl Eq for Names {}
 
 impl Datum {
+    /// Bytes as they are, or the hash of many.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        match bytes.len() > SHOWN {
+            true => Self::Digest(bytes.len() as u64, hash(bytes)),
+            false => Self::Bytes(bytes.into()),
+        }
+    }
+
     /// Whether both are the same value. Of two types they are where they are written alike, as the name of a number that
     /// one side does not know.
     pub fn is_same(&self, other: &Self) -> bool {

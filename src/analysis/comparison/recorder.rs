@@ -29,6 +29,19 @@ const WORDS: usize = 4_096;
 /// Bytes of one hole of READ_PLUS that are hashed as the zeros that they are; of a longer one the length is.
 const HOLE: u64 = 16 << 20;
 
+/// A field of a message: which, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Placed<'a> {
+    /// The section that it is in, and its name.
+    pub section: (usize, Rc<str>),
+    /// Which field.
+    pub path: Rc<Path>,
+    /// Its bytes, from the beginning of the message.
+    pub bytes: Range<usize>,
+    /// Its value.
+    pub value: Value<'a>,
+}
+
 /// Makes records. The paths of fields and the names of operations are shared between them.
 #[derive(Debug)]
 pub struct Recorder {
@@ -131,9 +144,20 @@ impl Recorder {
 
     /// The record of a Reply that no capture is around, such as one that comes while a trace is replayed: `cursor` stands at
     /// the beginning of the RPC message, and knows what travelled beside it.
-    pub fn reply(&mut self, procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Message {
+    pub fn reply(&mut self, procedure: Option<Procedure>, cursor: Cursor<'_>) -> Message {
+        self.reply_with_places(procedure, cursor, None)
+    }
+
+    /// The same, and where each of its fields stands.
+    pub fn reply_with_places<'a>(
+        &mut self,
+        procedure: Option<Procedure>,
+        mut cursor: Cursor<'a>,
+        places: Option<&mut Vec<Placed<'a>>>,
+    ) -> Message {
         let length = cursor.length() as u64;
         let mut listener = Listener::new(self, false, cursor.rest());
+        listener.places = places;
         let heard = rpc::Message::decode(&mut cursor, &mut listener).and_then(|message| {
             let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
             match procedure.filter(|_| is_done) {
@@ -302,6 +326,8 @@ struct Plus {
 /// Hears a message.
 struct Listener<'r, 'a> {
     is_call: bool,
+    /// Where fields stand, if that is asked for.
+    places: Option<&'r mut Vec<Placed<'a>>>,
     recorder: &'r mut Recorder,
     sections: Vec<Section>,
     /// The places that were left for the present one.
@@ -320,6 +346,7 @@ impl<'r, 'a> Listener<'r, 'a> {
     fn new(recorder: &'r mut Recorder, is_call: bool, rpc: &'a [u8]) -> Self {
         Self {
             is_call,
+            places: None,
             sections: vec![Section::default()],
             stack: Vec::new(),
             above: ROOTS[usize::from(!is_call)],
@@ -391,12 +418,12 @@ impl<'r, 'a> Listener<'r, 'a> {
             Value::Flags(mask, names) => Datum::Flags(mask, Names(names)),
             Value::Bytes(bytes) | Value::Text(bytes) | Value::Chunk(_, Some(bytes)) => {
                 let is_data = path.role == Role::Equal(Kind::Data);
-                if is_data || bytes.len() > SHOWN {
+                if is_data {
                     Datum::Digest(bytes.len() as u64, hash(bytes))
-                } else if field.kind == field::Kind::Text {
+                } else if field.kind == field::Kind::Text && bytes.len() <= SHOWN {
                     Datum::Text(bytes.into())
                 } else {
-                    Datum::Bytes(bytes.into())
+                    Datum::of_bytes(bytes)
                 }
             }
             Value::Chunk(length, None) => Datum::Unknown(length.into()),
@@ -469,6 +496,11 @@ impl<'a> Listener<'_, 'a> {
         }
         let place = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        if let Some(places) = &mut self.places {
+            let at = if self.stack.is_empty() { 0 } else { self.sections.len().saturating_sub(1) };
+            let name = self.sections.get(at).map(|section| Rc::clone(&section.name)).unwrap_or_default();
+            places.push(Placed { section: (at, name), path: Rc::clone(&path), bytes: bytes.clone(), value });
+        }
         if let (Role::Identity(_) | Role::Varies(_), Value::Bytes(content) | Value::Text(content)) =
             (path.role, value)
         {

@@ -3,6 +3,7 @@
 mod client;
 mod copies;
 mod ganesha;
+mod judged;
 mod killed;
 mod liars;
 mod loopback;

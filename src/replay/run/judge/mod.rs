@@ -5,9 +5,12 @@
 //! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
 //! likes.
 //!
+//! - [`alike`]: pairs that are like one that matched;
 //! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
-//! - [`returned`]: Write chunks and the data items in them.
+//! - [`returned`]: Write chunks and the data items in them; [`fileids`]: numbers that files keep.
 
+mod alike;
+mod fileids;
 mod listing;
 mod returned;
 mod tolerance;
@@ -18,8 +21,10 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+use alike::{Alike, Pattern};
+use fileids::Fileids;
 use listing::Listings;
 use tolerance::{Rulings, attribute, is_attribute};
 
@@ -27,15 +32,11 @@ use super::rules::file::FileRule;
 use super::rules::{self, Rule};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::pair::{Compared, Comparer};
-use crate::analysis::comparison::record::{Datum, Entry, Message, Record, Section};
-use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::renaming::Renaming;
+use crate::analysis::comparison::record::{Datum, Entry, Message, Path, Record, Section};
+use crate::analysis::comparison::recorder::{Placed, Recorder};
+use crate::analysis::comparison::renaming::{Renaming, Sighting};
 use crate::analysis::comparison::role::{Identity, Role};
 use crate::analysis::comparison::selection::Selection;
-use crate::replay::run::shape::ROOT;
-
-/// Files whose fileid is remembered.
-const FILEIDS: usize = 1 << 16;
 
 /// Operations that a server has not, which are remembered.
 const LACKING: usize = 1024;
@@ -68,6 +69,19 @@ pub struct Replies<'a> {
     pub listing: Option<(u32, bool)>,
 }
 
+impl Replies<'_> {
+    /// The variable of the file that the operation of a section is about; the headers are the first section.
+    fn file(&self, section: usize) -> Option<u32> {
+        section.checked_sub(1).and_then(|at| self.files.get(at).copied())
+    }
+
+    /// Where the step is in the capture.
+    fn place(&self) -> Place {
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        Place { index: self.step, call: frame(self.frames[0]), reply: frame(self.frames[1]) }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -96,6 +110,7 @@ pub struct Judge {
     /// Rules of a file.
     file: Vec<FileRule>,
     rulings: Rulings,
+    alike: Alike,
     /// Attributes that the live server has given.
     offered: FxHashSet<Box<str>>,
     /// Operations that the live server has done.
@@ -105,8 +120,7 @@ pub struct Judge {
     /// Of these, operations that it has done later.
     inconstant: Vec<Difference>,
     listings: Listings,
-    /// Recorded and live fileid of a file, by the variable of its filehandle.
-    fileids: FxHashMap<u32, [Datum; 2]>,
+    fileids: Fileids,
     /// The server has restarted in this run.
     has_restarted: bool,
 }
@@ -123,12 +137,13 @@ impl Judge {
             off: off.into_iter().collect(),
             file: Vec::new(),
             rulings: Rulings::default(),
+            alike: Alike::default(),
             offered: FxHashSet::default(),
             done: FxHashSet::default(),
             lacking: BTreeMap::new(),
             inconstant: Vec::new(),
             listings: Listings::default(),
-            fileids: FxHashMap::default(),
+            fileids: Fileids::default(),
             has_restarted: false,
         }
     }
@@ -143,6 +158,7 @@ impl Judge {
     /// 8881 section 18.32.4). What is lost is found by the walk.
     pub fn restarted(&mut self) {
         self.has_restarted = true;
+        self.alike.forget();
     }
 
     /// Takes out what a rule of the file lets be. Gives the first of these rules.
@@ -158,8 +174,64 @@ impl Judge {
 
     /// Holds a live Reply to the recorded one.
     pub fn judge(&mut self, replies: &Replies<'_>) -> Verdict {
+        if self.is_alike(replies) {
+            return Verdict::Matched;
+        }
+        let length = replies.live.rest().len();
+        // What is compared as it is may have another meaning.
+        let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
+        if !is_plain || !self.alike.learns(length) {
+            return self.compare(replies, None);
+        }
+        let before = self.compared;
+        let mut places = Vec::new();
+        let verdict = self.compare(replies, Some(&mut places));
+        let compared = self.compared.since(before);
+        if verdict == Verdict::Matched {
+            let pattern = (compared.unknown == 0)
+                .then(|| Pattern::of(replies, &places, compared, self.has_restarted))
+                .flatten();
+            self.alike.keep(length, pattern);
+        }
+        verdict
+    }
+
+    /// Whether a pair of Replies is like one that matched. What it names and counts is noted.
+    fn is_alike(&mut self, replies: &Replies<'_>) -> bool {
+        let Some(pattern) = self.alike.find(replies) else { return false };
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let Some(names) =
+            pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let mut fileids = pattern.fileids(sides);
+        if fileids.any(|(at, now)| self.fileids.differing(replies.file(at), now).is_some()) {
+            return false;
+        }
+        let place = replies.place();
+        for (named, [one, other]) in pattern.names.iter().zip(names) {
+            self.renaming.pair(one, other, || Sighting {
+                operation: self.recorder.word(replies.title),
+                section: Rc::clone(&named.section),
+                path: Rc::clone(&named.path),
+                identity: named.identity,
+                places: [place; 2],
+                frames: [place.reply; 2],
+                values: named.values(sides),
+            });
+        }
+        if pattern.makes_names {
+            self.listings.grow();
+        }
+        self.compared += pattern.compared;
+        true
+    }
+
+    /// Reads both Replies, and compares them field by field.
+    fn compare<'a>(&mut self, replies: &Replies<'a>, places: Option<&mut Vec<Placed<'a>>>) -> Verdict {
         let mut recorded = self.recorder.reply(replies.procedure, replies.recorded);
-        let mut live = self.recorder.reply(replies.procedure, replies.live);
+        let mut live = self.recorder.reply_with_places(replies.procedure, replies.live, places);
         know(&mut recorded, replies.known);
         align(&recorded, &mut live);
         // What went inline follows from the names in it.
@@ -175,8 +247,9 @@ impl Judge {
             let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
                 break;
             };
-            let file = at.checked_sub(1).and_then(|at| replies.files.get(at).copied());
-            alone.extend(file.and_then(|file| self.fileid(file, a, b)));
+            let fileids = Fileids::of(a, b).and_then(|now| self.fileids.differing(replies.file(at), now));
+            let path = || "GETATTR.obj_attributes.fileid".to_owned();
+            alone.extend(fileids.map(|fileids| (path(), fileids.map(|fileid| Some(fileid.to_string())))));
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
             leave_out(a, self.has_restarted);
             leave_out(b, self.has_restarted);
@@ -191,9 +264,7 @@ impl Judge {
             }
         }
         let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
-        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        let place =
-            Place { index: replies.step, call: frame(replies.frames[0]), reply: frame(replies.frames[1]) };
+        let place = replies.place();
         let record = |reply| Record {
             place,
             title: Rc::clone(&title),
@@ -314,24 +385,6 @@ impl Judge {
         wrong
     }
 
-    /// A file keeps its fileid (RFC 8881 section 5.8.2.6): one that it has kept in the recording it must keep in the run.
-    fn fileid(&mut self, file: u32, a: &Section, b: &Section) -> Option<(String, [Option<String>; 2])> {
-        let find = |section: &Section| {
-            let mut entries = section.entries.iter();
-            entries
-                .find(|entry| &*entry.path.text == "obj_attributes.fileid")
-                .map(|entry| entry.datum.clone())
-        };
-        let now = [find(a).filter(|_| &*a.name == "GETATTR" && file < ROOT)?, find(b)?];
-        if self.fileids.len() >= FILEIDS && !self.fileids.contains_key(&file) {
-            return None;
-        }
-        let [recorded, live] = self.fileids.entry(file).or_insert_with(|| now.clone());
-        let is_other = recorded.is_same(&now[0]) && !live.is_same(&now[1]);
-        let values = [Some(live.to_string()), Some(now[1].to_string())];
-        is_other.then(|| ("GETATTR.obj_attributes.fileid".to_owned(), values))
-    }
-
     /// What the live server has and does.
     fn learn(&mut self, live: &Message) {
         for section in live.sections.iter().skip(1) {
@@ -424,17 +477,18 @@ fn is_unsupported(status: &str) -> bool {
 /// What is never compared: names that each server has of its own, filehandles aside, which must stand for the same
 /// objects; how a message is protected; and masks of attributes, which the attributes show.
 fn leave_out(section: &mut Section, has_restarted: bool) {
-    let is_header = section.name.is_empty();
-    section.entries.retain(|entry| match entry.path.role {
-        Role::Identity(Identity::Filehandle) => true,
+    let name = Rc::clone(&section.name);
+    section.entries.retain(|entry| !is_left_out(&name, &entry.path, has_restarted));
+}
+
+fn is_left_out(operation: &str, path: &Path, has_restarted: bool) -> bool {
+    match path.role {
+        Role::Identity(Identity::Filehandle) => false,
         // What was written before it became another may be lost: RFC 8881 section 18.32.4.
-        Role::Identity(Identity::Verifier) => !has_restarted && matches!(&*section.name, "WRITE" | "COMMIT"),
-        Role::Identity(_) => false,
-        Role::Equal(Kind::Status) => true,
-        _ if is_header => !entry.path.field.starts_with("rpc"),
-        _ => {
-            let is_mask = matches!(entry.path.leaf(), "attrmask");
-            entry.path.field != "nfs.stateid.seqid" && !is_mask
-        }
-    });
+        Role::Identity(Identity::Verifier) => has_restarted || !matches!(operation, "WRITE" | "COMMIT"),
+        Role::Identity(_) => true,
+        Role::Equal(Kind::Status) => false,
+        _ if operation.is_empty() => path.field.starts_with("rpc"),
+        _ => path.field == "nfs.stateid.seqid" || path.leaf() == "attrmask",
+    }
 }

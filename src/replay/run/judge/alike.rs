@@ -1,0 +1,357 @@
+//! Pairs of Replies that are like one that matched: known by their bytes, without being read.
+//!
+//! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match
+//! leaves a [`Pattern`]: for each byte of the message what it is to a comparison. Where another pair agrees with it, both its
+//! messages would be read as those of the pattern were, and match as they did. Where it does not, it is read: a pattern never
+//! finds a difference.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::Value;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::ChunkItem;
+use rustc_hash::FxHashMap;
+
+use super::fileids::is_fileid;
+use super::{Replies, is_left_out, makes_names};
+use crate::analysis::comparison::pair::{Compared, OPERATIONS};
+use crate::analysis::comparison::record::{Datum, Path, hash};
+use crate::analysis::comparison::recorder::Placed;
+use crate::analysis::comparison::renaming::Name;
+use crate::analysis::comparison::role::{Identity, Role};
+
+/// Lengths of messages that have patterns.
+const LENGTHS: usize = 1024;
+/// Patterns of one length.
+const PATTERNS: usize = 8;
+/// The longest message that leaves one.
+const LONGEST: usize = 4096;
+/// Patterns of one length that were made and never met again, after which no more are.
+const IN_VAIN: u32 = 64;
+
+/// What bytes of a message are to a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bytes {
+    /// What follows is read by them, or nothing says that it is not: they are those of the pattern on both sides.
+    Fixed,
+    /// A result by which nothing else is read: it is the same on both sides.
+    Equal,
+    /// They may differ.
+    Free,
+}
+
+/// A name that each side has of its own.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) section: Rc<str>,
+    pub(super) path: Rc<Path>,
+    pub(super) identity: Identity,
+    bytes: Range<usize>,
+    /// The last pair of them, which is often the next, too.
+    last: Option<[(Box<[u8]>, Name); 2]>,
+}
+
+impl Named {
+    /// The names of both sides, in the place of those before; `None` where they have to be looked at.
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[Name; 2]> {
+        let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
+        let of = [a?, b?];
+        if let Some([one, other]) = &self.last
+            && *one.0 == *of[0]
+            && *other.0 == *of[1]
+        {
+            return Some([one.1, other.1]);
+        }
+        let name = |bytes: &[u8]| Name::of(self.identity, &Datum::of_bytes(bytes), None);
+        let names = [name(of[0])?, name(of[1])?];
+        self.last = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
+        Some(names)
+    }
+
+    /// The names as they stand in both messages.
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [Datum; 2] {
+        sides.map(|side| Datum::of_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    }
+}
+
+/// A pair that matched.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    procedure: Option<Procedure>,
+    is_racing: bool,
+    recorded: Box<[u8]>,
+    /// All bytes of the message, in their order.
+    runs: Vec<(Range<usize>, Bytes)>,
+    /// Lengths of the data items that travel in Write chunks.
+    items: Vec<u32>,
+    /// Filehandles, and what tells that a server has lost what it had not committed.
+    pub(super) names: Vec<Named>,
+    /// Numbers of files: the operation, and where they stand.
+    fileids: Vec<(usize, Range<usize>)>,
+    /// What a comparison of it counts.
+    pub(super) compared: Compared,
+    /// An operation makes names.
+    pub(super) makes_names: bool,
+}
+
+impl Pattern {
+    /// That of a pair that was read and matches. `places` are those of the fields of the live message, and `compared` is what
+    /// the comparison has counted.
+    pub(super) fn of(
+        replies: &Replies<'_>,
+        places: &[Placed<'_>],
+        compared: Compared,
+        has_restarted: bool,
+    ) -> Option<Self> {
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let [recorded, live] = sides;
+        // The parts of READ_PLUS are put together before they are compared.
+        let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
+        if recorded.len() != live.len() || live.len() > LONGEST || replies.listing.is_some() || is_in_parts {
+            return None;
+        }
+        let mut this = Self {
+            procedure: replies.procedure,
+            is_racing: replies.is_racing,
+            recorded: recorded.into(),
+            runs: Vec::new(),
+            items: Vec::new(),
+            names: Vec::new(),
+            fileids: Vec::new(),
+            compared,
+            makes_names: places.iter().any(|place| makes_names(&place.section.1)),
+        };
+        let mut of = vec![Bytes::Fixed; live.len()];
+        for place in places {
+            let ((at, section), path) = (&place.section, &place.path);
+            if let Value::Chunk(length, _) = place.value {
+                this.items.push(length);
+            }
+            let is_left_out = is_left_out(section, path, has_restarted);
+            let (bytes, what) = meaning(place, is_left_out);
+            if let (Role::Identity(identity), false) = (path.role, is_left_out) {
+                if what != Bytes::Free {
+                    return None;
+                }
+                let (section, path) = (Rc::clone(section), Rc::clone(path));
+                this.names.push(Named { section, path, identity, bytes: bytes.clone(), last: None });
+            }
+            if is_fileid(section, path) {
+                this.fileids.push((*at, bytes.clone()));
+            }
+            of.get_mut(bytes)?.fill(what);
+        }
+        for (at, what) in of.into_iter().enumerate() {
+            match this.runs.last_mut() {
+                Some((run, last)) if *last == what => run.end = at + 1,
+                _ => this.runs.push((at..at + 1, what)),
+            }
+        }
+        this.agrees(sides).then_some(this)
+    }
+
+    /// The numbers of files in both messages, each with its section.
+    pub(super) fn fileids<'p>(
+        &'p self,
+        sides: [&'p [u8]; 2],
+    ) -> impl Iterator<Item = (usize, [Datum; 2])> + 'p {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let of = move |bytes: &Range<usize>| {
+            sides.map(|side| Datum::Number(number(side.get(bytes.clone()).unwrap_or_default())))
+        };
+        self.fileids.iter().map(move |(section, bytes)| (*section, of(bytes)))
+    }
+
+    /// Whether both messages would be read as those of the pattern, and match.
+    fn agrees(&self, [recorded, live]: [&[u8]; 2]) -> bool {
+        recorded.len() == self.recorded.len()
+            && live.len() == self.recorded.len()
+            && self.runs.iter().all(|(run, what)| match what {
+                Bytes::Free => true,
+                Bytes::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                Bytes::Fixed => {
+                    let before = self.recorded.get(run.clone());
+                    recorded.get(run.clone()) == before && live.get(run.clone()) == before
+                }
+            })
+    }
+
+    /// Whether what came in Write chunks is as long as the items are, and has the content that is known.
+    fn has_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
+        let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
+            let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
+            length == of
+                && chunk.length == *length
+                && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
+        };
+        self.items.len() == known.len()
+            && self.items.len() == chunks.len()
+            && self.items.iter().zip(known).zip(chunks).all(is_it)
+    }
+}
+
+/// Which bytes of a field count, and as what.
+fn meaning(place: &Placed<'_>, is_left_out: bool) -> (Range<usize>, Bytes) {
+    let Placed { path, bytes, value, .. } = place;
+    // The content, without its length.
+    let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
+    let is_header = path.field.starts_with("rpc");
+    match (path.role, *value) {
+        (_, Value::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), Bytes::Free),
+        // What a count or a length is read by.
+        _ if is_header || path.field == OPERATIONS || path.leaf() == "attrmask" => {
+            (bytes.clone(), Bytes::Fixed)
+        }
+        (Role::Varies(_) | Role::Identity(_), Value::Bytes(of) | Value::Text(of)) => {
+            (content(of), Bytes::Free)
+        }
+        (Role::Varies(_), Value::Unsigned(_) | Value::Signed(_)) => (bytes.clone(), Bytes::Free),
+        (Role::Identity(_), Value::Unsigned(_)) if is_left_out => (bytes.clone(), Bytes::Free),
+        (_, Value::Unsigned(_)) if path.field == "nfs.stateid.seqid" => (bytes.clone(), Bytes::Free),
+        (Role::Equal(_) | Role::Racing(_), Value::Bytes(of) | Value::Text(of)) => (content(of), Bytes::Equal),
+        // A hyper is no count of anything that follows.
+        (Role::Equal(_) | Role::Racing(_), Value::Unsigned(_) | Value::Signed(_)) if bytes.len() == 8 => {
+            (bytes.clone(), Bytes::Equal)
+        }
+        _ => (bytes.clone(), Bytes::Fixed),
+    }
+}
+
+/// Patterns of messages of one length.
+#[derive(Debug, Default)]
+struct OfLength {
+    patterns: Vec<Pattern>,
+    /// The one that goes next where there is room for no more.
+    next: usize,
+    /// Patterns that were made since one was met again.
+    in_vain: u32,
+}
+
+/// The patterns of a run.
+#[derive(Debug, Default)]
+pub(super) struct Alike {
+    by_length: FxHashMap<usize, OfLength>,
+}
+
+impl Alike {
+    /// What pairs of Replies are to each other is another from here on.
+    pub(super) fn forget(&mut self) {
+        self.by_length.clear();
+    }
+
+    /// The pattern that a pair agrees with.
+    pub(super) fn find(&mut self, replies: &Replies<'_>) -> Option<&mut Pattern> {
+        if replies.listing.is_some() {
+            return None;
+        }
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let of_length = self.by_length.get_mut(&sides[1].len())?;
+        let at = of_length.patterns.iter().position(|pattern| {
+            pattern.procedure == replies.procedure
+                && pattern.is_racing == replies.is_racing
+                && pattern.agrees(sides)
+                && pattern.has_data(replies.known, replies.chunks)
+        })?;
+        of_length.in_vain = 0;
+        of_length.patterns.get_mut(at)
+    }
+
+    /// Whether a pair of this length that matches is to leave a pattern.
+    pub(super) fn learns(&self, length: usize) -> bool {
+        match self.by_length.get(&length) {
+            Some(of_length) => of_length.in_vain < IN_VAIN,
+            None => length <= LONGEST && self.by_length.len() < LENGTHS,
+        }
+    }
+
+    /// Keeps the pattern of a pair of this length, if it has left one, in the place of another if there are many.
+    pub(super) fn keep(&mut self, length: usize, pattern: Option<Pattern>) {
+        let of_length = self.by_length.entry(length).or_default();
+        of_length.in_vain += 1;
+        let Some(pattern) = pattern else { return };
+        match of_length.patterns.get_mut(of_length.next) {
+            Some(place) => *place = pattern,
+            None => of_length.patterns.push(pattern),
+        }
+        of_length.next = (of_length.next + 1) % PATTERNS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v3;
+    use nfsrdma_dissectors::xdr::Cursor;
+
+    use super::*;
+    use crate::analysis::comparison::selection::Selection;
+    use crate::replay::run::judge::{Judge, Verdict};
+
+    /// A Reply of GETATTR: RFC 1813 section 3.3.1.
+    fn reply(xid: u32, links: u32, size: u32, time: u32) -> Vec<u8> {
+        let header = [xid, 1, 0, 0, 0, 0, 0];
+        let attributes = [1, 0o644, links, 0, 0, 0, size, 0, 4096, 0, 0, 0, 7, 0, 99];
+        let times = [time, 0, time, 0, time, 0];
+        [&header[..], &attributes, &times].concat().iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn replies<'a>(recorded: &'a [u8], live: &'a [u8]) -> Replies<'a> {
+        Replies {
+            step: 1,
+            frames: [1, 2],
+            title: "NFS 3 GETATTR",
+            procedure: Some(Procedure::V3(v3::Procedure::GETATTR)),
+            recorded: Cursor::new(recorded),
+            known: &[],
+            live: Cursor::new(live),
+            chunks: &[],
+            directories: &[],
+            files: &[],
+            is_racing: false,
+            listing: None,
+        }
+    }
+
+    fn judge_of(recorded: &[u8], live: &[u8]) -> Judge {
+        let mut judge = Judge::new(false, [], Selection::default());
+        assert_eq!(judge.judge(&replies(recorded, live)), Verdict::Matched);
+        judge
+    }
+
+    #[test]
+    fn what_may_differ_and_what_is_alike_on_both_sides_needs_no_reading() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let (recorded, live) = (reply(2, 1, 300, 7), reply(12, 1, 300, 8));
+        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
+        let before = judge.compared;
+        assert_eq!(judge.judge(&replies(&recorded, &live)), Verdict::Matched);
+        assert_eq!(judge.compared.since(before), before, "it is counted as if it were read");
+    }
+
+    #[test]
+    fn what_must_be_equal_is_read_where_it_is_not() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        for other in [reply(12, 1, 301, 8), reply(12, 2, 300, 8), reply(12, 1, 300, 8)[..40].to_vec()] {
+            let recorded = reply(2, 1, 300, 7);
+            assert!(judge.alike.find(&replies(&recorded, &other)).is_none());
+            assert_ne!(judge.judge(&replies(&recorded, &other)), Verdict::Matched);
+        }
+    }
+
+    #[test]
+    fn a_word_that_may_say_how_the_rest_is_read_is_that_of_the_pattern() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let both = reply(2, 2, 100, 5);
+        assert!(judge.alike.find(&replies(&both, &both)).is_none());
+        assert_eq!(judge.judge(&replies(&both, &both)), Verdict::Matched);
+        assert!(judge.alike.find(&replies(&both, &both)).is_some(), "it has a pattern of its own");
+    }
+
+    #[test]
+    fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
+        let mut alike = Alike::default();
+        (0..IN_VAIN).for_each(|_| alike.keep(100, None));
+        assert!(!alike.learns(100) && alike.learns(104));
+        assert!(!alike.learns(LONGEST + 1));
+    }
+}

@@ -1,0 +1,235 @@
+//! Recorded Replies held to live ones, changed and not.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Cursor as Bytes};
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_inspect::analysis::comparison::difference::Kind;
+use nfsrdma_inspect::analysis::comparison::record::hash;
+use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
+use nfsrdma_inspect::analysis::comparison::selection::Selection;
+use nfsrdma_inspect::replay::run::judge::{Judge, Replies, Verdict};
+use nfsrdma_inspect::replay::trace::{Protection, Seen, Step, Trace};
+
+use super::program::compiled;
+
+/// A field of a Reply: its name, its kind of difference, and a byte of it.
+struct Place {
+    name: &'static str,
+    kind: Kind,
+    at: usize,
+}
+
+/// Hears the fields of a Reply that must be as they were.
+struct Places<'m> {
+    message: &'m [u8],
+    found: Vec<Place>,
+}
+
+impl<'a> Observer<'a> for Places<'_> {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+        let Role::Equal(kind) = role_of(field.name, "", false) else { return };
+        // Each server counts the changes of a stateid as they come there, which no run compares.
+        if field.name == "nfs.stateid.seqid" {
+            return;
+        }
+        // What the decoders tell of it is the last byte, or the first of text.
+        let at = match value {
+            Value::Unsigned(_) | Value::Enum(..) | Value::Bool(_) | Value::Flags(..) | Value::Signed(_) => {
+                bytes.end - 1
+            }
+            Value::Text(text) | Value::Bytes(text) if !text.is_empty() => {
+                text.as_ptr() as usize - self.message.as_ptr() as usize
+            }
+            _ => return,
+        };
+        self.found.push(Place { name: field.name, kind, at });
+    }
+}
+
+/// Content of the DDP-eligible results of a step.
+fn contents(step: &Step<'_>, trace: &mut Trace<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
+        let mut content = Vec::new();
+        if !trace.content(&payload, &mut content).unwrap() {
+            return None;
+        }
+        contents.push(content);
+    }
+    Some(contents)
+}
+
+fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
+    contents
+        .iter()
+        .map(|content| ChunkItem { position: None, length: content.len() as u32, bytes: Some(content) })
+        .collect()
+}
+
+fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> Verdict {
+    let (recorded, live) = (items(recorded), items(live));
+    let mut judge = Judge::new(false, [], Selection::default());
+    judge.judge(&Replies {
+        step: step.origin.id,
+        frames: [step.origin.call_frame, step.origin.reply_frame],
+        title: "NFS",
+        procedure: step.asked.described(),
+        recorded: Cursor::new(step.reply.head.0).with_chunks(&recorded),
+        known: &[],
+        live: Cursor::new(message).with_chunks(&live),
+        chunks: &live,
+        directories: &[],
+        files: &[],
+        is_racing: false,
+        listing: None,
+    })
+}
+
+#[test]
+fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_an_honest_one_is_not() {
+    let (mut lies, mut found, mut honest) = (0u32, 0u32, 0u32);
+    let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
+    for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {
+        let file = compiled(capture, "lies");
+        let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        while let Some(step) = trace.next_step().unwrap() {
+            let is_whole = step.reply.seen == Seen::WHOLE && step.asked.protection == Protection::PLAIN;
+            let Some(procedure) = step.asked.described().filter(|_| is_whole) else { continue };
+            let Some(contents) = contents(&step, &mut data) else { continue };
+            let message = step.reply.head.0;
+            assert_eq!(
+                judged(&step, &contents, message, &contents),
+                Verdict::Matched,
+                "{capture} {}",
+                step.origin.id
+            );
+            honest += 1;
+            let mut places = Places { message, found: Vec::new() };
+            let chunks = items(&contents);
+            let mut cursor = Cursor::new(message).with_chunks(&chunks);
+            rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            if procedure.results(&mut cursor, &mut places).is_err() {
+                continue;
+            }
+            // Another field of each step, so that all kinds of fields come.
+            let count = places.found.len();
+            for turn in 0..3.min(count) {
+                let place = &places.found[(step.origin.id as usize * 7 + turn * 13) % count];
+                let mut lie = message.to_vec();
+                lie[place.at] ^= 1;
+                let verdict = judged(&step, &contents, &lie, &contents);
+                lies += 1;
+                let must =
+                    matches!(place.kind, Kind::Status | Kind::Data | Kind::Count | Kind::Name | Kind::Offset);
+                let is_found = match verdict {
+                    Verdict::Mismatched(_) | Verdict::Unsupported(..) => true,
+                    Verdict::Tolerated(_) => !must,
+                    Verdict::Matched => false,
+                };
+                found += u32::from(is_found);
+                if !is_found {
+                    *unseen.entry(place.name).or_default() += 1;
+                }
+            }
+            for at in 0..contents.len() {
+                let mut other = contents.clone();
+                let Some(byte) = other[at].last_mut() else { continue };
+                *byte ^= 1;
+                let verdict = judged(&step, &contents, message, &other);
+                assert!(
+                    matches!(verdict, Verdict::Mismatched(_)),
+                    "{capture} {}: {verdict:?}",
+                    step.origin.id
+                );
+                lies += 1;
+                found += 1;
+            }
+        }
+    }
+    assert!(honest > 800 && lies > 2000, "{honest} honest, {lies} lies");
+    assert!(found * 100 >= lies * 99, "{found} of {lies}; not told: {unseen:?}");
+}
+
+/// Holds a Reply to the recorded one, of whose file data the hash is known.
+fn held(
+    judge: &mut Judge,
+    step: &Step<'_>,
+    sides: [&[u8]; 2],
+    known: &[(u32, Option<u128>)],
+    live: &[Vec<u8>],
+) -> Verdict {
+    let live = items(live);
+    let unknown: Vec<_> = live.iter().map(|item| ChunkItem { bytes: None, ..*item }).collect();
+    let [recorded, message] = sides;
+    judge.judge(&Replies {
+        step: step.origin.id,
+        frames: [step.origin.call_frame, step.origin.reply_frame],
+        title: "NFS",
+        procedure: step.asked.described(),
+        recorded: Cursor::new(recorded).with_chunks(&unknown),
+        known,
+        live: Cursor::new(message).with_chunks(&live),
+        chunks: &live,
+        directories: &[],
+        files: &[],
+        is_racing: false,
+        listing: None,
+    })
+}
+
+#[test]
+fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
+    let (mut changed, mut matched) = (0u32, 0u32);
+    for capture in ["rxe-v3", "rxe-v40", "rxe-v42"] {
+        let file = compiled(capture, "alike");
+        let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        let mut judge = Judge::new(false, [], Selection::default());
+        while let Some(step) = trace.next_step().unwrap() {
+            let is_whole = step.reply.seen == Seen::WHOLE && step.asked.protection == Protection::PLAIN;
+            if !is_whole || step.asked.described().is_none() {
+                continue;
+            }
+            let Some(contents) = contents(&step, &mut data) else { continue };
+            let known: Vec<_> =
+                contents.iter().map(|content| (content.len() as u32, Some(hash(content)))).collect();
+            let message = step.reply.head.0;
+            for _ in 0..2 {
+                let verdict = held(&mut judge, &step, [message; 2], &known, &contents);
+                assert_eq!(verdict, Verdict::Matched, "{capture} {}", step.origin.id);
+            }
+            let mut agree = |sides: [&[u8]; 2], contents: &[Vec<u8>], what: &str| {
+                let after = held(&mut judge, &step, sides, &known, contents) == Verdict::Matched;
+                let mut fresh = Judge::new(false, [], Selection::default());
+                let alone = held(&mut fresh, &step, sides, &known, contents) == Verdict::Matched;
+                assert_eq!(after, alone, "{capture} {}: {what}", step.origin.id);
+                changed += 1;
+                matched += u32::from(alone);
+            };
+            // Another few bytes of each step, so that all kinds of fields come.
+            for turn in 0..6 {
+                let at = (step.origin.id as usize * 31 + turn * 41) % message.len();
+                let mut other = message.to_vec();
+                other[at] ^= [1, 0x80][turn % 2];
+                agree([message, &other], &contents, &format!("byte {at} of the live Reply"));
+                agree([&other, message], &contents, &format!("byte {at} of the recorded Reply"));
+                agree([&other, &other], &contents, &format!("byte {at} of both"));
+            }
+            for at in 0..contents.len() {
+                let mut other = contents.clone();
+                other[at].pop();
+                agree([message; 2], &other, "data that is too short");
+            }
+        }
+    }
+    assert!(changed > 10_000 && matched > 1000, "{matched} of {changed} matched");
+}
