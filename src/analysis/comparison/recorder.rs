@@ -143,13 +143,8 @@ impl Recorder {
     }
 
     /// The record of a Reply that no capture is around, such as one that comes while a trace is replayed: `cursor` stands at
-    /// the beginning of the RPC message, and knows what travelled beside it.
-    pub fn reply(&mut self, procedure: Option<Procedure>, cursor: Cursor<'_>) -> Message {
-        self.reply_with_places(procedure, cursor, None)
-    }
-
-    /// The same, and where each of its fields stands.
-    pub fn reply_with_places<'a>(
+    /// the beginning of the RPC message, and knows what travelled beside it. Where its fields stand is put into `places`.
+    pub fn reply<'a>(
         &mut self,
         procedure: Option<Procedure>,
         mut cursor: Cursor<'a>,

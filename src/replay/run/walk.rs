@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -90,6 +91,9 @@ impl Walk {
         if !is_known {
             return self.doubt(step);
         }
+        if !parts.operations.is_empty() && parts.operations.iter().all(leaves_nothing) {
+            return;
+        }
         let mut texts = |message: &Message<'_>| -> Vec<Option<Vec<u8>>> {
             let mut read = |payload: Payload| {
                 let is_text = payload.length <= TEXT && payload.content == Content::KEPT;
@@ -149,6 +153,19 @@ impl Walk {
         transport.disconnect(connection);
         walked
     }
+}
+
+/// Whether an operation changes nothing that is looked at in the end, and tells nothing of it.
+fn leaves_nothing(operation: &Operation) -> bool {
+    matches!(
+        *operation,
+        Operation::SEQUENCE
+            | Operation::PUTFH
+            | Operation::READ
+            | Operation::READ_PLUS
+            | Operation::ACCESS
+            | Operation::RENEW
+    )
 }
 
 fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {

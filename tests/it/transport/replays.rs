@@ -1,6 +1,6 @@
 //! Traces of real captures run against nfs-ganesha.
 
-use std::fs::{self, File};
+use std::fs;
 
 use serde_json::Value as Json;
 

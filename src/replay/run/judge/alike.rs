@@ -1,9 +1,9 @@
-//! Pairs of Replies that are like one that matched: known by their bytes, without being read.
+//! Pairs of Replies that are like one that was read: known by their bytes.
 //!
-//! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match
-//! leaves a [`Pattern`]: for each byte of the message what it is to a comparison. Where another pair agrees with it, both its
-//! messages would be read as those of the pattern were, and match as they did. Where it does not, it is read: a pattern never
-//! finds a difference.
+//! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match, or
+//! to differ in what a rule lets differ, leaves a [`Pattern`]: for each byte of the message what it is to a comparison. Where
+//! another pair agrees with it, both its messages would be read as those of the pattern were, and found the same. Where it does
+//! not, it is read: a pattern never finds a difference.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::ChunkItem;
 use rustc_hash::FxHashMap;
 
 use super::fileids::is_fileid;
-use super::{Replies, is_left_out, makes_names};
+use super::{Replies, Verdict, is_left_out, makes_names};
 use crate::analysis::comparison::pair::{Compared, OPERATIONS};
 use crate::analysis::comparison::record::{Datum, Path, hash};
 use crate::analysis::comparison::recorder::Placed;
@@ -33,7 +33,7 @@ const IN_VAIN: u32 = 64;
 /// What bytes of a message are to a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bytes {
-    /// What follows is read by them, or nothing says that it is not: they are those of the pattern on both sides.
+    /// What follows is read by them, or nothing says that it is not: they are those of the pattern, on each side.
     Fixed,
     /// A result by which nothing else is read: it is the same on both sides.
     Equal,
@@ -75,13 +75,14 @@ impl Named {
     }
 }
 
-/// A pair that matched.
+/// A pair that was read.
 #[derive(Debug)]
 pub(super) struct Pattern {
     procedure: Option<Procedure>,
     is_racing: bool,
-    recorded: Box<[u8]>,
-    /// All bytes of the message, in their order.
+    /// The messages.
+    sides: [Box<[u8]>; 2],
+    /// All bytes of a message, in their order.
     runs: Vec<(Range<usize>, Bytes)>,
     /// Lengths of the data items that travel in Write chunks.
     items: Vec<u32>,
@@ -89,6 +90,8 @@ pub(super) struct Pattern {
     pub(super) names: Vec<Named>,
     /// Numbers of files: the operation, and where they stand.
     fileids: Vec<(usize, Range<usize>)>,
+    /// What came of it.
+    pub(super) verdict: Verdict,
     /// What a comparison of it counts.
     pub(super) compared: Compared,
     /// An operation makes names.
@@ -96,29 +99,37 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// That of a pair that was read and matches. `places` are those of the fields of the live message, and `compared` is what
-    /// the comparison has counted.
+    /// That of a pair that was read. `places` are those of the fields of both messages, and `compared` is what the comparison
+    /// has counted.
     pub(super) fn of(
         replies: &Replies<'_>,
-        places: &[Placed<'_>],
-        compared: Compared,
+        [of_recorded, places]: [&[Placed<'_>]; 2],
+        (verdict, compared): (&Verdict, Compared),
         has_restarted: bool,
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let [recorded, live] = sides;
+        let is_known = matches!(verdict, Verdict::Matched | Verdict::Tolerated(_)) && compared.unknown == 0;
         // The parts of READ_PLUS are put together before they are compared.
         let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
-        if recorded.len() != live.len() || live.len() > LONGEST || replies.listing.is_some() || is_in_parts {
+        let is_place = |(one, other): (&Placed<'_>, &Placed<'_>)| {
+            Rc::ptr_eq(&one.path, &other.path) && one.bytes == other.bytes && one.section.0 == other.section.0
+        };
+        let is_read_alike = recorded.len() == live.len()
+            && of_recorded.len() == places.len()
+            && of_recorded.iter().zip(places).all(is_place);
+        if !is_known || !is_read_alike || live.len() > LONGEST || replies.listing.is_some() || is_in_parts {
             return None;
         }
         let mut this = Self {
             procedure: replies.procedure,
             is_racing: replies.is_racing,
-            recorded: recorded.into(),
+            sides: sides.map(Box::from),
             runs: Vec::new(),
             items: Vec::new(),
             names: Vec::new(),
             fileids: Vec::new(),
+            verdict: verdict.clone(),
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
@@ -163,16 +174,17 @@ impl Pattern {
         self.fileids.iter().map(move |(section, bytes)| (*section, of(bytes)))
     }
 
-    /// Whether both messages would be read as those of the pattern, and match.
+    /// Whether both messages would be read as those of the pattern, with the same verdict.
     fn agrees(&self, [recorded, live]: [&[u8]; 2]) -> bool {
-        recorded.len() == self.recorded.len()
-            && live.len() == self.recorded.len()
+        let [before, of_live] = &self.sides;
+        recorded.len() == before.len()
+            && live.len() == of_live.len()
             && self.runs.iter().all(|(run, what)| match what {
                 Bytes::Free => true,
                 Bytes::Equal => recorded.get(run.clone()) == live.get(run.clone()),
                 Bytes::Fixed => {
-                    let before = self.recorded.get(run.clone());
-                    recorded.get(run.clone()) == before && live.get(run.clone()) == before
+                    recorded.get(run.clone()) == before.get(run.clone())
+                        && live.get(run.clone()) == of_live.get(run.clone())
                 }
             })
     }
@@ -257,7 +269,7 @@ impl Alike {
         of_length.patterns.get_mut(at)
     }
 
-    /// Whether a pair of this length that matches is to leave a pattern.
+    /// Whether a pair of this length that is read is to leave a pattern.
     pub(super) fn learns(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
             Some(of_length) => of_length.in_vain < IN_VAIN,
@@ -326,6 +338,22 @@ mod tests {
         let before = judge.compared;
         assert_eq!(judge.judge(&replies(&recorded, &live)), Verdict::Matched);
         assert_eq!(judge.compared.since(before), before, "it is counted as if it were read");
+    }
+
+    #[test]
+    fn what_a_rule_lets_differ_is_let_differ_in_the_same_way_again() {
+        // NFS3ERR_NOTSUPP and NFS3ERR_SERVERFAULT: RFC 1813 section 2.6.
+        let refusal = |xid: u32, status: u32| {
+            [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()
+        };
+        let mut judge = Judge::new(false, [], Selection::default());
+        let (recorded, live) = (refusal(1, 13), refusal(11, 1));
+        let verdict = judge.judge(&replies(&recorded, &live));
+        assert!(matches!(verdict, Verdict::Tolerated(_)), "{verdict:?}");
+        let (recorded, live) = (refusal(2, 13), refusal(12, 1));
+        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
+        assert_eq!(judge.judge(&replies(&recorded, &live)), verdict);
+        assert!(judge.alike.find(&replies(&live, &recorded)).is_none(), "the other way it is another pair");
     }
 
     #[test]

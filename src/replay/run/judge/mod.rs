@@ -5,7 +5,7 @@
 //! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
 //! likes.
 //!
-//! - [`alike`]: pairs that are like one that matched;
+//! - [`alike`]: pairs that are like one that was read;
 //! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
 //! - [`returned`]: Write chunks and the data items in them; [`fileids`]: numbers that files keep.
 
@@ -174,40 +174,33 @@ impl Judge {
 
     /// Holds a live Reply to the recorded one.
     pub fn judge(&mut self, replies: &Replies<'_>) -> Verdict {
-        if self.is_alike(replies) {
-            return Verdict::Matched;
+        if let Some(verdict) = self.known(replies) {
+            return verdict;
         }
         let length = replies.live.rest().len();
         // What is compared as it is may have another meaning.
         let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
         if !is_plain || !self.alike.learns(length) {
-            return self.compare(replies, None);
+            return self.read(replies, [None, None]);
         }
         let before = self.compared;
-        let mut places = Vec::new();
-        let verdict = self.compare(replies, Some(&mut places));
+        let mut places = [Vec::new(), Vec::new()];
+        let verdict = self.read(replies, places.each_mut().map(Some));
         let compared = self.compared.since(before);
-        if verdict == Verdict::Matched {
-            let pattern = (compared.unknown == 0)
-                .then(|| Pattern::of(replies, &places, compared, self.has_restarted))
-                .flatten();
-            self.alike.keep(length, pattern);
-        }
+        let places = places.each_ref().map(Vec::as_slice);
+        let pattern = Pattern::of(replies, places, (&verdict, compared), self.has_restarted);
+        self.alike.keep(length, pattern);
         verdict
     }
 
-    /// Whether a pair of Replies is like one that matched. What it names and counts is noted.
-    fn is_alike(&mut self, replies: &Replies<'_>) -> bool {
-        let Some(pattern) = self.alike.find(replies) else { return false };
+    /// The verdict of a pair of Replies that is like one that was read. What it names and counts is noted.
+    fn known(&mut self, replies: &Replies<'_>) -> Option<Verdict> {
+        let pattern = self.alike.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
-        let Some(names) =
-            pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()
-        else {
-            return false;
-        };
+        let names = pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let mut fileids = pattern.fileids(sides);
         if fileids.any(|(at, now)| self.fileids.differing(replies.file(at), now).is_some()) {
-            return false;
+            return None;
         }
         let place = replies.place();
         for (named, [one, other]) in pattern.names.iter().zip(names) {
@@ -225,13 +218,17 @@ impl Judge {
             self.listings.grow();
         }
         self.compared += pattern.compared;
-        true
+        Some(pattern.verdict.clone())
     }
 
-    /// Reads both Replies, and compares them field by field.
-    fn compare<'a>(&mut self, replies: &Replies<'a>, places: Option<&mut Vec<Placed<'a>>>) -> Verdict {
-        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded);
-        let mut live = self.recorder.reply_with_places(replies.procedure, replies.live, places);
+    /// Reads both Replies, and compares them field by field. Tells the places of their fields where that is asked for.
+    fn read<'a>(
+        &mut self,
+        replies: &Replies<'a>,
+        [of_recorded, of_live]: [Option<&mut Vec<Placed<'a>>>; 2],
+    ) -> Verdict {
+        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
+        let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
         know(&mut recorded, replies.known);
         align(&recorded, &mut live);
         // What went inline follows from the names in it.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
@@ -111,6 +111,8 @@ pub(crate) struct CompletionQueue {
     channel: NonNull<ffi::ibv_comp_channel>,
     capacity: u32,
     reserved: AtomicU32,
+    /// The channel tells, or has told, of the next completion.
+    is_armed: AtomicBool,
     context: Arc<Context>,
 }
 
@@ -140,8 +142,14 @@ impl CompletionQueue {
             unsafe { ffi::ibv_destroy_comp_channel(channel.as_ptr()) };
             return Err(kind);
         };
-        let this =
-            Self { queue, channel, capacity, reserved: AtomicU32::new(0), context: Arc::clone(context) };
+        let this = Self {
+            queue,
+            channel,
+            capacity,
+            reserved: AtomicU32::new(0),
+            is_armed: AtomicBool::new(false),
+            context: Arc::clone(context),
+        };
         wait::never_block(this.fd()).map_err(|error| failure::kind("a completion channel", error))?;
         Ok(Arc::new(this))
     }
@@ -184,11 +192,15 @@ impl CompletionQueue {
         Ok(count)
     }
 
-    /// Asks to be told of the next completion. What came before is to be taken after this, as it is not told of.
+    /// Asks to be told of the next completion, unless that was asked before and is not [heard](Self::hear) yet. What came before
+    /// is to be taken after this, as it is not told of.
     ///
     /// # Errors
     /// When the device is gone.
     pub(crate) fn arm(&self) -> Result<(), TransportErrorKind> {
+        if self.is_armed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         // SAFETY: the queue is valid.
         match unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) } {
             0 => Ok(()),
@@ -202,13 +214,14 @@ impl CompletionQueue {
         unsafe { self.channel.as_ref().fd }
     }
 
-    /// Takes what the channel told.
+    /// Takes what the channel told: it tells once for each [`arm`](Self::arm).
     pub(crate) fn hear(&self) {
         let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel is valid and does not block, and both are places for pointers, which are not followed.
-        while unsafe { ffi::ibv_get_cq_event(self.channel.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
+        if unsafe { ffi::ibv_get_cq_event(self.channel.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
             // SAFETY: each event is acknowledged once, on the only queue of the channel.
             unsafe { ffi::ibv_ack_cq_events(self.pointer(), 1) };
+            self.is_armed.store(false, Ordering::Relaxed);
         }
     }
 }

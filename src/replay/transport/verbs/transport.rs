@@ -27,7 +27,7 @@ use super::shared::Shared;
 use super::wait;
 use super::window::Ended;
 
-/// How often the completion queues are looked at before this side sleeps.
+/// How often the completion queues are looked at before this side sleeps, where another processor may fill them meanwhile.
 const LOOKS: usize = 64;
 /// How often connecting is tried with another port of this side.
 const CONNECT_TRIES: u16 = 8;
@@ -35,7 +35,6 @@ const CONNECT_TRIES: u16 = 8;
 const CM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// NFS/RDMA over InfiniBand, RoCE and iWARP.
-#[derive(Default)]
 pub struct VerbsTransport {
     pub(super) devices: Vec<Shared>,
     pub(super) connections: Vec<Connection>,
@@ -54,6 +53,7 @@ pub struct VerbsTransport {
     held: Option<(usize, Received)>,
     descriptors: Vec<libc::pollfd>,
     cm_looked: Option<Instant>,
+    looks: usize,
 }
 
 /// What the last event borrows.
@@ -88,7 +88,22 @@ impl fmt::Debug for VerbsTransport {
 impl VerbsTransport {
     /// One without connections; nothing is opened yet.
     pub fn new() -> Self {
-        Self::default()
+        let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+        Self {
+            devices: Vec::new(),
+            connections: Vec::new(),
+            by_queue: FxHashMap::default(),
+            stores: Vec::new(),
+            scratch: Vec::new(),
+            taken: Vec::new(),
+            spare: Vec::new(),
+            done: Vec::new(),
+            lent: Lent::default(),
+            held: None,
+            descriptors: Vec::new(),
+            cm_looked: None,
+            looks: if is_alone { 0 } else { LOOKS },
+        }
     }
 
     pub(super) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
@@ -371,7 +386,7 @@ impl VerbsTransport {
 
     /// Sleeps until something happens. Tells whether it did before the deadline.
     fn sleep(&mut self, deadline: Instant) -> Result<bool, TransportError> {
-        for _ in 0..LOOKS {
+        for _ in 0..self.looks {
             if self.look()? > 0 {
                 return Ok(true);
             }
@@ -390,14 +405,20 @@ impl VerbsTransport {
         let queues = self.connections.iter().filter_map(|connection| connection.queue.as_ref());
         descriptors.extend(queues.map(|queue| wait::reading(queue.fd())));
         let ready = wait::readable(&mut descriptors, deadline);
-        let manager = descriptors.iter().skip(self.devices.len()).any(|entry| entry.revents != 0);
+        let is_told = |entry: &libc::pollfd| entry.revents != 0;
+        let manager = descriptors.iter().skip(self.devices.len()).any(is_told);
+        for (shared, _) in self.devices.iter().zip(&descriptors).filter(|(_, entry)| is_told(entry)) {
+            shared.completions.hear();
+        }
         self.descriptors = descriptors;
         let ready = ready.map_err(|error| {
             TransportError::at("", None, TransportErrorKind::System("waiting for completions", error))
         })?;
-        self.devices.iter().for_each(|shared| shared.completions.hear());
         if manager {
             self.hear_manager();
+        } else {
+            // It was asked with the others.
+            self.cm_looked = Some(Instant::now());
         }
         Ok(ready)
     }
