@@ -117,12 +117,13 @@ pub struct Cursor<'a> {
     chunks: &'a [ChunkItem<'a>],
     /// Bytes of chunks, with their roundup, that belong before `at` in the unreduced message.
     spliced: usize,
+    is_known: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor at the start of a message that was captured whole and sent without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], spliced: 0 }
+        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], spliced: 0, is_known: false }
     }
 
     /// A message that was `length` bytes long on the wire, of which `bytes` were captured.
@@ -130,6 +131,19 @@ impl<'a> Cursor<'a> {
     pub fn with_length(mut self, length: usize) -> Self {
         self.length = length.max(self.bytes.len());
         self
+    }
+
+    /// Bytes from which the same was decoded before: the items of lists are not looked at again before they are asked for, if
+    /// all have one length. Where that is not so, a list may have less items than it says.
+    #[must_use]
+    pub fn known(mut self) -> Self {
+        self.is_known = true;
+        self
+    }
+
+    /// Whether they are [`known`](Self::known).
+    pub fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// Tells observers positions that count from `base` for the message's first byte.

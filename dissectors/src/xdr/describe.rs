@@ -81,7 +81,7 @@ macro_rules! xdr {
             |this, encoder| {
                 $($crate::xdr::Xdr::encode(&this.$field, encoder);)*
             },
-            [], |registry| {
+            [], $crate::xdr::sum(&[$(<$type as $crate::xdr::Xdr>::LENGTH),*]), |registry| {
                 let [$($field),*] = Self::FIELDS;
                 $(registry.xdr::<$type>($field, Self::DOC);)*
             }
@@ -132,7 +132,7 @@ macro_rules! xdr {
             |this, encoder| {
                 encoder.word(this.0);
             },
-            [$(($number, stringify!($value))),*], |registry| {}
+            [$(($number, stringify!($value))),*], Some(4), |registry| {}
         );
     };
 
@@ -170,7 +170,7 @@ macro_rules! xdr {
             |this, encoder| {
                 encoder.word(this.0);
             },
-            [$(($number, stringify!($value))),*], |registry| {}
+            [$(($number, stringify!($value))),*], Some(4), |registry| {}
         );
     };
 
@@ -248,7 +248,7 @@ macro_rules! xdr {
                     })?
                 }
             },
-            [], |registry| {
+            [], None, |registry| {
                 const DOC: &str = concat!($($doc, "\n"),+);
                 registry.xdr::<$tag_type>(Self::TAG, DOC);
                 $($($crate::xdr!(@describe registry, DOC, $group $label $filter $type);)?)*
@@ -286,25 +286,26 @@ macro_rules! xdr {
 
     (@implement [] $name:ident, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
             $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, |$registry| $describe);
+                $names, $length, |$registry| $describe);
         }
     };
     (@implement [$lt:lifetime] $name:ident, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
         impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
             $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, |$registry| $describe);
+                $names, $length, |$registry| $describe);
         }
     };
     (@functions $lt:lifetime, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
         const KIND: $crate::field::Kind = $kind;
         const NAMES: &'static [$crate::field::FlagName] = &$names;
+        const LENGTH: Option<usize> = $length;
 
         #[allow(unused_variables)]
         fn describe($registry: &mut $crate::field::registry::Registry) {

@@ -136,8 +136,11 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
             return Err(Error::TooLong { at, length: count, bound });
         }
         let place = Place::Message(*cursor);
-        for _ in 0..count {
-            T::decode(cursor, field, observer)?;
+        match T::LENGTH.filter(|_| cursor.is_known() && !O::WATCHES) {
+            Some(length) => {
+                cursor.take((count as usize).saturating_mul(length))?;
+            }
+            None => (0..count).try_for_each(|_| T::decode(cursor, field, observer).map(drop))?,
         }
         Ok(Self { count, place })
     }
@@ -238,6 +241,21 @@ mod tests {
         let list: List<u32> = decode(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 8]).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [7, 8]);
         assert_eq!(list, List::from(&[7u32, 8][..]));
+    }
+
+    #[test]
+    fn a_list_that_was_decoded_before_is_the_same_again_without_a_look_at_its_items() {
+        let bytes = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
+        let mut cursor = Cursor::new(&bytes).known();
+        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut Unobserved).unwrap();
+        assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
+        // What it holds otherwise ends it, where it would have been refused.
+        let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
+        let list = List::<bool>::decode(&mut Cursor::new(&other).known(), &ITEM, &mut Unobserved).unwrap();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
+        assert!(decode::<List<bool>>(&other).is_err());
+        let short = List::<u64>::decode(&mut Cursor::new(&bytes).known(), &ITEM, &mut Unobserved);
+        assert!(short.is_err());
     }
 
     #[test]

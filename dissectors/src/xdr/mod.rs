@@ -27,6 +27,8 @@ pub trait Xdr<'a>: Sized {
     const KIND: Kind;
     /// What the specification calls the values, or the bits of a mask, that have names.
     const NAMES: &'static [FlagName] = &[];
+    /// Bytes of the XDR form, where every value has as many.
+    const LENGTH: Option<usize> = None;
 
     /// Adds the fields inside a value to a registry; one without fields has none to add.
     fn describe(_: &mut Registry) {}
@@ -43,6 +45,18 @@ pub trait Xdr<'a>: Sized {
 
     /// Appends the value's XDR form.
     fn encode(&self, encoder: &mut Encoder);
+}
+
+/// The length of a structure by those of its fields, where each has one.
+pub const fn sum(lengths: &[Option<usize>]) -> Option<usize> {
+    match lengths {
+        [] => Some(0),
+        [Some(first), rest @ ..] => match sum(rest) {
+            Some(more) => Some(*first + more),
+            None => None,
+        },
+        [None, ..] => None,
+    }
 }
 
 /// Bytes of zero fill after `length` bytes of opaque data (RFC 4506 section 4.10).

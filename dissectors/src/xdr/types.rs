@@ -3,12 +3,13 @@
 use crate::field::registry::Registry;
 use crate::field::{Field, FlagName, Kind, Observer, Value};
 
-use super::{Cursor, Encoder, Error, Xdr};
+use super::{Cursor, Encoder, Error, Xdr, roundup};
 
 macro_rules! xdr_number {
     ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(
         impl<'a> Xdr<'a> for $number {
             const KIND: Kind = Kind::$kind;
+            const LENGTH: Option<usize> = Some(size_of::<Self>());
 
             #[inline]
             fn decode<O: Observer<'a>>(
@@ -37,6 +38,7 @@ xdr_number! {
 
 impl<'a> Xdr<'a> for bool {
     const KIND: Kind = Kind::Bool;
+    const LENGTH: Option<usize> = Some(4);
 
     #[inline]
     fn decode<O: Observer<'a>>(
@@ -77,6 +79,7 @@ impl<'a> Xdr<'a> for Void {
 /// Fixed-length opaque data (RFC 4506 section 4.9).
 impl<'a, const N: usize> Xdr<'a> for [u8; N] {
     const KIND: Kind = Kind::Bytes;
+    const LENGTH: Option<usize> = Some(N + roundup(N));
 
     #[inline]
     fn decode<O: Observer<'a>>(

@@ -426,13 +426,13 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A step has its state, and leaves its seat.
-    fn settle(&mut self, seat: u32, held: Held, state: State) {
+    fn settle(&mut self, seat: u32, held: Box<Held>, state: State) {
         self.report.settle(held.id, held.parts.title(), state, self.options.shown);
         self.leave(seat, held);
     }
 
     /// A step leaves its seat, in which `room` stays: others may go.
-    fn leave(&mut self, seat: u32, room: Held) {
+    fn leave(&mut self, seat: u32, room: Box<Held>) {
         self.seats.leave(seat, room);
         self.graph.finish(seat, &mut self.ready);
         while let Some(seat) = self.ready.pop() {
@@ -466,8 +466,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.seats.leave(seat, held);
                 continue;
             }
-            held.bytes.clear();
-            held.bytes.extend_from_slice(bytes);
+            held.step.keep(&step, bytes);
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
@@ -580,7 +579,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The server asked to be asked again: a step waits in its seat, longer with each try.
-    fn put_off(&mut self, seat: u32, mut held: Held, now: Instant) {
+    fn put_off(&mut self, seat: u32, mut held: Box<Held>, now: Instant) {
         held.tries += 1;
         held.due = Some(now + LATER * held.tries.min(10));
         self.queue.push(held.turn, seat, held.due);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::super::report::State;
-use super::held::{Held, step, unreadable};
+use super::held::{Held, unreadable};
 use super::judging::Heard;
 use super::{Engine, Going, RunError, SLACK};
 use crate::replay::beside::{Beside, rerooted};
@@ -20,12 +20,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(mut beside) = self.beside.take() else {
             return Ok(Going::Settled(State::Unreplayable("other-program: another is being asked".into())));
         };
-        let bytes = std::mem::take(&mut held.bytes);
-        let going = match step(&bytes) {
+        let kept = std::mem::take(&mut held.step);
+        let going = match kept.read() {
             Some(step) => self.ask_for(&step, held, &mut beside),
             None => Ok(Going::Settled(unreadable())),
         };
-        held.bytes = bytes;
+        held.step = kept;
         self.beside = Some(beside);
         going
     }

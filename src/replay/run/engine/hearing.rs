@@ -12,7 +12,7 @@ use super::super::outcome::Outcome;
 use super::super::recovery;
 use super::super::report::State;
 use super::super::values::{Session, Used};
-use super::held::{Held, step, tagged, unreadable};
+use super::held::{Held, tagged, unreadable};
 use super::judging::{Answer, Heard};
 use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
@@ -41,12 +41,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(started) = self.started {
             self.report.elapsed = now - started;
         }
-        let bytes = std::mem::take(&mut held.bytes);
-        let heard = match step(&bytes) {
+        let kept = std::mem::take(&mut held.step);
+        let heard = match kept.read() {
             Some(step) => self.hear(&mut held, &step, reply)?,
             None => Heard::Settled(unreadable()),
         };
-        held.bytes = bytes;
+        held.step = kept;
         if self.options.pace == Pace::Think && !matches!(heard, Heard::Again) {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
@@ -225,10 +225,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             resends => format!("{what} (sent again {resends} times)"),
         };
         let difference = missed(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
+        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
             walk.doubt(&step);
         }
-        let state = match step(&held.bytes).is_some_and(|step| step.reply.seen != Seen::NOTHING) {
+        let state = match held.step.read().is_some_and(|step| step.reply.seen != Seen::NOTHING) {
             true => State::Mismatched(vec![difference]),
             false => State::Repaired(Reason::ReplyLost.code()),
         };

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use nfsrdma_dissectors::field::{Field, Unobserved};
-use nfsrdma_dissectors::xdr::{Cursor, Xdr};
+use nfsrdma_dissectors::xdr::{Cursor, List, Xdr};
 
 use super::super::report::{State, StepId};
 use super::super::shape::Parts;
 use super::super::values::Used;
 use crate::replay::plan::reason::Reason;
-use crate::replay::trace::Step;
 use crate::replay::trace::emit::Placed;
+use crate::replay::trace::{Slot, Step};
 use crate::replay::transport::{ConnectionId, Tag};
 
 static FILE: Field = Field::group("trace", "trace", "");
@@ -18,8 +18,8 @@ static FILE: Field = Field::group("trace", "trace", "");
 /// A step that waits, or is in flight. Its room is used again.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// The step, in XDR.
-    pub(super) bytes: Vec<u8>,
+    /// The step.
+    pub(super) step: HeldStep,
     pub(super) id: StepId,
     pub(super) parts: Parts,
     /// Why it does not run as it was captured.
@@ -61,9 +61,32 @@ pub(super) struct Held {
     pub(super) flight: Option<(ConnectionId, Instant)>,
 }
 
-/// A step that is held.
-pub(super) fn step(bytes: &[u8]) -> Option<Step<'_>> {
-    Step::decode(&mut Cursor::new(bytes), &FILE, &mut Unobserved).ok()
+/// A step that is held, in XDR, with the slots of its Call and its Reply, which are looked at most.
+#[derive(Debug, Default)]
+pub(super) struct HeldStep {
+    bytes: Vec<u8>,
+    slots: [Vec<Slot>; 2],
+}
+
+impl HeldStep {
+    /// Keeps a step that was read from these bytes, in the room of another.
+    pub(super) fn keep(&mut self, step: &Step<'_>, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        for (slots, message) in self.slots.iter_mut().zip([&step.call, &step.reply]) {
+            slots.clear();
+            slots.extend(message.slots.iter());
+        }
+    }
+
+    /// The step, if one is kept.
+    pub(super) fn read(&self) -> Option<Step<'_>> {
+        let mut cursor = Cursor::new(&self.bytes).known();
+        let mut step = Step::decode(&mut cursor, &FILE, &mut Unobserved).ok()?;
+        let [call, reply] = &self.slots;
+        (step.call.slots, step.reply.slots) = (List::from(&**call), List::from(&**reply));
+        Some(step)
+    }
 }
 
 /// The state of a step that cannot be read.
@@ -74,49 +97,50 @@ pub(super) fn unreadable() -> State {
 /// The seats of the window.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    held: Vec<Held>,
+    /// In boxes, which stay: steps are taken out and put back several times.
+    held: Vec<Option<Box<Held>>>,
     free: Vec<u32>,
 }
 
 impl Seats {
     /// A free seat, with the room of the step that left it.
-    pub(super) fn take_free(&mut self) -> (u32, Held) {
+    pub(super) fn take_free(&mut self) -> (u32, Box<Held>) {
         if let Some(seat) = self.free.pop() {
             return (seat, self.take(seat));
         }
-        self.held.push(Held::default());
-        ((self.held.len() - 1) as u32, Held::default())
+        self.held.push(None);
+        ((self.held.len() - 1) as u32, Box::default())
     }
 
     /// Takes a step out of its seat, to be put back.
-    pub(super) fn take(&mut self, seat: u32) -> Held {
-        self.held.get_mut(seat as usize).map(std::mem::take).unwrap_or_default()
+    pub(super) fn take(&mut self, seat: u32) -> Box<Held> {
+        self.held.get_mut(seat as usize).and_then(Option::take).unwrap_or_default()
     }
 
     /// Puts a step into its seat.
-    pub(super) fn put(&mut self, seat: u32, held: Held) {
+    pub(super) fn put(&mut self, seat: u32, held: Box<Held>) {
         if let Some(place) = self.held.get_mut(seat as usize) {
-            *place = held;
+            *place = Some(held);
         }
     }
 
     /// A step has left its seat; what it was is in the room that stays.
-    pub(super) fn leave(&mut self, seat: u32, held: Held) {
+    pub(super) fn leave(&mut self, seat: u32, held: Box<Held>) {
         self.put(seat, held);
         self.free.push(seat);
     }
 
     pub(super) fn get(&self, seat: u32) -> Option<&Held> {
-        self.held.get(seat as usize)
+        self.held.get(seat as usize)?.as_deref()
     }
 
     pub(super) fn get_mut(&mut self, seat: u32) -> Option<&mut Held> {
-        self.held.get_mut(seat as usize)
+        self.held.get_mut(seat as usize)?.as_deref_mut()
     }
 
     /// Steps that are to be sent again as they were.
     pub(super) fn lost_mut(&mut self) -> impl Iterator<Item = &mut Held> {
-        self.held.iter_mut().filter(|held| held.is_lost)
+        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.is_lost)
     }
 
     /// Steps in the window.
@@ -128,21 +152,22 @@ impl Seats {
     pub(super) fn waiting(&self) -> Vec<&Held> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
         let seats = self.held.iter().enumerate().filter(|(seat, _)| !is_free.contains(&(*seat as u32)));
-        let mut waiting: Vec<&Held> = seats.map(|(_, held)| held).collect();
+        let mut waiting: Vec<&Held> = seats.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
     }
 
     /// The seats of steps in flight.
     pub(super) fn flying(&self) -> Vec<u32> {
-        let flying = self.held.iter().enumerate().filter(|(_, held)| held.flight.is_some());
+        let is_flying = |held: &Option<Box<Held>>| held.as_ref().is_some_and(|held| held.flight.is_some());
+        let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
         flying.map(|(seat, _)| seat as u32).collect()
     }
 
     /// The step in flight that a tag names, if it is in flight.
     pub(super) fn find(&self, tag: Tag) -> Option<u32> {
         let seat = (tag.0 & SEAT) as u32;
-        let held = self.held.get(seat as usize)?;
+        let held = self.get(seat)?;
         (held.flight.is_some() && (tag.0 >> 20) & TURN == held.turn & TURN).then_some(seat)
     }
 }

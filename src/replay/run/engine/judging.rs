@@ -19,7 +19,7 @@ use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
 use super::hearing::plain;
-use super::held::{Held, step, unreadable};
+use super::held::{Held, unreadable};
 use super::{Engine, OTHERWISE, RunError, TEXT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
 use crate::analysis::comparison::record::hash;
@@ -74,7 +74,7 @@ impl<'a> From<&'a Reply<'_>> for Live<'a> {
 /// A Reply that is kept. Its room is used again.
 #[derive(Debug, Default)]
 struct Kept {
-    held: Held,
+    held: Box<Held>,
     answer: Answer,
     latency: Duration,
     /// The message, and behind it what came in chunks.
@@ -117,11 +117,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// Keeps a Reply to be judged. Gives room for another step.
     pub(super) fn judge_later(
         &mut self,
-        held: Held,
+        held: Box<Held>,
         answer: Answer,
         latency: Duration,
         reply: &Reply<'_>,
-    ) -> Result<Held, RunError> {
+    ) -> Result<Box<Held>, RunError> {
         let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
         self.unjudged.free -= kept.bytes.capacity();
         kept.keep(reply);
@@ -142,7 +142,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let bytes = |range: Range<usize>| kept.bytes.get(range).unwrap_or_default();
         let payloads: Payloads<'_> = kept.chunks.iter().map(|range| bytes(range.clone())).collect();
         let live = Live { message: bytes(0..kept.message), chunks: payloads.items() };
-        let state = match step(&kept.held.bytes) {
+        let state = match kept.held.step.read() {
             Some(step) => self.judged(&kept.held, &step, live, &kept.answer, kept.latency)?,
             None => unreadable(),
         };

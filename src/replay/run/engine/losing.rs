@@ -13,7 +13,7 @@ use super::super::outcome::Outcome;
 use super::super::recovery::{self, BACKCHANNELS, BARREN, NO_CONNECTION, PAUSE, RESENDS, Unbound};
 use super::super::report::State;
 use super::hearing::missed;
-use super::held::{BINDING, Held, step, tagged, unreadable};
+use super::held::{BINDING, Held, tagged, unreadable};
 use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
@@ -156,8 +156,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         transport: &mut dyn Transport,
         tape: &mut Listener,
     ) -> Result<Going, RunError> {
-        let Held { bytes, parts, sent, placed, turn, .. } = &mut *held;
-        let (Some(step), Some(xid)) = (step(bytes), recovery::xid(sent)) else {
+        let Held { step: kept, parts, sent, placed, turn, .. } = &mut *held;
+        let (Some(step), Some(xid)) = (kept.read(), recovery::xid(sent)) else {
             return Ok(Going::Settled(unreadable()));
         };
         let number = match self.line(&step, transport)? {
@@ -187,7 +187,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(slot) = held.used.slot {
             self.doubt(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.walk, step(&held.bytes)) {
+        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
             walk.doubt(&step);
         }
         Ok(State::Mismatched(vec![missed(held, what)]))

@@ -13,7 +13,7 @@ use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::wants::Opens;
-use super::held::{Held, step, tagged, unreadable};
+use super::held::{Held, tagged, unreadable};
 use super::{Engine, Going, Listener, RunError, SLACK};
 use crate::replay::trace::emit::{Header, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
@@ -33,8 +33,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         transport: &mut dyn Transport,
         tape: &mut Listener,
     ) -> Result<Going, RunError> {
-        let Held { bytes, parts, .. } = &*held;
-        let Some(step) = step(bytes) else {
+        let Held { step: kept, parts, .. } = &*held;
+        let Some(step) = kept.read() else {
             return Ok(Going::Settled(unreadable()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
