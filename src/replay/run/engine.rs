@@ -447,8 +447,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.is_exhausted = true;
                 break;
             };
-            let reason = self.plan.step(&step).reason;
             let (seat, mut held) = self.seats.take_free();
+            let mut kept = std::mem::take(&mut held.step);
+            let step = kept.keep(step, bytes);
+            let reason = self.plan.step(&step).reason;
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
             if reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
@@ -463,10 +465,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
             if let Some(state) = unsent(reason) {
                 self.report.settle(held.id, held.parts.title(), state, self.options.shown);
+                held.step = kept;
                 self.seats.leave(seat, held);
                 continue;
             }
-            held.step.keep(&step, bytes);
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
@@ -477,6 +479,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
             let directories = &self.seeded.directories;
             self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
+            held.step = kept;
             // What overlapped with a change in the capture shows there how far that had come.
             let span = (held.start, held.end);
             let is_change = held.parts.acts.iter().any(|act| act.is_change());

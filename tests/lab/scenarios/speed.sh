@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # How fast a replay is beside the kernel's client: the same operations, as many in flight, on the same server. Each workload is
 # recorded once and compiled; then the kernel's client and the replay take turns, RUNS times, and nobody records. Where much
-# data moves ib_write_bw takes its turn, too, in the same direction. WORKLOADS=NAME,... are those alone.
+# data moves ib_write_bw takes its turn, too, in the same direction. In the end one replay is recorded, to see where the time goes.
+# WORKLOADS=NAME,... are those alone.
 # settings: MEMORY=7168 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
 runs=${RUNS:-9}
@@ -59,6 +60,12 @@ again() {
     mount_export 4.2 rsize=1048576,wsize=1048576 > /dev/null
 }
 
+# replayed NAME TURN: drives what was recorded again, as many Calls in flight as there were.
+replayed() {
+    "$program" replay run "${run[@]}" --directory "speed-$1" --seeded --pace depth -T json "/tmp/$1.trace" \
+        > "/shared/$1-$2.json" 2> "/shared/$1.said" || true
+}
+
 mount_export 4.2 rsize=1048576,wsize=1048576
 dd if=/dev/urandom of=$data/speed bs=1M count=32 status=none
 IFS=, read -r -a workloads <<< "${WORKLOADS:-read-4k,read-1m,write-1m,metadata}"
@@ -73,12 +80,14 @@ for name in "${workloads[@]}"; do
     for turn in $(seq "$runs"); do
         again
         kernel=$(work "$name")
-        "$program" replay run "${run[@]}" --directory "speed-$name" --seeded --pace depth -T json "/tmp/$name.trace" \
-            > "/shared/$name-$turn.json" 2> "/shared/$name.said" || true
+        replayed "$name" "$turn"
         replay=$(sed -n 's/.*"elapsed_ns":\([0-9]*\).*/\1/p' "/shared/$name-$turn.json")
         wire=$(wire_of "$name")
         echo "$name $turn $calls $kernel $((replay / 1000)) $wire" >> /shared/speed
         say "$name: the kernel's client $kernel us, the replay $((replay / 1000)) us, the wire $wire MiB/s"
     done
+    start_recording "$name-replay"
+    replayed "$name" recorded
+    stop_recording
 done
 cat /shared/speed

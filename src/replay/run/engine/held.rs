@@ -69,14 +69,16 @@ pub(super) struct HeldStep {
 }
 
 impl HeldStep {
-    /// Keeps a step that was read from these bytes, in the room of another.
-    pub(super) fn keep(&mut self, step: &Step<'_>, bytes: &[u8]) {
+    /// Keeps a step that was read from these bytes, in the room of another. Gives it with the slots that are kept.
+    pub(super) fn keep<'s>(&'s mut self, mut step: Step<'s>, bytes: &[u8]) -> Step<'s> {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        for (slots, message) in self.slots.iter_mut().zip([&step.call, &step.reply]) {
+        for (slots, message) in self.slots.iter_mut().zip([&mut step.call, &mut step.reply]) {
             slots.clear();
             slots.extend(message.slots.iter());
+            message.slots = List::from(&**slots);
         }
+        step
     }
 
     /// The step, if one is kept.

@@ -23,7 +23,9 @@ use super::window::{Bound, Ended, Windows};
 /// Numbers of queue pairs. One is not used again before four thousand million others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// Work Requests that are posted with one ring of the doorbell.
-const POSTED_AT_ONCE: usize = 16;
+const MANY: usize = 16;
+/// The same where there are no more, as there mostly are: the lists are cleared each time, and take some kilobytes.
+const FEW: usize = 2;
 /// How often a Send is tried again before the connection counts as broken: the most that three bits can say.
 const RETRIES: u8 = 7;
 /// How often a Send is tried again where the server has no buffer posted; 7 is for ever, which would hide a server that
@@ -277,15 +279,21 @@ impl QueuePair<Connected> {
         Ok(())
     }
 
-    /// Posts what was taken, as far as there is room. Only the last of a batch is signalled: it stands for those before it.
+    /// Posts what was taken, as far as there is room, and tells whether that was anything. Only the last of a batch is signalled: it
+    /// stands for those before it.
     ///
     /// # Errors
     /// Where the device refuses, after which the queue pair is of no more use.
-    pub(crate) fn flush(&mut self) -> Result<(), TransportErrorKind> {
+    pub(crate) fn flush(&mut self) -> Result<bool, TransportErrorKind> {
+        let mut is_posted = false;
         while !self.queues.staged.is_empty() && self.queues.sends.len() < self.queues.depth.sends as usize {
-            self.queues.post_sends()?;
+            match self.queues.staged.len() {
+                ..=FEW => self.queues.post_sends::<FEW>()?,
+                _ => self.queues.post_sends::<MANY>()?,
+            }
+            is_posted = true;
         }
-        Ok(())
+        Ok(is_posted)
     }
 
     /// From now on each chunk has a window of its own: the server may invalidate what it is told.
@@ -411,7 +419,10 @@ impl<S> QueuePair<S> {
     /// Where the device refuses, after which the queue pair is of no more use.
     pub(crate) fn receive(&mut self, buffers: &mut Vec<Buffer>) -> Result<(), TransportErrorKind> {
         while !buffers.is_empty() && self.queues.receives.len() < self.queues.depth.receives as usize {
-            self.queues.post_receives(buffers)?;
+            match buffers.len() {
+                ..=FEW => self.queues.post_receives::<FEW>(buffers)?,
+                _ => self.queues.post_receives::<MANY>(buffers)?,
+            }
         }
         Ok(())
     }
@@ -425,15 +436,13 @@ impl Queues {
         }
     }
 
-    fn post_sends(&mut self) -> Result<(), TransportErrorKind> {
+    fn post_sends<const MOST: usize>(&mut self) -> Result<(), TransportErrorKind> {
         // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
-        let (mut requests, mut gathers): (
-            [ffi::ibv_send_wr; POSTED_AT_ONCE],
-            [ffi::ibv_sge; POSTED_AT_ONCE],
-        ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let room = (self.depth.sends as usize).saturating_sub(self.sends.len());
-        let count = self.staged.len().min(room).min(POSTED_AT_ONCE);
-        let mut bound = [const { None }; POSTED_AT_ONCE];
+        let count = self.staged.len().min(room).min(MOST);
+        let mut bound = [const { None }; MOST];
         for (((request, gather), bound), work) in
             requests.iter_mut().zip(&mut gathers).zip(&mut bound).zip(self.staged.drain(..count))
         {
@@ -482,14 +491,15 @@ impl Queues {
         if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_send", result)) }
     }
 
-    fn post_receives(&mut self, buffers: &mut Vec<Buffer>) -> Result<(), TransportErrorKind> {
+    fn post_receives<const MOST: usize>(
+        &mut self,
+        buffers: &mut Vec<Buffer>,
+    ) -> Result<(), TransportErrorKind> {
         // SAFETY: as in `post_sends`.
-        let (mut requests, mut gathers): (
-            [ffi::ibv_recv_wr; POSTED_AT_ONCE],
-            [ffi::ibv_sge; POSTED_AT_ONCE],
-        ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let (mut requests, mut gathers): ([ffi::ibv_recv_wr; MOST], [ffi::ibv_sge; MOST]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let room = (self.depth.receives as usize).saturating_sub(self.receives.len());
-        let count = buffers.len().min(room).min(POSTED_AT_ONCE);
+        let count = buffers.len().min(room).min(MOST);
         for ((request, gather), buffer) in
             requests.iter_mut().zip(&mut gathers).zip(buffers.drain(buffers.len() - count..))
         {

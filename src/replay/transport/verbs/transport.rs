@@ -53,7 +53,8 @@ pub struct VerbsTransport {
     held: Option<(usize, Received)>,
     descriptors: Vec<libc::pollfd>,
     cm_looked: Option<Instant>,
-    looks: usize,
+    /// There is one processor alone.
+    is_alone: bool,
 }
 
 /// What the last event borrows.
@@ -85,10 +86,8 @@ impl fmt::Debug for VerbsTransport {
     }
 }
 
-impl VerbsTransport {
-    /// One without connections; nothing is opened yet.
-    pub fn new() -> Self {
-        let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+impl Default for VerbsTransport {
+    fn default() -> Self {
         Self {
             devices: Vec::new(),
             connections: Vec::new(),
@@ -102,8 +101,15 @@ impl VerbsTransport {
             held: None,
             descriptors: Vec::new(),
             cm_looked: None,
-            looks: if is_alone { 0 } else { LOOKS },
+            is_alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
         }
+    }
+}
+
+impl VerbsTransport {
+    /// One without connections; nothing is opened yet.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     pub(super) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
@@ -131,13 +137,19 @@ impl VerbsTransport {
 
     /// Posts receive buffers again, and then what was gathered to be sent.
     fn post(&mut self) {
+        let mut is_posted = false;
         for connection in &mut self.connections {
             let Some(queue) = connection.queue.as_mut().filter(|_| connection.ending.is_none()) else {
                 continue;
             };
-            if queue.receive(&mut connection.spare).and_then(|()| queue.flush()).is_err() {
-                connection.end(Ending::Because(Disconnect::Device));
+            match queue.receive(&mut connection.spare).and_then(|()| queue.flush()) {
+                Ok(is_any) => is_posted |= is_any,
+                Err(_) => connection.end(Ending::Because(Disconnect::Device)),
             }
+        }
+        // A device that is made of software sends when it has a processor.
+        if is_posted && self.is_alone && self.devices.iter().all(|shared| shared.ready.is_empty()) {
+            std::thread::yield_now();
         }
     }
 
@@ -386,7 +398,7 @@ impl VerbsTransport {
 
     /// Sleeps until something happens. Tells whether it did before the deadline.
     fn sleep(&mut self, deadline: Instant) -> Result<bool, TransportError> {
-        for _ in 0..self.looks {
+        for _ in 0..if self.is_alone { 0 } else { LOOKS } {
             if self.look()? > 0 {
                 return Ok(true);
             }
