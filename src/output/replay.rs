@@ -178,6 +178,9 @@ impl View<'_> {
                 writeln!(to, "  {what:13} {count}")?;
             }
         }
+        if let Some(why) = &self.report.no_callbacks {
+            writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
+        }
         for what in &self.report.refused {
             writeln!(to, "  refused       {what}")?;
         }
@@ -258,7 +261,7 @@ impl View<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 13] {
+    fn events(&self) -> [(&'static str, u64); 14] {
         [
             ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
@@ -269,6 +272,7 @@ impl View<'_> {
             ("recovered", self.report.recovered),
             ("reclaimed", self.report.reclaimed),
             ("not reclaimed", self.report.not_reclaimed),
+            ("returned", self.report.returned),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
             ("discarded", self.report.discarded),
@@ -351,6 +355,8 @@ impl View<'_> {
             discarded: report.discarded,
             callbacks: &report.callbacks,
             unanswered: report.unanswered,
+            no_callbacks: report.no_callbacks.as_deref(),
+            returned: report.returned,
             elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
             recorded_ns: report.recorded,
             lateness: (report.lateness.count() > 0).then(|| JsonLateness {
@@ -459,6 +465,8 @@ struct Json<'a> {
     discarded: u64,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
     unanswered: u64,
+    no_callbacks: Option<&'a str>,
+    returned: u64,
     elapsed_ns: u64,
     recorded_ns: u64,
     lateness: Option<JsonLateness>,

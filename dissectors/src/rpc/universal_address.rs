@@ -26,6 +26,18 @@ pub fn parse(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::from_be_bytes([byte(high)?, byte(low)?])))
 }
 
+/// Writes a universal address. A scope has no place in it.
+///
+/// ```
+/// use nfsrdma_dissectors::rpc::universal_address;
+/// assert_eq!(universal_address::text("192.0.2.1:20049".parse().unwrap()), "192.0.2.1.78.81");
+/// assert_eq!(universal_address::text("[::1]:2049".parse().unwrap()), "::1.8.1");
+/// ```
+pub fn text(address: SocketAddr) -> String {
+    let [high, low] = address.port().to_be_bytes();
+    format!("{}.{high}.{low}", address.ip())
+}
+
 /// The address alone, where a server is named by its address without a port, as text of either family.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
@@ -174,10 +186,9 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn what_is_written_is_read(high: u128, low: u32, port: u16) {
-            let [a, b] = port.to_be_bytes();
             for address in [IpAddr::from(Ipv6Addr::from(high)), IpAddr::from(Ipv4Addr::from(low))] {
-                let text = format!("{address}.{a}.{b}");
-                proptest::prop_assert_eq!(parse(text.as_bytes()), Some(SocketAddr::new(address, port)));
+                let address = SocketAddr::new(address, port);
+                proptest::prop_assert_eq!(parse(text(address).as_bytes()), Some(address));
             }
         }
 

@@ -181,6 +181,9 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         writeln!(to, "<div><dt>{name}</dt><dd>{value}</dd></div>")?;
     }
     writeln!(to, "</dl>")?;
+    if let Some(why) = &report.no_callbacks {
+        writeln!(to, "<p>nothing listens for the server's Calls: {}</p>", Text(why))?;
+    }
     for what in &report.refused {
         writeln!(to, "<p>refused: {}</p>", Text(what))?;
     }

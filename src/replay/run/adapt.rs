@@ -2,16 +2,19 @@
 //! not asked for.
 //!
 //! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
-//! becomes the mode that follows from both. An OPEN wants what it got ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
+//! becomes the mode that follows from both. SETCLIENTID tells where this run listens. An OPEN wants what it got ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
 
 use nfsrdma_dissectors::field::Unobserved;
+use std::net::SocketAddr;
+
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Call, Createhow4, ExchangeIdArgs, ExchangeIdFlags, Fattr4,
-    GetattrArgs, Mode4, Object, Openflag4, ReaddirArgs, ShareAccess, StateProtect4A, mask_and_values,
-    words_of,
+    Args, Attribute, Attributes, Bitmap4, Call, CbClient4, Createhow4, ExchangeIdArgs, ExchangeIdFlags,
+    Fattr4, GetattrArgs, Mode4, Netaddr4, Object, Openflag4, ReaddirArgs, SetclientidArgs, ShareAccess,
+    StateProtect4A, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque};
+use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::wants::Opens;
 use crate::replay::trace::emit::Placed;
@@ -27,6 +30,8 @@ pub(super) struct Live<'a> {
     pub(super) opens: &'a Opens,
     /// The Call had RPCSEC_GSS, and has AUTH_SYS now.
     pub(super) is_unsigned: bool,
+    /// Where this run listens for what the server calls back, if it does.
+    pub(super) callback: Option<SocketAddr>,
 }
 
 /// What became of a COMPOUND.
@@ -51,6 +56,8 @@ enum New {
     Unprotected,
     Mask(Vec<u32>),
     Attributes(Vec<u32>, Vec<u8>),
+    /// r_netid and r_addr. RFC 7530 section 2.2.10.
+    Callback(&'static str, String),
 }
 
 impl Live<'_> {
@@ -98,6 +105,11 @@ impl Live<'_> {
                 let is_protected = args.eia_state_protect != StateProtect4A::None;
                 (self.is_unsigned && is_protected).then_some(New::Unprotected)
             }
+            Args::SETCLIENTID(_) => self.callback.map(|at| {
+                let address = SocketAddr::new(at.ip().to_canonical(), at.port());
+                let netid = if address.is_ipv4() { "tcp" } else { "tcp6" };
+                New::Callback(netid, universal_address::text(address))
+            }),
             Args::GETATTR(args) => self.mask(&args.attr_request),
             Args::READDIR(args) => self.mask(&args.attr_request),
             Args::CREATE(args) => self.attributes(&args.createattrs),
@@ -135,6 +147,14 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
             eia_state_protect: StateProtect4A::None,
             ..args
         }),
+        (Args::SETCLIENTID(args), New::Callback(netid, address)) => {
+            let cb_location = Netaddr4 {
+                na_r_netid: Text(netid.as_bytes()),
+                na_r_addr: UniversalAddress(Text(address.as_bytes())),
+            };
+            let callback = CbClient4 { cb_location, ..args.callback };
+            Args::SETCLIENTID(SetclientidArgs { callback, ..args })
+        }
         (Args::GETATTR(_), New::Mask(words)) => {
             Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) })
         }
@@ -196,7 +216,7 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         for new in news.iter().flatten() {
             adapted.is_rooted |= matches!(new, New::Root);
             adapted.has_other_wants |= matches!(new, New::Open(..));
-            adapted.has_fewer |= !matches!(new, New::Root | New::Open(_, None) | New::Unprotected);
+            adapted.has_fewer |= matches!(new, New::Open(_, Some(_)) | New::Mask(_) | New::Attributes(..));
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()
@@ -226,7 +246,8 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{
-        CallHead, ClientOwner4, CreateArgs, Createtype4, ModeUmask4, NfsFtype4, StateProtectOps4,
+        CallHead, ClientOwner4, CreateArgs, Createtype4, ModeUmask4, NfsClientId4, NfsFtype4,
+        StateProtectOps4,
     };
     use nfsrdma_dissectors::xdr::{List, Text, Void};
 
@@ -242,7 +263,13 @@ mod tests {
     #[test]
     fn the_root_is_the_directory_of_the_run() {
         let mut bytes = message(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]);
-        let live = Live { root: b"root!", supported: None, opens: &Opens::default(), is_unsigned: false };
+        let live = Live {
+            root: b"root!",
+            supported: None,
+            opens: &Opens::default(),
+            is_unsigned: false,
+            callback: None,
+        };
         let adapted = adapt(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.is_rooted && !adapted.has_fewer);
         assert_eq!(bytes, message(&[Args::PUTFH(Object { object: Opaque(b"root!") }), Args::GETFH(Void)]));
@@ -261,8 +288,13 @@ mod tests {
         let both = ModeUmask4 { mu_mode: Mode4(0o777), mu_umask: Mode4(0o022) };
         let mut bytes = create(Attribute::MODE_UMASK(both));
         let supported = words_of([Attributes::MODE]);
-        let live =
-            Live { root: b"", supported: Some(&supported), opens: &Opens::default(), is_unsigned: false };
+        let live = Live {
+            root: b"",
+            supported: Some(&supported),
+            opens: &Opens::default(),
+            is_unsigned: false,
+            callback: None,
+        };
         assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
     }
@@ -281,7 +313,8 @@ mod tests {
             StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
         let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
         let before = bytes.clone();
-        let mut live = Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false };
+        let mut live =
+            Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false, callback: None };
         adapt(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, before);
         live.is_unsigned = true;
@@ -290,12 +323,48 @@ mod tests {
     }
 
     #[test]
+    fn rfc7530_section_2_2_10_the_server_is_told_where_this_run_listens() {
+        let setclientid = |netid: &'static str, address: &'static str| {
+            message(&[Args::SETCLIENTID(SetclientidArgs {
+                client: NfsClientId4 { verifier: [7; 8], id: Opaque(b"me") },
+                callback: CbClient4 {
+                    cb_program: 0x4000_0000,
+                    cb_location: Netaddr4 {
+                        na_r_netid: Text(netid.as_bytes()),
+                        na_r_addr: UniversalAddress(Text(address.as_bytes())),
+                    },
+                },
+                callback_ident: 1,
+            })])
+        };
+        let mut live =
+            Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false, callback: None };
+        for (at, netid, address) in [
+            (None, "tcp", "0.0.0.0.0.0"),
+            (Some("127.0.0.1:20049"), "tcp", "127.0.0.1.78.81"),
+            (Some("[::ffff:127.0.0.1]:20049"), "tcp", "127.0.0.1.78.81"),
+            (Some("[fe80::1%3]:2049"), "tcp6", "fe80::1.8.1"),
+        ] {
+            live.callback = at.map(|at| at.parse().unwrap());
+            let mut bytes = setclientid("tcp", "0.0.0.0.0.0");
+            assert!(!adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
+            assert_eq!(bytes, setclientid(netid, address));
+        }
+    }
+
+    #[test]
     fn what_the_server_can_take_stays_as_it_is() {
         let mask = words_of([Attributes::SIZE, Attributes::MODE]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();
-        let live = Live { root: b"", supported: Some(&mask), opens: &Opens::default(), is_unsigned: false };
+        let live = Live {
+            root: b"",
+            supported: Some(&mask),
+            opens: &Opens::default(),
+            is_unsigned: false,
+            callback: None,
+        };
         assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
         assert_eq!(bytes, before);
     }

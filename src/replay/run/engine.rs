@@ -9,7 +9,8 @@
 //! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
 //!   its state;
 //! - [`losing`]: its connection goes away before that;
-//! - [`restarting`]: the server has forgotten what it is about.
+//! - [`restarting`]: the server has forgotten what it is about;
+//! - [`returning`]: it gave a delegation that the capture does not have.
 
 mod asking;
 mod driving;
@@ -21,6 +22,7 @@ mod losing;
 mod overlap;
 mod queue;
 mod restarting;
+mod returning;
 mod sending;
 mod thoughts;
 
@@ -34,6 +36,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::callbacks::Callbacks;
 use super::judge::Judge;
 use super::options::{Options, Pace};
 use super::order::Graph;
@@ -60,6 +63,7 @@ use locks::Locks;
 use overlap::Overlap;
 use queue::Queue;
 use restarting::Restart;
+use returning::Unasked;
 use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -210,12 +214,17 @@ pub fn run_all<R: Read + Seek>(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Report, RunError> {
+    let callbacks = Callbacks::new(target.address.ip());
     let mut engines = Vec::new();
     for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
-        engines.push(Engine::new(number as u32, party, transport, target, options)?);
+        engines.push(Engine::new(number as u32, party, transport, target, options, &callbacks)?);
     }
     let mut tape = watch.tape();
-    driving::drive(&mut engines, transport, watch, &mut tape)?;
+    if tape.is_some() {
+        callbacks.record();
+    }
+    driving::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
+    callbacks.end_recording();
     // What the walk asks is not of the run.
     let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
@@ -225,6 +234,7 @@ pub fn run_all<R: Read + Seek>(
         sum.join(report?, number, options.shown);
     }
     sum.recorded_as = recorded_as;
+    callbacks.finish(&mut sum);
     Ok(sum)
 }
 
@@ -235,6 +245,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         transport: &mut dyn Transport,
         target: &'r Target,
         options: &'r Options,
+        callbacks: &'r Callbacks,
     ) -> Result<Self, RunError> {
         let Party { steps, contents, seeded } = party;
         let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
@@ -267,6 +278,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             target,
             seeded,
             options,
+            callbacks,
             plan,
             values,
             judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
@@ -286,6 +298,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             barren: 0,
             ledger: Ledger::default(),
             restart: None,
+            unasked: VecDeque::new(),
             recoveries: 0,
             asked: 0,
             unreclaimed: FxHashSet::default(),
@@ -326,6 +339,7 @@ struct Engine<'r, R> {
     target: &'r Target,
     seeded: &'r Seeded,
     options: &'r Options,
+    callbacks: &'r Callbacks,
     plan: plan::judge::Judge,
     values: Values,
     judge: Judge,
@@ -350,6 +364,8 @@ struct Engine<'r, R> {
     ledger: Ledger,
     /// A client that is set up anew.
     restart: Option<Restart>,
+    /// Delegations that are to be returned yet.
+    unasked: VecDeque<Unasked>,
     /// How often one was, and how many Calls that took.
     recoveries: u32,
     asked: u64,
@@ -536,6 +552,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 return Ok(due);
             }
         }
+        self.return_unasked(transport);
         while let Some(seat) = self.queue.pop() {
             let mut held = self.seats.take(seat);
             if let Pace::Rate(rate) = self.options.pace

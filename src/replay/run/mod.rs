@@ -9,13 +9,14 @@
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`recovery`]: what follows when a connection goes away;
-//! - [`responder`]: answers to Calls of the server;
+//! - [`responder`]: answers to Calls of the server; [`callbacks`]: where it calls the clients of NFSv4.0;
 //! - [`recording`]: what was sent and came, as a trace;
 //! - [`walk`]: what the steps have left on the server, in the end.
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
 mod adapt;
+mod callbacks;
 mod engine;
 pub mod judge;
 pub mod lateness;

@@ -26,6 +26,8 @@ use crate::replay::transport::{
 
 /// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
 const KEPT: usize = 64 << 20;
+/// The number of the first stream that the server opened: connections of the run have lower ones.
+const STREAMS: u64 = 1 << 32;
 
 /// A Call that went.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,25 @@ pub struct Gone<'a> {
     pub client: u32,
     /// Its operations, from 0, that have the filehandle of the run's root in the place of PUTROOTFH.
     pub roots: &'a [u32],
+}
+
+/// A Call of the server on a stream that it opened for that, and its answer. RFC 7530 section 10.2.
+#[derive(Clone, Copy, Debug)]
+pub struct CalledBack<'a> {
+    /// The stream: numbers count from 0, and are not used again.
+    pub stream: u64,
+    /// The server's address and port there.
+    pub server: SocketAddr,
+    /// This side's.
+    pub client: SocketAddr,
+    /// The copy of the captured clients, from 0, and the client of the capture that was called.
+    pub whose: (u32, u32),
+    /// The RPC message.
+    pub message: &'a [u8],
+    /// The answer, if there was one.
+    pub answer: Option<&'a [u8]>,
+    /// When the Call came, and when it was answered.
+    pub times: [Instant; 2],
 }
 
 /// What was recorded.
@@ -68,6 +89,9 @@ pub trait Tape {
 
     /// The server called, and was answered, or was not.
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
+
+    /// The server called on a stream of its own.
+    fn called_back(&mut self, called: &CalledBack<'_>);
 
     /// The run is over.
     ///
@@ -126,15 +150,44 @@ impl<W: Write + Seek> Recording<W> {
         })
     }
 
-    /// Now, in nanoseconds since 1970.
-    fn now(&self) -> u64 {
+    /// A moment, in nanoseconds since 1970.
+    fn time(&self, moment: Instant) -> u64 {
         let (began, since) = self.began;
-        began.saturating_add(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let after = moment.saturating_duration_since(since);
+        began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn sent(&mut self, form: Form, credits: u32, message: Vec<u8>) -> Sent {
+        self.sent_at(Instant::now(), form, credits, message)
+    }
+
+    fn sent_at(&mut self, moment: Instant, form: Form, credits: u32, message: Vec<u8>) -> Sent {
         self.frames += 1;
-        Sent { form, credits, frame: self.frames, times: [self.now(); 2], message, is_whole: true }
+        Sent { form, credits, frame: self.frames, times: [self.time(moment); 2], message, is_whole: true }
+    }
+
+    /// A Call of the server, which has no chunks.
+    fn write_called(
+        &mut self,
+        (connection, direction): (ConnectionName, Direction),
+        client: (u32, u32),
+        [call, reply]: [Option<Sent>; 2],
+    ) {
+        let travelled = Travelled {
+            index: 0,
+            repeats: 0,
+            connection,
+            direction,
+            call,
+            reply,
+            call_chunk: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            reply_chunk: Vec::new(),
+            returned: 0,
+            rdma_error: 0,
+        };
+        self.write(Waiting { travelled, client, roots: Vec::new(), kept: 0 });
     }
 
     fn write(&mut self, waiting: Waiting) {
@@ -220,12 +273,15 @@ fn lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
     chunk.target.iter().map(|segment| segment.length).collect()
 }
 
-/// A connection as the Transactions on it name it.
-fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
-    let endpoint = |address: Option<SocketAddr>| Endpoint {
+fn endpoint(address: Option<SocketAddr>) -> Endpoint {
+    Endpoint {
         address: address.map_or(Address::Unknown, |address| Address::Ip(address.ip().to_canonical())),
         port: address.map(|address| address.port().into()),
-    };
+    }
+}
+
+/// A connection as the Transactions on it name it.
+fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
     ConnectionName {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
@@ -338,21 +394,20 @@ impl<W: Write + Seek> Tape for Recording<W> {
         let form = if name.transport.is_rdma() { Form::MESSAGE } else { Form::RECORD };
         let call = Some(self.sent(form, 0, message.to_vec()));
         let reply = answer.map(|answer| self.sent(form, 0, answer.to_vec()));
-        let travelled = Travelled {
-            index: 0,
-            repeats: 0,
-            connection: name,
-            direction: Direction::Reverse,
-            call,
-            reply,
-            call_chunk: Vec::new(),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            reply_chunk: Vec::new(),
-            returned: 0,
-            rdma_error: 0,
+        self.write_called((name, Direction::Reverse), client, [call, reply]);
+    }
+
+    fn called_back(&mut self, called: &CalledBack<'_>) {
+        let name = ConnectionName {
+            number: STREAMS.saturating_add(called.stream),
+            transport: Carrier::Tcp,
+            client: endpoint(Some(called.server)),
+            server: endpoint(Some(called.client)),
         };
-        self.write(Waiting { travelled, client, roots: Vec::new(), kept: 0 });
+        let [came, answered] = called.times;
+        let call = Some(self.sent_at(came, Form::RECORD, 0, called.message.to_vec()));
+        let reply = called.answer.map(|answer| self.sent_at(answered, Form::RECORD, 0, answer.to_vec()));
+        self.write_called((name, Direction::Forward), called.whose, [call, reply]);
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<Recorded> {

@@ -142,6 +142,10 @@ pub struct Report {
     pub callbacks: BTreeMap<&'static str, u64>,
     /// Calls of the server that were not answered.
     pub unanswered: u64,
+    /// Why nothing listens for the callbacks of NFSv4.0, where it should.
+    pub no_callbacks: Option<String>,
+    /// Delegations that the capture does not have, returned as they came.
+    pub returned: u64,
     /// What this program did wrong itself.
     pub own_faults: Vec<String>,
     /// Messages of the server that made no sense.

@@ -245,7 +245,10 @@ impl Parts {
         };
         supported.is_some_and(is_beyond)
             || self.has_root()
-            || self.operations.iter().any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN))
+            || self
+                .operations
+                .iter()
+                .any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN | Operation::SETCLIENTID))
     }
 
     /// Whether the root is asked for by its own operation.

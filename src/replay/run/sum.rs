@@ -42,6 +42,7 @@ impl Report {
             (&mut self.reclaimed, other.reclaimed),
             (&mut self.not_reclaimed, other.not_reclaimed),
             (&mut self.unanswered, other.unanswered),
+            (&mut self.returned, other.returned),
             (&mut self.discarded, other.discarded),
             (&mut self.bridged, other.bridged),
             (&mut self.forgotten, other.forgotten),

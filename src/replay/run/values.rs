@@ -333,7 +333,8 @@ impl Emitted for Values {
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
                 (self.scratch.len() == captured.len()).then_some(&self.scratch)
             }
-            // Where the captured client listened for callbacks (its name stays), nobody listens for those of this run.
+            // Where the captured client listened for callbacks (its name stays), nobody listens for those of this run; where this
+            // run does is told when the Call is adapted.
             Holds::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # Captures driven again against the kernel's server, each recorded: BRING=FILE,... are the captures. What the run says of each comes
 # out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
-# again: a small file system is full, and locks are refused until the grace period ends.
+# again: a small file system is full, and locks are refused until the grace period ends. So does somebody on the server who had
+# delegations recalled.
 # settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
-pace=${PACE:-original}
 refused='nfs.status == 10013 || nlm.stat == 4'
 
 # make_tiny DIRECTORY NUMBER: a file system of 1 MiB that is nearly full, where the captured server had one.
@@ -34,8 +34,66 @@ count_refused() {
     sign "$2"
 }
 
+# pace_of NAME: that of the capture, but where what happens on the server must come between two Calls that are near to each other:
+# a sign takes some tenths of a second to be seen and followed. PACE= is for all.
+pace_of() {
+    if [ -n "${PACE:-}" ]; then
+        echo "$PACE"
+        return
+    fi
+    case $1 in
+    # Between the Call that an outsider comes after, and the one that answers him, are 150 ms.
+    *-deleg) echo x0.1 ;;
+    # The grace period ended within 30 ms of an OPEN.
+    siw-v42) echo x0.25 ;;
+    # Three GETATTR overlapped with others by less than an emulated machine may be late.
+    *-krb5) echo x0.25 ;;
+    *) echo original ;;
+    esac
+}
+
+# outsider TREE NUMBER: somebody on the server, who waits for a sign before each thing that he does to the files of deleg.sh. What the
+# client still asks after the Call of a sign comes within a third of a second.
+outsider() {
+    on_server "(
+        then_do() {
+            until [ -e /shared/outsider.$2.\$1 ]; do sleep 0.02; done
+            sleep 0.7
+            timeout 20 bash -c \"\$2\"
+        }
+        then_do 1 'echo more >> $1/data/del1'
+        then_do 2 'stat -c %s $1/data/del2; head -c 30 $1/data/del2'
+        then_do 3 'rm $1/data/del3'
+    ) > /shared/outsider.$2.said 2>&1 &"
+}
+
+# send_outsider NUMBER COUNT...: gives a sign each time that so many Calls of NFSv4 about open files were answered. OPENs that follow a
+# recall are not counted.
+send_outsider() {
+    local number=$1 seen=0 sent=0
+    shift
+    "$program" -l -i eth0 -T fields -e frame.number --summary none \
+        -Y 'rpc.program == 100003 && nfs.opcode in {4, 18, 25, 38} && !(nfs.open.claim_type == 5)' 2> /tmp/sending |
+        while read -r _; do
+            seen=$((seen + 1))
+            if [ "$seen" -eq "${1:-0}" ]; then
+                sent=$((sent + 1))
+                sign "outsider.$number.$sent"
+                shift
+            fi
+        done
+}
+
+# await_capturing FILE: until the program says there that it captures.
+await_capturing() {
+    until grep -q '^nfsrdma-inspect: capturing on' "$1"; do
+        kill -0 $!
+        sleep 0.1
+    done
+}
+
 replay() {
-    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' denied sign_of
+    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' sending='' denied sign_of
     local trace=/tmp/$name.trace directory=$name-$number
     # shellcheck disable=SC2154 # client.sh says which host
     url=rdma://$host/
@@ -70,18 +128,33 @@ replay() {
         : > /tmp/refused
         count_refused "$denied" "refused.$number" &
         counting=$!
-        until grep -q '^nfsrdma-inspect: capturing on' /tmp/refused; do
-            kill -0 $counting
-            sleep 0.1
-        done
+        await_capturing /tmp/refused
+    fi
+    # After the last Call about each file before its delegation was recalled, or the file was looked at.
+    local after=()
+    case $name in
+    *-v40-deleg) after=(4 8 11) ;;
+    *-deleg) after=(2 6 9) ;;
+    esac
+    if [ ${#after[@]} -gt 0 ]; then
+        outsider "$top" "$number"
+        : > /tmp/sending
+        send_outsider "$number" "${after[@]}" &
+        sending=$!
+        await_capturing /tmp/sending
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$pace" --order trace --chunks captured --wants asked --no-walk \
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order trace --chunks captured --wants asked --no-walk \
         -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then
         kill "$counting" 2> /dev/null || true
         wait "$counting" || true
+    fi
+    if [ -n "$sending" ]; then
+        pkill -P "$sending" || true
+        wait "$sending" || true
+        cat "/shared/outsider.$number.said"
     fi
     sign "refused.$number"
     cat "/shared/$name.said"

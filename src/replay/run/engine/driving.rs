@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 
+use super::super::callbacks::Callbacks;
 use super::super::report::Report;
 use super::super::responder;
 use super::held::party;
@@ -26,6 +27,7 @@ pub(super) fn drive<R: Read + Seek>(
     transport: &mut dyn Transport,
     watch: &mut dyn Watch,
     tape: &mut Listener,
+    callbacks: &Callbacks,
 ) -> Result<(), RunError> {
     let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
     let begin = Instant::now();
@@ -50,6 +52,7 @@ pub(super) fn drive<R: Read + Seek>(
             for engine in &mut *engines {
                 engine.catch_up()?;
             }
+            tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
             look(engines, total, watch, begin.elapsed());
             return Ok(());
         }
@@ -137,6 +140,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         (now, events, busy) = (Instant::now(), 0, None);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
         look(engines, total, watch, now - begin);
         if ending.is_none() && watch.is_over() {
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);

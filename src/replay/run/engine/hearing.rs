@@ -25,7 +25,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn reply(&mut self, reply: &Reply<'_>, tape: &mut Listener) -> Result<(), RunError> {
         self.barren = 0;
         let Some(seat) = self.seats.find(reply.tag) else {
-            if !self.recovered(reply) {
+            if !self.recovered(reply) && !self.is_returned(reply) {
                 self.bound(reply);
             }
             return Ok(());
@@ -104,6 +104,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let missing = self.bind(step, reply, &outcome);
         let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
+        if held.parts.operations.contains(&Operation::OPEN) {
+            self.note_unasked(held, step, reply, &message);
+        }
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
         }

@@ -178,9 +178,11 @@ impl Seats {
 const SEAT: u64 = 0xf_ffff;
 const TURN: u64 = 0xffff_ffff;
 
-/// The seat of BIND_CONN_TO_SESSION, and that of the Calls of a recovery: of Calls that are no step's, which are the last two.
+/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, and of DELEGRETURN of what was not asked for: of Calls that are no
+/// step's, which are the last three.
 pub(super) const BINDING: u32 = 0xf_ffff;
 pub(super) const RECOVERY: u32 = 0xf_fffe;
+pub(super) const RETURNING: u32 = 0xf_fffd;
 
 /// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
 /// meets no other.

@@ -1,11 +1,12 @@
 //! A step becomes a Call of this run, and goes.
 
 use std::io::{Read, Seek};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
-use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid};
+use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::adapt::{self, adapt};
@@ -15,7 +16,7 @@ use super::super::shape::Parts;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
 use super::{Engine, Going, Listener, RunError, SLACK};
-use crate::replay::trace::emit::{Header, emit};
+use crate::replay::trace::emit::{Header, captured, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
 use crate::replay::transport::{
     Call, Captured, Expected, Payload as Sent, Refusal, Shape, Source, SubmitError, Tag, Transport,
@@ -94,8 +95,17 @@ impl<R: Read + Seek> Engine<'_, R> {
             true => Opens::of(&step),
             false => Opens::default(),
         };
-        let live_server =
-            adapt::Live { root, supported: self.seeded.supported.as_deref(), opens: &opens, is_unsigned };
+        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+            true => self.callback(&step, number, transport),
+            false => None,
+        };
+        let live_server = adapt::Live {
+            root,
+            supported: self.seeded.supported.as_deref(),
+            opens: &opens,
+            is_unsigned,
+            callback,
+        };
         let adapted = match parts.is_adaptable(live_server.supported) && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
@@ -126,6 +136,20 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.sent += u64::from(held.tries == 0);
         self.fly((number, tag, sent), held);
         Ok(Going::Sent)
+    }
+
+    /// Where this run listens for the client that a SETCLIENTID is of. RFC 7530 section 16.33.
+    fn callback(&self, step: &Step<'_>, number: usize, transport: &dyn Transport) -> Option<SocketAddr> {
+        let message = &step.call;
+        // Where the captured client did not listen, no delegation was given.
+        let listened = message.slots.iter().any(|slot| {
+            let is_told = slot.holds == Holds::HOST && slot.at >= message.body;
+            let text = captured(message.head.0, &slot).filter(|_| is_told);
+            let address = text.and_then(universal_address::parse);
+            address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
+        });
+        let terms = self.lines.get(number).and_then(|line| transport.terms(line.connection));
+        self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)
     }
 
     /// Submits the Call that was emitted. Gives when it went, or what becomes of it if it could not.

@@ -9,8 +9,10 @@ use nfsrdma_dissectors::rpc::record::{LONGEST, RecordMark};
 const ROOM: usize = 256 << 10;
 
 /// Bytes that were read, of which the next record is put together in its place.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inbox {
+    /// The longest record that is taken, in bytes.
+    longest: usize,
     bytes: Vec<u8>,
     /// Where the bytes end that were read.
     end: usize,
@@ -33,7 +35,19 @@ pub(super) enum Next {
     Broken,
 }
 
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::within(LONGEST)
+    }
+}
+
 impl Inbox {
+    /// Takes records of at most so many bytes.
+    pub(super) fn within(longest: u32) -> Self {
+        let longest = longest as usize;
+        Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_given: false }
+    }
+
     /// The record that was found last; valid until the next is looked for.
     pub(super) fn record(&self) -> &[u8] {
         self.bytes.get(self.record.clone()).unwrap_or_default()
@@ -49,7 +63,7 @@ impl Inbox {
             let read = self.bytes.get(self.mark..self.end).unwrap_or_default();
             let Some(mark) = RecordMark::of(read) else { return Next::More };
             let (length, start) = (mark.length as usize, self.mark + 4);
-            if self.record.len() + length > LONGEST as usize {
+            if self.record.len() + length > self.longest {
                 return Next::Broken;
             }
             if self.end < start + length {
@@ -95,8 +109,14 @@ impl Inbox {
             self.mark -= start;
             self.end -= start;
         }
+        if self.end == self.bytes.len() && self.mark > self.record.end {
+            // The marks of fragments, of which a record may have any number that are empty, take no room.
+            self.bytes.copy_within(self.mark..self.end, self.record.end);
+            self.end -= self.mark - self.record.end;
+            self.mark = self.record.end;
+        }
         if self.end == self.bytes.len() {
-            self.bytes.resize((self.bytes.len() * 2).max(ROOM), 0);
+            self.bytes.resize((self.bytes.len() * 2).max(ROOM.min(self.longest + 4)), 0);
         }
     }
 }
@@ -149,6 +169,23 @@ mod tests {
     fn a_record_of_absurd_length_is_refused_before_its_bytes_come() {
         assert_eq!(records(b"\x7f\xff\xff\xff", 4).1, Next::Broken);
         assert_eq!(records(b"\0\0\0\x01a\x81\0\0\0", 9).1, Next::Broken);
+    }
+
+    #[test]
+    fn fragments_without_end_that_are_empty_take_no_room() {
+        let mut inbox = Inbox::within(1 << 16);
+        let mut first = Some(&b"\0\0\0\x01a"[..]);
+        for _ in 0..100 {
+            let bytes = first.take().unwrap_or(&[0; 4 << 10]);
+            let mut stream = Steps(bytes, usize::MAX);
+            while inbox.fill(&mut stream).unwrap() > 0 {
+                assert_eq!(inbox.next(), Next::More);
+            }
+        }
+        assert!(inbox.bytes.len() <= 1 << 17, "{}", inbox.bytes.len());
+        let mut stream = Steps(b"\x80\0\0\x02bc", usize::MAX);
+        while inbox.fill(&mut stream).unwrap() > 0 {}
+        assert_eq!((inbox.next(), inbox.record()), (Next::Record, &b"abc"[..]));
     }
 
     proptest::proptest! {

@@ -1,10 +1,12 @@
 //! TCP: records of RPC over any number of non-blocking streams. RFC 5531 section 11.
 //!
 //! Nothing is reduced here: payloads travel in the record, at their positions. There are no credits; what waits to be
-//! sent is bounded. Callbacks of NFSv4.1 come on the same stream (RFC 8881 section 2.10.3.1).
+//! sent is bounded. Callbacks of NFSv4.1 come on the same stream (RFC 8881 section 2.10.3.1); those of NFSv4.0 on streams that the
+//! server opens ([`listening`]).
 
 mod connect;
 mod inbox;
+pub mod listening;
 mod outbox;
 
 use std::io;

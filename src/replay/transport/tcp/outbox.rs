@@ -38,6 +38,11 @@ impl Outbox {
         self.pieces.is_empty()
     }
 
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.waiting >= FULL
     }

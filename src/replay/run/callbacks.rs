@@ -1,0 +1,365 @@
+//! Where the server of a run calls its clients of NFSv4.0 back: a port for each of them, and a thread that answers. RFC 7530
+//! sections 10.2 and 16.33.
+//!
+//! A port is opened when a client first tells the server where it listens, and not before. The thread waits for nothing but the
+//! network, so that an answer does not wait until the run has time, nor the run for the server's streams. What it heard the run
+//! takes when it looks around ([`Callbacks::hear`]).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use super::recording::{CalledBack, Tape};
+use super::report::Report;
+use super::responder;
+use crate::replay::transport::tcp::listening::{Called, Listening, Port};
+use crate::replay::transport::{Kind, Terms};
+
+/// Ports at most: beyond them clients share those that there are.
+const PORTS: usize = 256;
+/// Calls that wait to be recorded; then the thread waits.
+const WAITING: usize = 256;
+
+/// A client of the capture, of one of several copies.
+pub(super) type Whose = (u32, u32);
+
+/// Ports for callbacks, and what came there.
+#[derive(Debug)]
+pub(super) struct Callbacks {
+    /// The server, which alone may call.
+    server: IpAddr,
+    state: RefCell<Ports>,
+}
+
+#[derive(Debug, Default)]
+struct Ports {
+    open: Vec<(Whose, SocketAddr)>,
+    thread: Option<Thread>,
+    is_recorded: bool,
+    /// Why there are fewer than there should be.
+    why: Option<String>,
+}
+
+/// The thread that answers. It ends when this is dropped.
+#[derive(Debug)]
+struct Thread {
+    handle: Option<JoinHandle<()>>,
+    ports: Sender<Port>,
+    /// What the thread is woken with; its end is that of the thread.
+    wake: Option<PipeWriter>,
+    heard: Option<Receiver<Heard>>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// Calls by operation, and those that had no answer.
+#[derive(Debug, Default)]
+struct Counts {
+    callbacks: BTreeMap<&'static str, u64>,
+    unanswered: u64,
+}
+
+/// A Call with its answer, for the recording.
+#[derive(Debug)]
+struct Heard {
+    port: usize,
+    stream: u64,
+    peer: SocketAddr,
+    local: SocketAddr,
+    message: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    times: [Instant; 2],
+}
+
+impl Callbacks {
+    /// Nobody listens yet.
+    pub(super) fn new(server: IpAddr) -> Self {
+        Self { server, state: RefCell::default() }
+    }
+
+    /// What is heard is recorded: to be said before the first step.
+    pub(super) fn record(&self) {
+        self.state.borrow_mut().is_recorded = true;
+    }
+
+    /// Where a client listens that has a connection with these terms. `None` where it cannot.
+    pub(super) fn address(&self, whose: Whose, terms: &Terms) -> Option<SocketAddr> {
+        // A server inside the program calls on the connection that it has.
+        let local = terms.local.filter(|_| terms.kind != Kind::Loopback)?;
+        let mut state = self.state.borrow_mut();
+        let ports = &mut *state;
+        let at = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
+        let is_full = ports.open.len() >= PORTS;
+        let known = ports.open.iter().find(|(of, address)| at(address) && (is_full || *of == whose));
+        if let Some((_, address)) = known {
+            return Some(*address);
+        }
+        if is_full {
+            return None;
+        }
+        match ports.open(local, self.server) {
+            Ok(address) => {
+                ports.open.push((whose, address));
+                Some(address)
+            }
+            Err(error) => {
+                ports.why.get_or_insert_with(|| format!("{}: {error}", local.ip()));
+                None
+            }
+        }
+    }
+
+    /// Nobody takes any more what is heard.
+    pub(super) fn end_recording(&self) {
+        if let Some(thread) = &mut self.state.borrow_mut().thread {
+            thread.heard = None;
+        }
+    }
+
+    /// Takes what was heard since the last time.
+    pub(super) fn hear(&self, tape: &mut dyn Tape) {
+        let state = self.state.borrow();
+        let heard = state.thread.iter().flat_map(|thread| &thread.heard).flat_map(Receiver::try_iter);
+        for heard in heard.take(WAITING) {
+            let Some((whose, _)) = state.open.get(heard.port) else { continue };
+            tape.called_back(&CalledBack {
+                stream: heard.stream,
+                server: heard.peer,
+                client: heard.local,
+                whose: *whose,
+                message: &heard.message,
+                answer: heard.answer.as_deref(),
+                times: heard.times,
+            });
+        }
+    }
+
+    /// Nobody listens any more. What was counted goes into a report.
+    pub(super) fn finish(self, report: &mut Report) {
+        let Ports { thread, why, .. } = self.state.into_inner();
+        report.no_callbacks = why;
+        let Some(thread) = thread else { return };
+        let counts = Arc::clone(&thread.counts);
+        drop(thread);
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, count) in std::mem::take(&mut counts.callbacks) {
+            *report.callbacks.entry(name).or_default() += count;
+        }
+        report.unanswered += counts.unanswered;
+    }
+}
+
+impl Ports {
+    /// Opens a port, and has the thread listen there.
+    fn open(&mut self, local: SocketAddr, server: IpAddr) -> io::Result<SocketAddr> {
+        let port = Port::open(local, server)?;
+        let address = port.address();
+        let thread = match &mut self.thread {
+            Some(thread) => thread,
+            none => none.insert(Thread::start(self.is_recorded)?),
+        };
+        let gone = || io::Error::other("the thread that listens has ended");
+        thread.ports.send(port).map_err(|_| gone())?;
+        thread.wake.as_mut().ok_or_else(gone)?.write_all(b"!")?;
+        Ok(address)
+    }
+}
+
+impl Thread {
+    fn start(is_recorded: bool) -> io::Result<Self> {
+        let (woken, wake) = io::pipe()?;
+        let (ports, added) = channel();
+        let (to, heard) = match is_recorded {
+            true => {
+                let (to, heard) = sync_channel(WAITING);
+                (Some(to), Some(heard))
+            }
+            false => (None, None),
+        };
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let counted = Arc::clone(&counts);
+        let listen = move || {
+            // Without the network there is nothing to be done here.
+            let _ = listen(woken, &added, to.as_ref(), &counted);
+        };
+        let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
+        Ok(Self { handle, ports, wake: Some(wake), heard, counts })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // It may wait for room among what was heard, or for this end of the pipe.
+        self.heard = None;
+        self.wake = None;
+        if let Some(handle) = self.handle.take() {
+            // If it panicked, that was told.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// What the thread does until it is not to be woken any more.
+fn listen(
+    mut woken: PipeReader,
+    added: &Receiver<Port>,
+    to: Option<&SyncSender<Heard>>,
+    counts: &Mutex<Counts>,
+) -> io::Result<()> {
+    let mut listening = Listening::default();
+    let mut is_over = false;
+    while !is_over {
+        if listening.wait(woken.as_fd())? {
+            is_over = woken.read(&mut [0; 64])? == 0;
+        }
+        added.try_iter().for_each(|port| listening.add(port));
+        listening.serve(&mut |called| answer(called, to, counts));
+    }
+    Ok(())
+}
+
+fn answer(called: &Called<'_>, to: Option<&SyncSender<Heard>>, counts: &Mutex<Counts>) -> Option<Vec<u8>> {
+    let came = Instant::now();
+    let mut names = Vec::new();
+    let answer = responder::answer(called.message, &mut names);
+    {
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            *counts.callbacks.entry(name).or_default() += 1;
+        }
+        counts.unanswered += u64::from(answer.is_none());
+    }
+    if let Some(to) = to {
+        // Nobody records any more what comes in the end.
+        let _ = to.send(Heard {
+            port: called.port,
+            stream: called.stream,
+            peer: called.peer,
+            local: called.local,
+            message: called.message.to_vec(),
+            answer: answer.clone(),
+            times: [came, Instant::now()],
+        });
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn terms(kind: Kind, local: Option<SocketAddr>) -> Terms {
+        Terms { kind, local, peer: (LOCAL, 2049).into(), rdma: None }
+    }
+
+    fn tcp() -> Terms {
+        terms(Kind::Tcp, Some((LOCAL, 700).into()))
+    }
+
+    /// CB_NULL, as the server calls it.
+    fn call(address: SocketAddr, xid: u32) -> Vec<u8> {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let words = [0x8000_0028, xid, 0, 2, 0x4000_0000, 1, 0, 0, 0, 0, 0];
+        stream.write_all(&words.map(u32::to_be_bytes).concat()).unwrap();
+        let mut reply = vec![0; 28];
+        stream.read_exact(&mut reply).unwrap();
+        reply
+    }
+
+    #[test]
+    fn each_client_of_each_copy_has_a_port_and_keeps_it() {
+        let callbacks = Callbacks::new(LOCAL);
+        let one = callbacks.address((0, 0), &tcp()).unwrap();
+        assert_eq!(callbacks.address((0, 0), &tcp()), Some(one));
+        let others = [(0, 1), (1, 0)].map(|whose| callbacks.address(whose, &tcp()).unwrap());
+        assert!(others.iter().all(|other| *other != one) && others[0] != others[1]);
+        assert_eq!(one.ip(), LOCAL);
+    }
+
+    #[test]
+    fn calls_are_answered_and_counted_and_then_nobody_listens() {
+        let callbacks = Callbacks::new(LOCAL);
+        let address = callbacks.address((0, 0), &tcp()).unwrap();
+        let second = callbacks.address((1, 0), &tcp()).unwrap();
+        for (xid, address) in [(7, address), (8, second)] {
+            let reply = call(address, xid);
+            let words = [0x8000_0018, xid, 1, 0, 0, 0, 0];
+            assert_eq!(reply, words.map(u32::to_be_bytes).concat());
+        }
+        let mut report = Report::default();
+        callbacks.finish(&mut report);
+        assert_eq!(report.callbacks.get("CB_NULL"), Some(&2));
+        assert_eq!((report.unanswered, report.no_callbacks), (0, None));
+        assert!(TcpStream::connect(address).is_err() && TcpStream::connect(second).is_err());
+    }
+
+    #[test]
+    fn many_clients_share_the_ports_that_there_are() {
+        let callbacks = Callbacks::new(LOCAL);
+        let addresses: Vec<_> =
+            (0..PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
+        assert_eq!(addresses[PORTS], addresses[0]);
+        assert_eq!(callbacks.state.borrow().open.len(), PORTS);
+    }
+
+    #[test]
+    fn where_no_port_can_be_had_it_is_told_why() {
+        let callbacks = Callbacks::new(LOCAL);
+        // RFC 5737 section 3: no machine has this address.
+        let elsewhere = terms(Kind::Tcp, Some(([192, 0, 2, 1], 700).into()));
+        assert_eq!(callbacks.address((0, 0), &elsewhere), None);
+        let mut report = Report::default();
+        callbacks.finish(&mut report);
+        assert!(report.no_callbacks.unwrap().starts_with("192.0.2.1: "));
+    }
+
+    #[test]
+    fn a_server_inside_the_program_needs_no_port() {
+        let callbacks = Callbacks::new(LOCAL);
+        for terms in [terms(Kind::Loopback, Some((LOCAL, 0).into())), terms(Kind::Tcp, None)] {
+            assert_eq!(callbacks.address((0, 0), &terms), None);
+        }
+        let mut report = Report::default();
+        callbacks.finish(&mut report);
+        assert_eq!((report.no_callbacks, report.callbacks.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_recording_that_nobody_takes_any_more_holds_up_nothing() {
+        let callbacks = Callbacks::new(LOCAL);
+        callbacks.record();
+        let address = callbacks.address((0, 0), &tcp()).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let words = [0x8000_0028, 1, 0, 2, 0x4000_0000, 1, 0, 0, 0, 0, 0];
+        for _ in 0..2 * WAITING {
+            stream.write_all(&words.map(u32::to_be_bytes).concat()).unwrap();
+        }
+        // As many as there is room for are answered.
+        let mut replies = vec![0; 28 * WAITING];
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.read_exact(&mut replies).unwrap();
+        // And then, when none is to be recorded, all.
+        callbacks.end_recording();
+        stream.read_exact(&mut replies).unwrap();
+        callbacks.finish(&mut Report::default());
+    }
+
+    #[test]
+    fn no_stream_is_taken_before_a_client_tells_of_its_port() {
+        let callbacks = Callbacks::new(LOCAL);
+        assert!(callbacks.state.borrow().thread.is_none());
+        let taken = TcpListener::bind((LOCAL, 0)).unwrap();
+        assert_ne!(callbacks.address((0, 0), &tcp()), taken.local_addr().ok());
+    }
+}

@@ -1,0 +1,246 @@
+//! A server that calls its clients of NFSv4.0 back, on connections that it opens. RFC 7530 sections 10.2 and 16.33.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::nfs::v4::{
+    Aceflag4, Acemask4, Acetype4, Args, Call, CbArgs, CbCall, CbCallHead, CbRecallArgs, Nfsace4,
+    OpenDelegation4, OpenReadDelegation4, Reply, Results, Stateid4,
+};
+use nfsrdma_dissectors::rpc::{self, universal_address};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
+use serde_json::Value as Json;
+
+use super::program::{Passing, compiled, program};
+use crate::schema::{assert_keeps, validator};
+
+/// The stateid of each delegation that is given unasked.
+const DELEGATION: Stateid4 = Stateid4 { seqid: 1, other: [0xde; 12] };
+
+/// What the server saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// r_netid and r_addr of each SETCLIENTID of a replayed client.
+    told: Vec<(String, String)>,
+    /// Replies to what it called.
+    answered: usize,
+    /// OPENs that were given a delegation, and delegations that were returned.
+    given: usize,
+    returned: usize,
+}
+
+/// A server at a port of its own, which calls back and may give delegations with all OPENs.
+struct Calling {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+}
+
+fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).ok()?;
+    let mut record = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut record).ok()?;
+    Some(record)
+}
+
+fn send(stream: &mut TcpStream, message: &[u8]) -> Option<()> {
+    let mark = 0x8000_0000 | message.len() as u32;
+    stream.write_all(&[&mark.to_be_bytes()[..], message].concat()).ok()
+}
+
+/// CB_NULL and then CB_RECALL, to where a client listens. How many were answered.
+fn call_back(address: SocketAddr) -> usize {
+    let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut answered = 0;
+    for procedure in [0, 1] {
+        let mut encoder = Encoder::new();
+        [9, 0, 2, 0x4000_0000, 1, procedure, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+        if procedure == 1 {
+            let head = CbCallHead { tag: Text(b""), minorversion: 0, callback_ident: 1 };
+            let recall = CbRecallArgs { stateid: DELEGATION, truncate: false, fh: Opaque(b"file") };
+            CbCall::new(head, &[CbArgs::CB_RECALL(recall)]).encode(&mut encoder);
+        }
+        if send(&mut stream, &encoder.finish().0).is_none() {
+            break;
+        }
+        answered += usize::from(record(&mut stream).is_some_and(|reply| reply.starts_with(&[0, 0, 0, 9])));
+    }
+    answered
+}
+
+impl Calling {
+    fn start(local: IpAddr, gives: bool) -> Self {
+        let listener = TcpListener::bind((local, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (server, seen) = (Arc::new(Mutex::new(Server::default())), Arc::<Mutex<Seen>>::default());
+        let this = Self { address, seen: Arc::clone(&seen) };
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
+                thread::spawn(move || serve(stream.unwrap(), &server, &seen, gives));
+            }
+        });
+        this
+    }
+
+    /// Replays a capture, and gives the report.
+    fn replayed(&self, capture: &str, more: &[&str]) -> Json {
+        let trace = compiled(capture, &format!("callbacks-{}", self.address.port()));
+        let url = format!("tcp://{}/?vers=4.0", self.address);
+        let run = ["replay", "run", trace.name(), "--server", &url, "-T", "json", "--no-walk"];
+        let output = program(&[&run[..], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
+        assert_keeps(&validator("replay.schema.json"), &report, capture);
+        assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0), "{report:#}");
+        report
+    }
+}
+
+fn serve(mut stream: TcpStream, server: &Mutex<Server>, seen: &Mutex<Seen>, gives: bool) -> Option<()> {
+    loop {
+        let call = record(&mut stream)?;
+        let mut answer = Answer::default();
+        server.lock().unwrap().call(Cursor::new(&call), &mut answer);
+        let whole = answer.whole();
+        let mut cursor = Cursor::new(&call);
+        rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+        let asked = Call::decode(&mut cursor, &mut Unobserved).ok();
+        let mut reply = None;
+        for operation in asked.iter().flat_map(Call::operations).map_while(Result::ok) {
+            match operation {
+                Args::SETCLIENTID(args) => {
+                    let at = args.callback.cb_location;
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let address = universal_address::parse(at.na_r_addr.0.0).filter(|at| at.port() > 0);
+                    let Some(address) = address else { continue };
+                    let answered = call_back(address);
+                    let mut seen = seen.lock().unwrap();
+                    seen.told.push((text(at.na_r_netid.0), text(at.na_r_addr.0.0)));
+                    seen.answered += answered;
+                }
+                Args::OPEN(_) if gives => reply = delegated(&whole),
+                Args::DELEGRETURN(args) if args.deleg_stateid == DELEGATION => {
+                    seen.lock().unwrap().returned += 1;
+                }
+                _ => {}
+            }
+        }
+        // Who makes the tree listens nowhere.
+        let mut seen = seen.lock().unwrap();
+        let reply = reply.filter(|_| !seen.told.is_empty());
+        seen.given += usize::from(reply.is_some());
+        drop(seen);
+        send(&mut stream, &reply.unwrap_or(whole))?;
+    }
+}
+
+/// A Reply whose OPEN gives a delegation, if it went well.
+fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(whole);
+    rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let mut encoder = Encoder::new();
+    encoder.raw(&whole[..cursor.at()]);
+    let reply = Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+    let mut results: Vec<_> = reply.operations().map(Result::unwrap).collect();
+    let open = results.iter_mut().find_map(|results| match results {
+        Results::OPEN(Outcome::Ok(open)) => Some(open),
+        _ => None,
+    })?;
+    let permissions =
+        Nfsace4 { r#type: Acetype4(0), flag: Aceflag4(0), access_mask: Acemask4(1), who: Text(b"EVERYONE@") };
+    open.delegation =
+        OpenDelegation4::Read(OpenReadDelegation4 { stateid: DELEGATION, recall: false, permissions });
+    Reply::new(reply.head, &results).encode(&mut encoder);
+    Some(encoder.finish().0)
+}
+
+#[test]
+fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_are_answered() {
+    for (local, netid, host) in [("127.0.0.1", "tcp", "127.0.0.1."), ("::1", "tcp6", "::1.")] {
+        let local: IpAddr = local.parse().unwrap();
+        if local.is_ipv6() && TcpListener::bind((local, 0)).is_err() {
+            eprintln!("skipped: this machine has no IPv6");
+            continue;
+        }
+        let server = Calling::start(local, false);
+        let report = server.replayed("rxe-v40", &[]);
+        let seen = server.seen.lock().unwrap();
+        assert!(!seen.told.is_empty());
+        assert!(seen.told.iter().all(|(of, at)| of == netid && at.starts_with(host)), "{seen:?}");
+        assert_eq!(seen.answered, 2 * seen.told.len(), "{seen:?}");
+        assert_eq!(report["callbacks"]["CB_NULL"], seen.told.len());
+        assert_eq!(report["callbacks"]["CB_RECALL"], seen.told.len());
+        assert_eq!((&report["unanswered"], &report["no_callbacks"]), (&0.into(), &Json::Null));
+        // The run is over, and nobody listens any more.
+        for (_, at) in &seen.told {
+            let address = universal_address::parse(at.as_bytes()).unwrap();
+            assert!(TcpStream::connect(address).is_err(), "{address}");
+        }
+    }
+}
+
+#[test]
+fn who_calls_from_another_address_than_the_servers_is_not_heard() {
+    // The address that the kernel gives to what this server calls from is another one.
+    let server = Calling::start([127, 0, 0, 3].into(), false);
+    let report = server.replayed("rxe-v40", &[]);
+    let seen = server.seen.lock().unwrap();
+    assert!(!seen.told.is_empty() && seen.answered == 0, "{seen:?}");
+    assert_eq!(report["callbacks"], serde_json::json!({}));
+}
+
+#[test]
+fn rfc7530_section_10_4_a_delegation_that_the_capture_does_not_have_is_returned() {
+    let server = Calling::start([127, 0, 0, 1].into(), true);
+    let report = server.replayed("rxe-v40", &[]);
+    let seen = server.seen.lock().unwrap();
+    assert!(seen.given > 3, "{seen:?}");
+    assert_eq!(seen.returned, seen.given);
+    assert_eq!(report["returned"], seen.given);
+    assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
+}
+
+#[test]
+fn each_copy_of_a_client_listens_at_a_port_of_its_own() {
+    let server = Calling::start([127, 0, 0, 1].into(), false);
+    let report = server.replayed("rxe-v40", &["--clients", "3"]);
+    let seen = server.seen.lock().unwrap();
+    let mut ports: Vec<_> = seen.told.iter().map(|(_, at)| at).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 3, "{seen:?}");
+    assert_eq!(report["callbacks"]["CB_NULL"], seen.told.len());
+}
+
+#[test]
+fn without_setclientid_no_port_is_opened() {
+    let server = Calling::start([127, 0, 0, 1].into(), false);
+    let trace = compiled("rxe-v41", "no-setclientid");
+    let url = format!("tcp://{}/", server.address);
+    let output = program(&["replay", "run", trace.name(), "--server", &url, "-T", "json"]);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["states"]["matched"].as_u64() > Some(50), "{report:#}");
+    assert_eq!((&report["callbacks"], &report["no_callbacks"]), (&serde_json::json!({}), &Json::Null));
+    assert!(server.seen.lock().unwrap().told.is_empty());
+}
+
+#[test]
+fn what_the_server_calls_is_recorded_on_connections_that_it_opened() {
+    let server = Calling::start([127, 0, 0, 1].into(), false);
+    let record = Passing::new("called-back");
+    server.replayed("rxe-v40", &["--record", record.name()]);
+    let output = program(&["replay", "plan", "-T", "json", record.name()]);
+    let plan: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let reasons = plan["reasons"].as_array().unwrap();
+    let callbacks = reasons.iter().find(|reason| reason["reason"] == "callback").unwrap();
+    let seen = server.seen.lock().unwrap();
+    assert_eq!(callbacks["steps"], 2 * seen.told.len(), "{plan:#}");
+}
