@@ -166,7 +166,10 @@ impl fmt::Display for Datum {
             Self::Text(text) => quoted(f, text),
             Self::Bytes(bytes) => {
                 f.write_str("x")?;
-                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                bytes.iter().try_for_each(|byte| {
+                    let digit = |four: u8| char::from_digit(four.into(), 16).unwrap_or('?');
+                    f.write_char(digit(byte >> 4)).and_then(|()| f.write_char(digit(byte & 15)))
+                })
             }
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),

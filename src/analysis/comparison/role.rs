@@ -4,6 +4,10 @@
 //! are described after this was written; what they have that is an identity, or that a server chooses as it likes, is
 //! one more line here. `docs/comparison.md` shows the table to people, and a test holds it to this one.
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
 use super::difference::Kind;
 
 /// What a field is to a comparison.
@@ -344,8 +348,37 @@ pub fn role_of(field: &str, above: &str, is_call: bool) -> Role {
     if is_call && is_set_time(field, above) {
         return Role::Equal(Kind::Argument);
     }
-    let rule = RULES.iter().find(|rule| rule.fields.iter().any(|pattern| covers(pattern, field)));
+    let rule = INDEX.first(field).and_then(|at| RULES.get(at));
     rule.map_or(Role::Equal(if is_call { Kind::Argument } else { Kind::Result }), |rule| rule.role)
+}
+
+/// The table as fields are looked up in it: a run asks for those of every Reply that names something.
+struct Index {
+    names: FxHashMap<&'static str, usize>,
+    /// What names begin with, each with its line.
+    starts: Vec<(&'static str, usize)>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut index = Index { names: FxHashMap::default(), starts: Vec::new() };
+    for (at, rule) in RULES.iter().enumerate() {
+        for pattern in rule.fields {
+            match pattern.strip_suffix('*') {
+                Some(start) => index.starts.push((start, at)),
+                None => _ = index.names.entry(pattern).or_insert(at),
+            }
+        }
+    }
+    index
+});
+
+impl Index {
+    /// The first line that is about a field.
+    fn first(&self, field: &str) -> Option<usize> {
+        let start = self.starts.iter().find(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
+        let name = self.names.get(field).copied();
+        start.into_iter().chain(name).min()
+    }
 }
 
 #[cfg(test)]
@@ -409,6 +442,15 @@ mod tests {
         }
         for kind in Kind::ALL {
             assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_that_covers_a_field_counts() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for entry in catalog.iter() {
+            let is_about = |rule: &Rule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }
 

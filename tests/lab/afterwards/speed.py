@@ -8,7 +8,7 @@ happens on the host meanwhile happens to both.
 import statistics
 import sys
 
-BYTES = {"read-1m": 32, "write-1m": 32}  # MiB that a workload moves
+BYTES = {"read-1m": 128, "write-1m": 128}  # MiB that a workload moves
 
 
 def spread(values, unit, digits=1):
