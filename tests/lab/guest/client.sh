@@ -30,6 +30,8 @@ keep_counters() { sed -n '/ mounted on \/mnt\/nfs /,$p' /proc/self/mountstats > 
 # on_server COMMAND: runs it there, says what it said, and gives its exit code.
 commands=0
 on_server() {
+    # What a subshell asked for is not counted here.
+    while [ -e "/shared/command.$((commands + 1)).code" ]; do commands=$((commands + 1)); done
     commands=$((commands + 1))
     say "on the server: $1"
     echo "$1" > /shared/command.new

@@ -8,7 +8,7 @@
 program=/tmp/nfsrdma-inspect
 cp /shared/bin/nfsrdma-inspect $program
 runs=${RUNS:-9}
-# It often does not end, and takes its time then.
+# Of these it takes its turn in so many: it is slow.
 wires=3
 data=/mnt/nfs/data
 # shellcheck disable=SC2154 # client.sh says which host
