@@ -17,8 +17,8 @@ use super::context::ProtectionDomain;
 use super::events::{CmEvent, CmEventKind};
 use super::failure;
 use super::identifier::{CmId, Identifier, Routed, Unexpected, expect};
-use super::memory::{Buffer, Exposed, Part, Stored};
-use super::window::{Bound, Ended, Windows};
+use super::memory::{Buffer, Exposed, Part, Seen, StillOpen, Stored};
+use super::window::{Bound, Windows};
 
 /// Numbers of queue pairs. One is not used again before four thousand million others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -63,8 +63,20 @@ pub(crate) struct QueuePair<S> {
 #[derive(Debug)]
 pub(crate) struct Fence {
     queue: u32,
-    /// Receives that had completed; the end of the queue pair comes after all.
+    /// Receives that had completed.
     at: u64,
+}
+
+/// What tells that a queue pair is gone, and that neither its device nor its server can do anything more by it.
+#[derive(Debug)]
+pub(crate) struct End {
+    queue: u32,
+}
+
+impl End {
+    pub(super) fn is_of(&self, queue: u32) -> bool {
+        self.queue == queue
+    }
 }
 
 impl Fence {
@@ -80,8 +92,6 @@ pub(crate) struct Received {
     length: usize,
     /// The handle that the device says the Send invalidated.
     pub(crate) invalidated: Option<Handle>,
-    /// The same, where it is that of a window of ours.
-    pub(crate) ended: Option<Ended>,
     fence: Fence,
 }
 
@@ -120,8 +130,8 @@ enum Work {
     Send(Buffer, usize),
     /// Opens bytes to the server, by the window of this number under this handle.
     Bind(usize, Handle, Part),
-    /// Ends a handle.
-    Invalidate(Handle),
+    /// Ends a handle, by which the server can reach this buffer until it is done.
+    Invalidate(Handle, Option<Buffer>),
 }
 
 #[derive(Debug)]
@@ -132,8 +142,8 @@ struct Queues {
     /// What completions name it by.
     number: u32,
     depth: Depth,
-    /// What was posted to the send queue, in order: the buffer of a Send, nothing for what has none; and what waits for the
-    /// doorbell.
+    /// What was posted to the send queue, in order: the buffer that comes back when it is done, nothing for what has none; and
+    /// what waits for the doorbell.
     sends: VecDeque<Option<Buffer>>,
     staged: VecDeque<Work>,
     first_send: u32,
@@ -319,15 +329,64 @@ impl QueuePair<Connected> {
     }
 
     /// Shows the first `length` bytes of a buffer to the server, by the window if there is one.
-    pub(crate) fn expose(&mut self, buffer: Buffer, length: usize, window: Option<&Bound>) -> Exposed {
-        // A window of nothing is none.
-        let window = window.filter(|_| length > 0);
-        if let Some(bound) = window {
-            let part = buffer.part(length);
-            self.queues.bind(bound, part);
+    pub(crate) fn expose(&mut self, buffer: Buffer, length: usize, window: Option<Bound>) -> Exposed {
+        let window = match window {
+            // A window of nothing is none.
+            Some(bound) if length == 0 => {
+                self.give_back(bound);
+                None
+            }
+            Some(bound) => {
+                let part = buffer.part(length);
+                self.queues.bind(&bound, part);
+                Some(bound)
+            }
+            None => None,
+        };
+        Exposed::new(buffer, length, window, self.queues.number, self.queues.clock)
+    }
+
+    /// What the server wrote, after a Reply: see [`Exposed`]. The first `length` bytes, unless `keep` leaves them to the server. `room`
+    /// is for a copy, where one is needed. A buffer whose window is still open stays here until it is not.
+    ///
+    /// # Errors
+    /// What was exposed and the room, where they are kept, or the fence does not cover it.
+    pub(crate) fn see(
+        &mut self,
+        exposed: Exposed,
+        fence: &Fence,
+        length: usize,
+        room: Vec<u8>,
+        keep: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Seen, (Exposed, Vec<u8>)> {
+        if !exposed.is_of(self.queues.number) {
+            return Err((exposed, room));
         }
-        let handle = window.map(|bound| bound.handle);
-        Exposed::new(buffer, length, handle, self.queues.number, self.queues.clock)
+        let (seen, open) = exposed.see(fence, self.queues.windows.as_mut(), length, room, keep)?;
+        open.into_iter().for_each(|open| self.queues.end(open));
+        Ok(seen)
+    }
+
+    /// A buffer that was exposed, after a Reply: see [`Exposed`]. One whose window is still open stays here until it is not.
+    ///
+    /// # Errors
+    /// What was exposed, where the fence does not cover it.
+    pub(crate) fn take_back(&mut self, exposed: Exposed, fence: &Fence) -> Result<Option<Buffer>, Exposed> {
+        if !exposed.is_of(self.queues.number) {
+            return Err(exposed);
+        }
+        match exposed.take_back(fence, self.queues.windows.as_mut())? {
+            Ok(buffer) => Ok(Some(buffer)),
+            Err(open) => {
+                self.queues.end(open);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether buffers may come back by completions of what this side does: of Sends, and of what ends windows.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.queues.sends.is_empty() || !self.queues.staged.is_empty()
     }
 
     /// Shows shared memory to the server, by the window if there is one.
@@ -345,16 +404,17 @@ impl QueuePair<Connected> {
         Some(region)
     }
 
-    /// A Send came that had invalidated this handle; nothing, if it is not that of a window in use.
-    pub(crate) fn invalidated(&mut self, handle: Handle) -> Option<Ended> {
-        self.queues.windows.as_mut().and_then(|windows| windows.invalidated(handle))
+    /// A Send came that had invalidated this handle. Tells whether it was that of a window in use.
+    pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
+        self.queues.windows.as_mut().is_some_and(|windows| windows.invalidated(handle))
     }
 
-    /// Takes the window of a chunk back. If the server did not invalidate its handle, that is done before what is sent next.
+    /// Takes the window of shared memory back, or one that was not used. If the server did not invalidate its handle, that is done
+    /// before what is sent next.
     pub(crate) fn give_back(&mut self, bound: Bound) {
         let Some(windows) = &mut self.queues.windows else { return };
         if let Some(handle) = windows.give_back(bound) {
-            self.queues.staged.push_back(Work::Invalidate(handle));
+            self.queues.staged.push_back(Work::Invalidate(handle, None));
         }
     }
 
@@ -395,17 +455,18 @@ impl QueuePair<Connected> {
 }
 
 impl<S> QueuePair<S> {
-    /// Destroys the queue pair, and gives back all that was posted, and the fence that covers all it exposed.
-    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Fence {
+    /// Destroys the queue pair, and gives back all that was posted, and what lets go of all that it exposed.
+    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> End {
         self.queues.disconnect();
         self.queues.destroy();
         free.extend(self.queues.sends.drain(..).flatten());
         free.extend(self.queues.staged.drain(..).filter_map(|work| match work {
             Work::Send(buffer, _) => Some(buffer),
-            Work::Bind(..) | Work::Invalidate(_) => None,
+            Work::Invalidate(_, buffer) => buffer,
+            Work::Bind(..) => None,
         }));
         free.extend(self.queues.receives.drain(..));
-        Fence { queue: self.queues.number, at: u64::MAX }
+        End { queue: self.queues.number }
     }
 
     /// What completions name it by.
@@ -436,6 +497,10 @@ impl Queues {
         }
     }
 
+    fn end(&mut self, open: StillOpen) {
+        self.staged.push_back(Work::Invalidate(open.handle, Some(open.buffer)));
+    }
+
     fn post_sends<const MOST: usize>(&mut self) -> Result<(), TransportErrorKind> {
         // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
         let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
@@ -464,10 +529,10 @@ impl Queues {
                     *bound = Some((at, handle, part));
                     self.sends.push_back(None);
                 }
-                Work::Invalidate(handle) => {
+                Work::Invalidate(handle, buffer) => {
                     request.opcode = ffi::ibv_wr_opcode::IBV_WR_LOCAL_INV;
                     request.imm_data_invalidated_rkey_union.invalidated_rkey = handle.0;
-                    self.sends.push_back(None);
+                    self.sends.push_back(buffer);
                 }
             }
         }
@@ -553,13 +618,7 @@ impl Queues {
                 self.clock += 1;
                 let fence = Fence { queue: self.number, at: self.clock };
                 let length = done.length.min(buffer.len());
-                Ok(Finished::Received(Received {
-                    buffer,
-                    length,
-                    invalidated: done.invalidated,
-                    ended: None,
-                    fence,
-                }))
+                Ok(Finished::Received(Received { buffer, length, invalidated: done.invalidated, fence }))
             }
         }
     }
