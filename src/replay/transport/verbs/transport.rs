@@ -190,7 +190,7 @@ impl VerbsTransport {
     fn look(&mut self) -> Result<usize, TransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
-            let taken = shared.completions.poll(&mut shared.ready);
+            let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
             count += taken.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
         }
         Ok(count)
