@@ -455,10 +455,13 @@ impl QueuePair<Connected> {
 }
 
 impl<S> QueuePair<S> {
-    /// Destroys the queue pair, and gives back all that was posted, and what lets go of all that it exposed.
-    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> End {
+    /// Destroys the queue pair, and gives back all that was posted, and what lets go of all that it exposed. Nothing of it comes
+    /// back where the device keeps the queue pair: that memory is better lost than used for something else.
+    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Option<End> {
         self.queues.disconnect();
-        self.queues.destroy();
+        if !self.queues.destroy() {
+            return None;
+        }
         free.extend(self.queues.sends.drain(..).flatten());
         free.extend(self.queues.staged.drain(..).filter_map(|work| match work {
             Work::Send(buffer, _) => Some(buffer),
@@ -466,7 +469,7 @@ impl<S> QueuePair<S> {
             Work::Bind(..) => None,
         }));
         free.extend(self.queues.receives.drain(..));
-        End { queue: self.queues.number }
+        Some(End { queue: self.queues.number })
     }
 
     /// What completions name it by.
@@ -628,13 +631,22 @@ impl Queues {
         unsafe { ffi::rdma_disconnect(self.identifier.pointer()) };
     }
 
-    fn destroy(&mut self) {
+    /// Tells whether the queue pair is gone. Then the device does nothing more with what was posted.
+    fn destroy(&mut self) -> bool {
         // A window holds its queue pair.
         self.windows = None;
-        if std::mem::take(&mut self.made) {
-            // SAFETY: made once, destroyed once. After this the device does nothing more with what was posted.
-            unsafe { ffi::rdma_destroy_qp(self.identifier.pointer()) };
+        if self.made {
+            let id = self.identifier.pointer();
+            // SAFETY: the identifier is valid, and has a queue pair, as `made` says; it is destroyed once, as the place is empty after
+            // that. So does rdma_destroy_qp with one whose completion queues were given to it, but it does not tell the result.
+            unsafe {
+                if ffi::ibv_destroy_qp((*id).qp) == 0 {
+                    (*id).qp = std::ptr::null_mut();
+                    self.made = false;
+                }
+            }
         }
+        !self.made
     }
 
     fn pointer(&self) -> *mut ffi::ibv_qp {
@@ -645,9 +657,15 @@ impl Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        // Before the buffers, which are dropped after this.
-        self.destroy();
-        self.completions.give_back(self.depth.sends + self.depth.receives);
+        // Before the buffers, which are dropped after this. Those of a queue pair that is still there are in no pool any more, and a
+        // region frees its bytes only when the device has given up the registration.
+        if self.destroy() {
+            self.completions.give_back(self.depth.sends + self.depth.receives);
+        } else {
+            // What it needs stays as long as it does.
+            let needed = (&self.identifier, &self.completions, &self.domain);
+            std::mem::forget((Arc::clone(needed.0), Arc::clone(needed.1), Arc::clone(needed.2)));
+        }
     }
 }
 

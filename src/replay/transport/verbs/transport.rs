@@ -387,7 +387,9 @@ impl VerbsTransport {
         let end = queue.destroy(&mut free);
         free.into_iter().for_each(|buffer| shared.give_back(buffer));
         let calls = connection.flight.lose(&mut self.lent.lost);
-        calls.into_iter().for_each(|call| call.into_pool(&end, shared));
+        if let Some(end) = end {
+            calls.into_iter().for_each(|call| call.into_pool(&end, shared));
+        }
         connection.credits.in_flight = 0;
         let reason = match connection.ending {
             Some(Ending::Because(why)) => why,
