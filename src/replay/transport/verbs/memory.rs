@@ -22,8 +22,10 @@ use super::context::ProtectionDomain;
 use super::queue_pair::{End, Fence};
 use super::window::{Bound, Windows};
 
-/// Buffers begin at multiples of this, which is a page everywhere.
+/// Regions begin at multiples of this, which is a page everywhere.
 const ALIGNMENT: usize = 4096;
+/// Buffers begin at multiples of this, so that they can be read word by word.
+const WORD: usize = size_of::<u64>();
 
 /// What may be done with a region from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +176,7 @@ impl Drop for Region {
     }
 }
 
-/// Registers memory and cuts it into buffers of one length.
+/// Registers memory and cuts it into buffers of one length, which is a multiple of a word: up to seven bytes more than asked for.
 ///
 /// # Errors
 /// Where the device, or the limit of locked memory, does not allow it.
@@ -184,10 +186,17 @@ pub(crate) fn allocate(
     length: usize,
     count: usize,
 ) -> Result<impl Iterator<Item = Buffer> + use<>, TransportErrorKind> {
+    let length = whole_words(length);
     let region = Arc::new(Region::allocate(domain, length.saturating_mul(count), right)?);
     // Each part has its own place, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
     Ok((0..parts).map(move |part| Buffer { region: Arc::clone(&region), at: part * length, length }))
+}
+
+/// So many bytes, or a few more.
+fn whole_words(length: usize) -> usize {
+    // What is too long for that is no memory there is.
+    length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
 }
 
 /// Bytes that the device can reach, and nobody else now.
@@ -225,14 +234,15 @@ impl Buffer {
     /// Copies the first `length` bytes, which a server may be changing.
     fn copy(&self, length: usize, into: &mut Vec<u8>) {
         into.resize(length.min(self.length), 0);
-        let mut words = into.chunks_exact_mut(size_of::<u64>());
+        let mut words = into.chunks_exact_mut(WORD);
         let mut from = self.start();
         for place in &mut words {
-            // SAFETY: within the buffer, which is allocated and initialized, and begins at a multiple of 1,024. The device may write
-            // there meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
+            // SAFETY: within the buffer, which is allocated and initialized. It begins at a multiple of a word: regions that are shared
+            // have no buffers, and `allocate` cuts the others, which begin at a page, into whole words. The device may write there
+            // meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
             let word = unsafe { from.cast::<u64>().read_volatile() };
             place.copy_from_slice(&word.to_ne_bytes());
-            from = from.wrapping_add(size_of::<u64>());
+            from = from.wrapping_add(WORD);
         }
         for place in words.into_remainder() {
             // SAFETY: as above.
@@ -487,6 +497,17 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_of_any_length_begin_where_a_word_can_be_read() {
+        assert_eq!(ALIGNMENT % align_of::<u64>(), 0);
+        for length in [0, 1, 7, 8, 9, 1021, 1024, usize::MAX] {
+            let whole = whole_words(length);
+            assert_eq!(whole % align_of::<u64>(), 0);
+            assert!(whole >= length || length == usize::MAX, "{length}");
+        }
+        assert_eq!((whole_words(1024), whole_words(1025)), (1024, 1032));
+    }
 
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
