@@ -127,6 +127,7 @@ impl Region {
         let Some(registration) = NonNull::new(registration) else {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
+                // More locked memory would not help.
                 Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
                 _ => TransportErrorKind::Memory(length as u64, error),
             });
