@@ -19,7 +19,7 @@ use rdma_mummy_sys::ibv_access_flags as access;
 use super::super::TransportErrorKind;
 use super::super::framing;
 use super::context::ProtectionDomain;
-use super::queue_pair::{End, Fence};
+use super::posting::{End, Fence};
 use super::window::{Bound, Windows};
 
 /// Regions begin at multiples of this, which is a page everywhere.

@@ -22,7 +22,7 @@ use super::completions::{Completion, Failure};
 use super::connection::{Connection, Ending, InFlight};
 use super::events::CmEventKind;
 use super::memory::{Buffer, Seen};
-use super::queue_pair::{Finished, Received};
+use super::posting::{Finished, Received};
 use super::shared::Shared;
 use super::wait;
 use super::window::Bound;
