@@ -32,7 +32,7 @@ pub enum TransportErrorKind {
     Timeout(Duration),
     /// The connection was broken off while it was set up.
     Reset,
-    /// A library that is loaded at run time is not there: its name, and the package that has it.
+    /// A library that is loaded at run time is not there, or cannot be loaded: its name, and the package that has it.
     Library(&'static str, &'static str),
     /// There is no RDMA device, or none of them leads to the server.
     NoDevice,
@@ -102,7 +102,8 @@ impl fmt::Display for TransportErrorKind {
             ),
             Self::Reset => f.write_str("the connection was broken off; check the server's log"),
             Self::Library(library, package) => {
-                write!(f, "{library} is not there, which RDMA needs; install the package {package}")
+                let what = "is not there, or cannot be loaded";
+                write!(f, "{library} {what}, which RDMA needs; install the package {package}")
             }
             Self::NoDevice => f.write_str(
                 "no RDMA device leads there; see 'rdma link', and load the driver of one (rdma_rxe and siw need \

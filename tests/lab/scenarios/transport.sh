@@ -110,5 +110,5 @@ refused 'no RDMA device leads there' "$program"
 say "PASSED no device"
 libraries=$(dirname "$(find /usr/lib -name 'librdmacm.so.1' | head -n 1)")
 mount --bind /dev/null "$(readlink -f "$libraries/librdmacm.so.1")"
-refused 'librdmacm.so.1 or libibverbs.so.1 is not there, which RDMA needs; install' "$program"
+refused 'librdmacm.so.1 or libibverbs.so.1 is not there, or cannot be loaded, which RDMA needs; install' "$program"
 say "PASSED no library"

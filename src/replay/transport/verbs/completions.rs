@@ -1,7 +1,7 @@
 //! The completion queue that the queue pairs of a device share: one place to look at, and one descriptor to wait on.
 
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,6 +16,26 @@ use super::{failure, wait};
 
 /// Completions that are taken at once.
 const BATCH: usize = 32;
+
+/// A completion of which nothing is said.
+// SAFETY: all bytes zero are a value of this structure: numbers, and a union of them.
+const NOTHING: ffi::ibv_wc = unsafe { std::mem::zeroed() };
+
+/// Room for the completions that are taken at once, all of them zero in between: devices leave fields out that mean nothing, as
+/// mlx5 does with the length of a Send and with the handle where nothing was invalidated.
+pub(crate) struct Batch([ffi::ibv_wc; BATCH]);
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self([NOTHING; BATCH])
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").finish_non_exhaustive()
+    }
+}
 
 /// Names a Work Request in its completion: the queue pair, which of its queues, and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,15 +199,17 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// When the device is gone.
-    pub(crate) fn poll(&self, into: &mut VecDeque<Completion>) -> Result<usize, TransportErrorKind> {
-        let mut batch = [const { MaybeUninit::<ffi::ibv_wc>::uninit() }; BATCH];
+    pub(crate) fn poll(
+        &self,
+        Batch(batch): &mut Batch,
+        into: &mut VecDeque<Completion>,
+    ) -> Result<usize, TransportErrorKind> {
         // SAFETY: the queue is valid, and the array has room for as many entries as are asked for.
-        let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr().cast()) };
+        let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| failure::last("ibv_poll_cq"))?;
-        for entry in batch.iter().take(count) {
-            // SAFETY: the first `count` entries were written.
-            let entry = unsafe { entry.assume_init_ref() };
+        for entry in batch.iter_mut().take(count) {
             into.push_back(completion(entry, self.context.fabric));
+            *entry = NOTHING;
         }
         Ok(count)
     }
@@ -234,10 +256,13 @@ fn completion(entry: &ffi::ibv_wc, fabric: Fabric) -> Completion {
     // Soft-RoCE's kernel part hands its own flags through, and its flag of an invalidation has the value that is IBV_WC_IP_CSUM_OK
     // here, which a reliable connection does not know. The queue pair holds the handle to those of its windows.
     let flags = ffi::ibv_wc_flags::IBV_WC_WITH_INV.0 | ffi::ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
-    let with_invalidate = entry.wc_flags & flags != 0;
-    // SAFETY: both members of the union are four bytes of which every value is valid; the flag says which is meant.
-    let handle = unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey };
-    let invalidated = with_invalidate.then_some(Handle(handle));
+    let invalidated = if entry.wc_flags & flags == 0 {
+        None
+    } else {
+        // SAFETY: both members of the union are four bytes of which every value is valid, and the flag says that this one was
+        // written; if it was not, the bytes are zero, as the batch was.
+        Some(Handle(unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey }))
+    };
     Completion { id, outcome: Ok(Done { length: entry.byte_len as usize, invalidated }) }
 }
 
@@ -264,6 +289,20 @@ mod tests {
                 assert_eq!(WorkId::unpack(id.pack()), id);
             }
         }
+    }
+
+    #[test]
+    fn a_handle_was_invalidated_only_where_the_flag_says_so() {
+        let invalidated = |wc_flags| {
+            let mut entry = ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..NOTHING };
+            entry.imm_data_invalidated_rkey_union.invalidated_rkey = 0x1234;
+            let done = completion(&entry, Fabric::Infiniband).outcome.unwrap();
+            assert_eq!(done.length, 28);
+            done.invalidated
+        };
+        assert_eq!(invalidated(ffi::ibv_wc_flags::IBV_WC_WITH_INV.0), Some(Handle(0x1234)));
+        assert_eq!(invalidated(ffi::ibv_wc_flags::IBV_WC_WITH_IMM.0), None);
+        assert_eq!(invalidated(0), None);
     }
 
     #[test]

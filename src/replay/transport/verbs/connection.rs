@@ -5,7 +5,8 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use super::super::framing::{Flight, Offered};
 use super::super::{Counts, Credits, Disconnect, Terms};
 use super::memory::{Buffer, Exposed};
-use super::queue_pair::{Connected, Fence, QueuePair};
+use super::posting::End;
+use super::queue_pair::{Connected, QueuePair};
 use super::reverse::Responder;
 use super::shared::Shared;
 use super::window::Bound;
@@ -21,15 +22,15 @@ pub(super) struct InFlight {
     pub(super) writes: Vec<Option<Exposed>>,
     /// For the Reply chunk.
     pub(super) reply: Option<Exposed>,
-    /// The windows of all these, and of what the server fetches from shared memory.
+    /// The windows of what the server fetches from shared memory; the others have their own.
     pub(super) windows: Vec<Bound>,
 }
 
 impl InFlight {
     /// All of it, after the end of its connection.
-    pub(super) fn into_pool(self, fence: &Fence, shared: &mut Shared) {
+    pub(super) fn into_pool(self, end: &End, shared: &mut Shared) {
         let all = self.fetched.into_iter().chain(self.writes.into_iter().flatten()).chain(self.reply);
-        for buffer in all.filter_map(|exposed| exposed.take_back(fence).ok()) {
+        for buffer in all.filter_map(|exposed| exposed.after(end).ok()) {
             shared.give_back(buffer);
         }
     }

@@ -34,7 +34,7 @@ pub fn devices() -> Result<Vec<Device>, TransportErrorKind> {
         Ok(list) => list,
         // No ib_uverbs in the kernel.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return Err(TransportErrorKind::NoDevice),
-        Err(error) => return Err(failure::kind("listing RDMA devices", error)),
+        Err(error) => return Err(failure::first("listing RDMA devices", error)),
     };
     let devices = list.iter().map(|device| Device {
         name: device.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),

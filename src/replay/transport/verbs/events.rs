@@ -149,7 +149,7 @@ fn no_channel() -> TransportErrorKind {
             TransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
         }
         (Some(libc::ENOENT), _) => TransportErrorKind::NoDevice,
-        _ => failure::kind("opening /dev/infiniband/rdma_cm", error),
+        _ => failure::first("opening /dev/infiniband/rdma_cm", error),
     }
 }
 

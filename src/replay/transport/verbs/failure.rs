@@ -21,11 +21,15 @@ pub(super) fn returned(what: &'static str, errno: i32) -> TransportErrorKind {
     if errno == -1 { last(what) } else { kind(what, io::Error::from_raw_os_error(errno.abs())) }
 }
 
+/// What an error of the first call of a library means: the shim answers everything with EOPNOTSUPP where it found none. From any other
+/// call the device may say so.
+pub(super) fn first(what: &'static str, error: io::Error) -> TransportErrorKind {
+    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { kind(what, error) }
+}
+
 /// What an error means where it does not depend on what was tried.
 pub(super) fn kind(what: &'static str, error: io::Error) -> TransportErrorKind {
     match error.raw_os_error() {
-        // The shim's answer to everything where it found no library.
-        Some(libc::EOPNOTSUPP) => LIBRARIES,
         Some(libc::EACCES | libc::EPERM) => TransportErrorKind::NotAllowed(what),
         Some(libc::ECONNREFUSED) => TransportErrorKind::Refused,
         Some(libc::ECONNRESET) => TransportErrorKind::Reset,
@@ -40,18 +44,24 @@ mod tests {
     use super::*;
 
     fn line(errno: i32) -> String {
-        kind("rdma_create_event_channel", io::Error::from_raw_os_error(errno)).to_string()
+        first("rdma_create_event_channel", io::Error::from_raw_os_error(errno)).to_string()
     }
 
     #[test]
     fn what_is_not_there_is_said_in_one_line_with_its_remedy() {
         assert_eq!(
             line(libc::EOPNOTSUPP),
-            "librdmacm.so.1 or libibverbs.so.1 is not there, which RDMA needs; install the package librdmacm1 \
-             (Debian 13: librdmacm1t64) and ibverbs-providers"
+            "librdmacm.so.1 or libibverbs.so.1 is not there, or cannot be loaded, which RDMA needs; install the package \
+             librdmacm1 (Debian 13: librdmacm1t64) and ibverbs-providers"
         );
         assert!(line(libc::ENODEV).starts_with("no RDMA device"), "{}", line(libc::ENODEV));
         assert!(line(libc::EACCES).starts_with("not allowed: rdma_create_event_channel"));
+    }
+
+    #[test]
+    fn what_a_device_does_not_support_is_no_missing_library() {
+        let line = kind("ibv_alloc_mw", io::Error::from_raw_os_error(libc::EOPNOTSUPP)).to_string();
+        assert!(line.starts_with("ibv_alloc_mw: "), "{line}");
     }
 
     #[test]

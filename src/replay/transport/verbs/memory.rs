@@ -19,11 +19,13 @@ use rdma_mummy_sys::ibv_access_flags as access;
 use super::super::TransportErrorKind;
 use super::super::framing;
 use super::context::ProtectionDomain;
-use super::queue_pair::Fence;
-use super::window::Ended;
+use super::posting::{End, Fence};
+use super::window::{Bound, Windows};
 
-/// Buffers begin at multiples of this, which is a page everywhere.
+/// Regions begin at multiples of this, which is a page everywhere.
 const ALIGNMENT: usize = 4096;
+/// Buffers begin at multiples of this, so that they can be read word by word.
+const WORD: usize = size_of::<u64>();
 
 /// What may be done with a region from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +127,7 @@ impl Region {
         let Some(registration) = NonNull::new(registration) else {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
+                // More locked memory would not help.
                 Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
                 _ => TransportErrorKind::Memory(length as u64, error),
             });
@@ -174,7 +177,7 @@ impl Drop for Region {
     }
 }
 
-/// Registers memory and cuts it into buffers of one length.
+/// Registers memory and cuts it into buffers of one length, which is a multiple of a word: up to seven bytes more than asked for.
 ///
 /// # Errors
 /// Where the device, or the limit of locked memory, does not allow it.
@@ -184,10 +187,17 @@ pub(crate) fn allocate(
     length: usize,
     count: usize,
 ) -> Result<impl Iterator<Item = Buffer> + use<>, TransportErrorKind> {
+    let length = whole_words(length);
     let region = Arc::new(Region::allocate(domain, length.saturating_mul(count), right)?);
     // Each part has its own place, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
     Ok((0..parts).map(move |part| Buffer { region: Arc::clone(&region), at: part * length, length }))
+}
+
+/// So many bytes, or a few more.
+fn whole_words(length: usize) -> usize {
+    // What is too long for that is no memory there is.
+    length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
 }
 
 /// Bytes that the device can reach, and nobody else now.
@@ -225,20 +235,32 @@ impl Buffer {
     /// Copies the first `length` bytes, which a server may be changing.
     fn copy(&self, length: usize, into: &mut Vec<u8>) {
         into.resize(length.min(self.length), 0);
-        let mut words = into.chunks_exact_mut(size_of::<u64>());
+        let mut words = into.chunks_exact_mut(WORD);
         let mut from = self.start();
         for place in &mut words {
-            // SAFETY: within the buffer, which is allocated and initialized, and begins at a multiple of 1,024. The device may write
-            // there meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
+            // SAFETY: within the buffer, which is allocated and initialized. It begins at a multiple of a word: regions that are shared
+            // have no buffers, and `allocate` cuts the others, which begin at a page, into whole words. The device may write there
+            // meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
             let word = unsafe { from.cast::<u64>().read_volatile() };
             place.copy_from_slice(&word.to_ne_bytes());
-            from = from.wrapping_add(size_of::<u64>());
+            from = from.wrapping_add(WORD);
         }
         for place in words.into_remainder() {
             // SAFETY: as above.
             *place = unsafe { from.read_volatile() };
             from = from.wrapping_add(1);
         }
+    }
+
+    /// The first `length` bytes, whatever may have been done with them from outside.
+    ///
+    /// # Safety
+    /// The device does not write to them as long as the slice is there: the buffer is in no queue pair, its domain is one of windows,
+    /// in which the registration lets no server do anything, and no window is bound to it. None is when a buffer is made, and
+    /// one that was bound comes back only when its window has ended, on whichever connection that was.
+    unsafe fn written(&self, length: usize) -> &[u8] {
+        // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller says.
+        unsafe { std::slice::from_raw_parts(self.start(), length.min(self.length)) }
     }
 
     /// The first `length` bytes, for a window.
@@ -294,7 +316,8 @@ impl DerefMut for Buffer {
     }
 }
 
-/// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back.
+/// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back: after the Reply, if no window
+/// is bound to it or that has ended, and otherwise as [`StillOpen`].
 ///
 /// Without a window the handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes
 /// after its Reply, can still change what later Calls to this server get, before they have their Reply; of other servers it reaches
@@ -303,17 +326,31 @@ impl DerefMut for Buffer {
 pub(crate) struct Exposed {
     buffer: Buffer,
     told: framing::Region,
+    window: Option<Bound>,
     queue: u32,
     since: u64,
 }
 
+/// A buffer whose window is open after the Reply: the server can reach its bytes until a Work Request has ended the handle. Its
+/// queue pair keeps it until then.
+#[derive(Debug)]
+pub(super) struct StillOpen {
+    pub(super) handle: Handle,
+    pub(super) buffer: Buffer,
+}
+
 impl Exposed {
-    /// `window`: the handle of the window that is bound to it; none, the handle of its registration.
-    pub(super) fn new(buffer: Buffer, length: usize, window: Option<Handle>, queue: u32, since: u64) -> Self {
-        let handle = window.unwrap_or_else(|| buffer.region.handle());
+    /// `window`: the window that is bound to it; without one the server is told the handle of its registration.
+    pub(super) fn new(buffer: Buffer, length: usize, window: Option<Bound>, queue: u32, since: u64) -> Self {
+        let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
         let told = framing::Region { handle, offset: buffer.start() as u64, length };
-        Self { buffer, told, queue, since }
+        Self { buffer, told, window, queue, since }
+    }
+
+    /// Whether it was exposed by this queue pair.
+    pub(super) fn is_of(&self, queue: u32) -> bool {
+        self.queue == queue
     }
 
     /// What the server is told.
@@ -321,60 +358,100 @@ impl Exposed {
         self.told
     }
 
-    /// The first `length` bytes, as [`take_back`](Self::take_back), unless `keep` leaves them to the server. `invalidated`: the
-    /// handle of a window that has ended. `room` is for a copy, where one is needed.
+    /// The first `length` bytes, and its buffer if the window is still open, as [`take_back`](Self::take_back), unless `keep` leaves
+    /// them to the server. `windows`: those of its queue pair. `room` is for a copy, where one is needed.
     ///
     /// # Errors
     /// Itself and the room, where they are kept, or the fence does not cover it.
-    pub(crate) fn see(
+    pub(super) fn see(
         self,
         fence: &Fence,
+        windows: Option<&mut Windows>,
         length: usize,
-        invalidated: Option<&Ended>,
         mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Seen, (Self, Vec<u8>)> {
+    ) -> Result<(Seen, Option<StillOpen>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.since) {
             return Err((self, room));
         }
         let length = length.min(self.told.length as usize);
-        let is_ended = invalidated.is_some_and(|ended| ended.handle() == self.told.handle)
-            && self.buffer.region.domain.windows();
-        if !is_ended {
+        let has_ended = self.buffer.region.domain.windows()
+            && match (&self.window, &windows) {
+                (Some(bound), Some(windows)) => !windows.is_open(bound),
+                _ => false,
+            };
+        let bytes = if has_ended {
+            // SAFETY: the domain is one of windows, this one has ended, and the buffer is not bound to another meanwhile.
+            unsafe { self.buffer.written(length) }
+        } else {
             self.buffer.copy(length, &mut room);
+            &room
+        };
+        if keep(bytes) {
+            return Err((self, room));
         }
-        let seen = Seen { buffer: self.buffer, length, copy: (!is_ended).then_some(room) };
-        if !keep(&seen) {
-            return Ok(seen);
-        }
-        let Seen { buffer, copy, .. } = seen;
-        Err((Self { buffer, ..self }, copy.unwrap_or_default()))
+        Ok(match closed(self.buffer, self.window, windows) {
+            Ok(buffer) if has_ended => (Seen(Content::Lying(buffer, length)), None),
+            Ok(buffer) => (Seen(Content::Copied(room, Some(buffer))), None),
+            Err(open) => (Seen(Content::Copied(room, None)), Some(open)),
+        })
     }
 
-    /// The buffer, when a Receive completed after it was exposed, or when its queue pair is gone: what the server did
-    /// before the Send that was received is done (RFC 8166 section 2.2.1). Which Receive is the Reply is for the
-    /// caller to know.
+    /// The buffer, when a Receive completed after it was exposed: what the server did before the Send that was received is done
+    /// (RFC 8166 section 2.2.1). Which Receive is the Reply is for the caller to know. `windows`: those of its queue pair.
     ///
     /// # Errors
     /// Itself, with a fence of another queue pair, or of something that came before.
-    pub(crate) fn take_back(self, fence: &Fence) -> Result<Buffer, Self> {
-        if fence.covers(self.queue, self.since) { Ok(self.buffer) } else { Err(self) }
+    pub(super) fn take_back(
+        self,
+        fence: &Fence,
+        windows: Option<&mut Windows>,
+    ) -> Result<Result<Buffer, StillOpen>, Self> {
+        if !fence.covers(self.queue, self.since) {
+            return Err(self);
+        }
+        Ok(closed(self.buffer, self.window, windows))
+    }
+
+    /// The buffer, after the end of its queue pair, which ended its window.
+    ///
+    /// # Errors
+    /// Itself, with the end of another.
+    pub(crate) fn after(self, end: &End) -> Result<Buffer, Self> {
+        if end.is_of(self.queue) { Ok(self.buffer) } else { Err(self) }
+    }
+}
+
+/// Takes the window of a buffer back, which keeps the buffer from whoever asks if it is still open.
+fn closed(buffer: Buffer, window: Option<Bound>, windows: Option<&mut Windows>) -> Result<Buffer, StillOpen> {
+    let Some(bound) = window else { return Ok(buffer) };
+    let handle = bound.handle;
+    match windows.map(|windows| windows.give_back(bound)) {
+        Some(None) => Ok(buffer),
+        Some(Some(_)) | None => Err(StillOpen { handle, buffer }),
     }
 }
 
 /// What the server wrote. A copy, as the server may write there for longer than it should; the bytes where they lie, if the only
 /// handle that reached them was that of a window, and has ended.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    buffer: Buffer,
-    length: usize,
-    copy: Option<Vec<u8>>,
+pub(crate) struct Seen(Content);
+
+#[derive(Debug)]
+enum Content {
+    /// So many bytes where they lie. Only [`Exposed::see`] makes it, when the window has ended.
+    Lying(Buffer, usize),
+    /// A copy, and what it was taken of, unless a window is still open to that.
+    Copied(Vec<u8>, Option<Buffer>),
 }
 
 impl Seen {
-    /// The buffer, and the room of the copy.
-    pub(crate) fn into_parts(self) -> (Buffer, Option<Vec<u8>>) {
-        (self.buffer, self.copy)
+    /// The buffer, if it is free, and the room of the copy.
+    pub(crate) fn into_parts(self) -> (Option<Buffer>, Option<Vec<u8>>) {
+        match self.0 {
+            Content::Lying(buffer, _) => (Some(buffer), None),
+            Content::Copied(copy, buffer) => (buffer, Some(copy)),
+        }
     }
 }
 
@@ -382,12 +459,11 @@ impl Deref for Seen {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.copy {
-            Some(copy) => copy,
-            // SAFETY: the bytes are within the buffer and initialized. `see` made this without a copy only if the window ended that
-            // the server had been told of. In a domain of windows the registration lets no server do anything, and no other
-            // window is bound to this part of it while this is there: that takes the buffer.
-            None => unsafe { std::slice::from_raw_parts(self.buffer.start(), self.length) },
+        match &self.0 {
+            Content::Copied(copy, _) => copy,
+            // SAFETY: `see` made this after the window had ended that the server had been told of, in a domain of windows. No other
+            // is bound to these bytes while this is there: that takes the buffer.
+            Content::Lying(buffer, length) => unsafe { buffer.written(*length) },
         }
     }
 }
@@ -422,6 +498,17 @@ impl Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_of_any_length_begin_where_a_word_can_be_read() {
+        assert_eq!(ALIGNMENT % align_of::<u64>(), 0);
+        for length in [0, 1, 7, 8, 9, 1021, 1024, usize::MAX] {
+            let whole = whole_words(length);
+            assert_eq!(whole % align_of::<u64>(), 0);
+            assert!(whole >= length || length == usize::MAX, "{length}");
+        }
+        assert_eq!((whole_words(1024), whole_words(1025)), (1024, 1032));
+    }
 
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {

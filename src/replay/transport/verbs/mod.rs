@@ -9,7 +9,8 @@
 //!   sends, exposes memory, and ends with `destroy`.
 //! - A [`Buffer`](memory::Buffer) has its bytes alone. Posting it moves it into the queue pair, and its completion moves it
 //!   out. Offering it to the server moves it into an [`Exposed`](memory::Exposed), which shows no bytes, and gives the
-//!   buffer back for a [`Fence`](queue_pair::Fence): a Receive that completed later, or the end of the queue pair.
+//!   buffer back for a [`Fence`](posting::Fence), a Receive that completed later, or for the [`End`](posting::End) of
+//!   the queue pair. If a window is still open after the Receive, the queue pair keeps the buffer until that has ended.
 //! - What others need lives as long as they do: a queue pair holds its identifier, its completion queue and its
 //!   protection domain, a region its domain, a domain its device.
 //!
@@ -25,6 +26,7 @@ mod failure;
 mod identifier;
 mod memory;
 mod pool;
+mod posting;
 mod queue_pair;
 mod reverse;
 mod shared;

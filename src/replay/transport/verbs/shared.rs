@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::super::{StoreId, TransportErrorKind};
-use super::completions::{Completion, CompletionQueue};
+use super::completions::{Batch, Completion, CompletionQueue};
 use super::context::{Context, ProtectionDomain};
 use super::memory::{Buffer, Right, Stored};
 use super::pool::{NoBuffer, Pool};
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) completions: Arc<CompletionQueue>,
     /// Completions that were taken and not looked at.
     pub(super) ready: VecDeque<Completion>,
+    /// Room for those that are taken next.
+    pub(super) batch: Box<Batch>,
     messages: Pool,
     fetched: Pool,
     written: Pool,
@@ -46,6 +48,7 @@ impl Shared {
             fetched: pool(Right::Fetched),
             written: pool(Right::Written),
             ready: VecDeque::new(),
+            batch: Box::default(),
             stores: Vec::new(),
             context,
             domain,

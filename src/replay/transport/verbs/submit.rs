@@ -8,8 +8,10 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::framing::{Plan, Region, Regions};
 use super::super::{Busy, Call, ConnectionId, Payload, Refusal, Source, SubmitError, Submitted};
+use super::connection::Connection;
 use super::memory::{Buffer, Exposed, Right};
 use super::pool::NoBuffer;
+use super::queue_pair::QueuePair;
 use super::shared::Shared;
 use super::transport::{CLOSED, VerbsTransport};
 
@@ -57,7 +59,7 @@ impl VerbsTransport {
         });
         let chunks = if queue.has_windows() { self.taken.len() - 1 + stored.count() } else { 0 };
         let is_room = queue.send_room() > chunks;
-        if !is_room || queue.take_windows(chunks, &mut kept.windows).is_err() {
+        if !is_room || queue.take_windows(chunks, &mut self.windows).is_err() {
             self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
             self.spare.push(kept);
             return Err(match is_room {
@@ -65,9 +67,8 @@ impl VerbsTransport {
                 true => self.without_memory(id),
             });
         }
-        let mut windows = kept.windows.iter();
 
-        let mut taken = self.taken.drain(..);
+        let (mut taken, mut windows) = (self.taken.drain(..), self.windows.drain(..));
         let mut send = taken.next().ok_or(SubmitError::Busy(Busy::Memory))?;
         let mut regions = Chunks::default();
         if plan.long
@@ -84,7 +85,9 @@ impl VerbsTransport {
                 Source::Stored { store, at, length } => {
                     let stored = shared.stored(store);
                     let window = windows.next();
-                    let region = stored.and_then(|stored| queue.expose_stored(stored, at, length, window));
+                    let region =
+                        stored.and_then(|stored| queue.expose_stored(stored, at, length, window.as_ref()));
+                    kept.windows.extend(window);
                     region.unwrap_or_default()
                 }
                 Source::Copied(bytes) => {
@@ -112,7 +115,7 @@ impl VerbsTransport {
             regions.reply = Some(exposed.region());
             kept.reply = Some(exposed);
         }
-        drop(taken);
+        drop((taken, windows));
 
         let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
         let requested = connection.credits.requested;
@@ -133,12 +136,13 @@ impl VerbsTransport {
         Ok(plan.submitted)
     }
 
-    /// What is said where no memory is left: a Call in flight on any connection that shares it will give some back, and
-    /// without one nothing ever would.
+    /// What is said where no memory is left: a Call in flight on any connection that shares it will give some back, as what is being
+    /// sent will, and without either nothing ever would.
     fn without_memory(&self, connection: ConnectionId) -> SubmitError {
         let device = self.connection(connection).map(|connection| connection.device);
         let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
-        match sharing.any(|other| !other.flight.is_empty()) {
+        let is_sending = |other: &Connection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
+        match sharing.any(|other| !other.flight.is_empty() || is_sending(other)) {
             true => SubmitError::Busy(Busy::Memory),
             false => SubmitError::Refused(Refusal::Memory),
         }

@@ -22,10 +22,10 @@ use super::completions::{Completion, Failure};
 use super::connection::{Connection, Ending, InFlight};
 use super::events::CmEventKind;
 use super::memory::{Buffer, Seen};
-use super::queue_pair::{Finished, Received};
+use super::posting::{Finished, Received};
 use super::shared::Shared;
 use super::wait;
-use super::window::Ended;
+use super::window::Bound;
 
 /// How often the completion queues are looked at before this side sleeps, where another processor may fill them meanwhile.
 const LOOKS: usize = 64;
@@ -44,6 +44,8 @@ pub struct VerbsTransport {
     pub(super) scratch: Vec<u8>,
     /// Buffers of a Call that is being made.
     pub(super) taken: Vec<Buffer>,
+    /// Windows of a Call that is being made.
+    pub(super) windows: Vec<Bound>,
     /// Room of Calls that are over, for the next.
     pub(super) spare: Vec<InFlight>,
     /// Buffers of Sends that are done.
@@ -95,6 +97,7 @@ impl Default for VerbsTransport {
             stores: Vec::new(),
             scratch: Vec::new(),
             taken: Vec::new(),
+            windows: Vec::new(),
             spare: Vec::new(),
             done: Vec::new(),
             lent: Lent::default(),
@@ -125,7 +128,7 @@ impl VerbsTransport {
         self.spare.extend(self.lent.call.take());
         for seen in self.lent.writes.drain(..).flatten().chain(self.lent.reply.take()) {
             let (buffer, copy) = seen.into_parts();
-            shared.give_back(buffer);
+            buffer.into_iter().for_each(|buffer| shared.give_back(buffer));
             self.lent.room.extend(copy);
         }
         if connection.queue.is_some() {
@@ -187,7 +190,7 @@ impl VerbsTransport {
     fn look(&mut self) -> Result<usize, TransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
-            let taken = shared.completions.poll(&mut shared.ready);
+            let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
             count += taken.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
         }
         Ok(count)
@@ -208,8 +211,7 @@ impl VerbsTransport {
             Ok(Finished::Received(mut received)) => {
                 let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
-                received.ended = received.invalidated.and_then(|handle| queue.invalidated(handle));
-                received.invalidated = received.ended.map(Ended::handle);
+                received.invalidated = received.invalidated.filter(|handle| queue.invalidated(*handle));
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
                 Some(self.received(at, received, false))
             }
@@ -312,8 +314,9 @@ impl VerbsTransport {
     ) -> Result<Tag, Discard> {
         let connection = self.connections.get_mut(at).ok_or(Discard::UnknownXid)?;
         let shared = self.devices.get_mut(connection.device).ok_or(Discard::UnknownXid)?;
+        let queue = connection.queue.as_mut().ok_or(Discard::UnknownXid)?;
         let (tag, mut call) = connection.flight.take(xid).ok_or(Discard::UnknownXid)?;
-        let (fence, ended) = (received.fence(), received.ended.as_ref());
+        let fence = received.fence();
         let length = self.lent.returned.reply as usize;
         let mut is_reply = if is_nomsg { Err(Discard::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {
@@ -326,7 +329,7 @@ impl VerbsTransport {
             // A Reply chunk that is not used has nothing to be seen.
             let (length, room) =
                 (if is_nomsg { length } else { 0 }, self.lent.room.pop().unwrap_or_default());
-            match chunk.see(fence, length, ended, room, &mut is_not) {
+            match queue.see(chunk, fence, length, room, &mut is_not) {
                 Ok(seen) => self.lent.reply = Some(seen),
                 Err((chunk, room)) => {
                     call.reply = Some(chunk);
@@ -338,18 +341,15 @@ impl VerbsTransport {
             // The Call stays in flight, and its chunks with the server.
             return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
         }
-        for window in call.windows.drain(..) {
-            if let Some(queue) = &mut connection.queue {
-                queue.give_back(window);
-            }
-        }
-        let back = call.fetched.drain(..).filter_map(|exposed| exposed.take_back(fence).ok());
+        call.windows.drain(..).for_each(|window| queue.give_back(window));
+        let back =
+            call.fetched.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
         back.for_each(|buffer| shared.give_back(buffer));
         for (index, chunk) in call.writes.drain(..).enumerate() {
             let length = self.lent.returned.writes.get(index).copied().unwrap_or(0) as usize;
             let room = &mut self.lent.room;
             let mut room = || room.pop().unwrap_or_default();
-            let seen = chunk.and_then(|chunk| chunk.see(fence, length, ended, room(), |_| false).ok());
+            let seen = chunk.and_then(|chunk| queue.see(chunk, fence, length, room(), |_| false).ok());
             self.lent.writes.push(seen);
         }
         self.lent.call = Some(call);
@@ -384,10 +384,12 @@ impl VerbsTransport {
         let queue = connection.queue.take()?;
         self.by_queue.remove(&queue.number());
         let mut free = std::mem::take(&mut connection.spare);
-        let fence = queue.destroy(&mut free);
+        let end = queue.destroy(&mut free);
         free.into_iter().for_each(|buffer| shared.give_back(buffer));
         let calls = connection.flight.lose(&mut self.lent.lost);
-        calls.into_iter().for_each(|call| call.into_pool(&fence, shared));
+        if let Some(end) = end {
+            calls.into_iter().for_each(|call| call.into_pool(&end, shared));
+        }
         connection.credits.in_flight = 0;
         let reason = match connection.ending {
             Some(Ending::Because(why)) => why,

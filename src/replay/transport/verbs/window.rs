@@ -2,7 +2,8 @@
 //!
 //! A window is bound by a Work Request before the Send of its Call, and from then on its handle opens the bytes of the chunk, to
 //! its own queue pair alone. The server ends it with the Reply (Send With Invalidate, RFC 8166 section 4.4.1 and RFC 8797
-//! section 4.1), or this side does with a Work Request of its own; so a handle is never good for a second Call.
+//! section 4.1), or this side does with a Work Request of its own, which the server can delay; until that has completed the
+//! queue pair keeps the bytes. So a handle is never good for a second Call, on whichever connection.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,21 +19,38 @@ use super::failure;
 /// volume 1, section 10.6.7.2.
 const KEY: u32 = 0xff;
 
-/// A window of a queue pair.
+/// What the handle of a window opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing: it was not bound since the window was taken, or has ended.
+    Closed,
+    /// What the Work Request will bind it to, which waits for the doorbell: nobody can have ended it.
+    Staged,
+    /// What the Work Request has bound it to, or will.
+    Open,
+}
+
+/// What is known of a window.
 #[derive(Debug)]
 struct Window {
-    window: NonNull<ffi::ibv_mw>,
     /// What it was bound with last, or has from the device.
     handle: Handle,
-    /// Whether that opens something, or will when the Work Request comes to it.
-    is_bound: bool,
+    state: State,
+}
+
+/// What is known of the windows of one queue pair.
+#[derive(Debug, Default)]
+struct Table {
+    windows: Vec<Window>,
+    free: Vec<usize>,
 }
 
 /// The windows of one queue pair. They end before it does.
 #[derive(Debug)]
 pub(super) struct Windows {
-    windows: Vec<Window>,
-    free: Vec<usize>,
+    table: Table,
+    /// Each at its place in the table.
+    allocated: Vec<NonNull<ffi::ibv_mw>>,
     domain: Arc<ProtectionDomain>,
 }
 
@@ -48,33 +66,18 @@ pub(crate) struct Bound {
     pub(super) handle: Handle,
 }
 
-/// The handle of a window that opened something, and was invalidated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended(Handle);
-
-impl Ended {
-    /// The handle.
-    pub(crate) fn handle(self) -> Handle {
-        self.0
-    }
-}
-
 impl Windows {
     /// None yet: the first Calls allocate them.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
-        Self { windows: Vec::new(), free: Vec::new(), domain: Arc::clone(domain) }
+        Self { table: Table::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
     }
 
     /// Takes as many windows as this, each with a new handle; all or none.
     pub(super) fn take(&mut self, count: usize, into: &mut Vec<Bound>) -> Result<(), TransportErrorKind> {
-        while self.free.len() < count {
+        while self.table.free.len() < count {
             self.allocate()?;
         }
-        for at in self.free.drain(self.free.len() - count..) {
-            let Some(window) = self.windows.get_mut(at) else { continue };
-            window.handle = next(window.handle);
-            into.push(Bound { at, handle: window.handle });
-        }
+        self.table.take(count, into);
         Ok(())
     }
 
@@ -84,58 +87,95 @@ impl Windows {
         let window = NonNull::new(window).ok_or_else(|| failure::last("ibv_alloc_mw"))?;
         // SAFETY: allocated by the line above.
         let handle = Handle(unsafe { window.as_ref().rkey });
-        self.free.push(self.windows.len());
-        self.windows.push(Window { window, handle, is_bound: false });
+        self.allocated.push(window);
+        self.table.add(handle);
         Ok(())
     }
 
     /// Notes that its Work Request is on its way.
     pub(super) fn bind(&mut self, bound: &Bound) {
-        if let Some(window) = self.windows.get_mut(bound.at) {
-            window.is_bound = true;
-        }
+        self.table.set(bound.at, bound.handle, State::Staged);
     }
 
     /// The window for a Work Request that binds it, as long as `self` is not changed.
     pub(super) fn pointer(&self, at: usize) -> *mut ffi::ibv_mw {
-        self.windows.get(at).map_or(std::ptr::null_mut(), |window| window.window.as_ptr())
+        self.allocated.get(at).map_or(std::ptr::null_mut(), |window| window.as_ptr())
     }
 
     /// Tells libibverbs the handle of a window whose Work Request was posted: the next one names the window by it.
     pub(super) fn posted(&mut self, at: usize, handle: Handle) {
-        if let Some(window) = self.windows.get_mut(at) {
+        if let Some(window) = self.allocated.get_mut(at) {
             // SAFETY: the window is valid until `drop`, and this is its only user.
-            unsafe { window.window.as_mut().rkey = handle.0 };
+            unsafe { window.as_mut().rkey = handle.0 };
         }
+        self.table.set(at, handle, State::Open);
     }
 
-    /// The server invalidated a handle; nothing, if it opened nothing.
-    pub(super) fn invalidated(&mut self, handle: Handle) -> Option<Ended> {
-        let window = self.windows.iter_mut().find(|window| window.handle == handle)?;
-        std::mem::take(&mut window.is_bound).then_some(Ended(handle))
+    /// A Send came that invalidated a handle. Tells whether that ended a window.
+    pub(super) fn invalidated(&mut self, handle: Handle) -> bool {
+        self.table.invalidated(handle)
+    }
+
+    /// Whether the handle of a chunk opens its bytes, or will.
+    pub(super) fn is_open(&self, bound: &Bound) -> bool {
+        self.table.is_open(bound)
     }
 
     /// Takes a window back from its chunk, and tells whether its handle is still good: then this side has to end it before
-    /// anything else is done with the queue.
+    /// anything else is done with the queue, and the bytes are the server's until that is done.
     pub(super) fn give_back(&mut self, bound: Bound) -> Option<Handle> {
-        let window = self.windows.get_mut(bound.at)?;
-        self.free.push(bound.at);
-        std::mem::take(&mut window.is_bound).then_some(window.handle)
-    }
-
-    /// Ends all of them, and with them their handles.
-    pub(super) fn end(&mut self) {
-        self.free.clear();
-        for window in self.windows.drain(..) {
-            // SAFETY: allocated by `allocate`, and freed once.
-            unsafe { ffi::ibv_dealloc_mw(window.window.as_ptr()) };
-        }
+        self.table.give_back(bound)
     }
 }
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        self.end();
+        for window in self.allocated.drain(..) {
+            // SAFETY: allocated by `allocate`, and freed once. If the device keeps one, its queue pair cannot be destroyed either,
+            // or ends it: in the first case the bytes do not come back.
+            unsafe { ffi::ibv_dealloc_mw(window.as_ptr()) };
+        }
+    }
+}
+
+impl Table {
+    fn add(&mut self, handle: Handle) {
+        self.free.push(self.windows.len());
+        self.windows.push(Window { handle, state: State::Closed });
+    }
+
+    /// As many as this, of those that are free.
+    fn take(&mut self, count: usize, into: &mut Vec<Bound>) {
+        for at in self.free.drain(self.free.len().saturating_sub(count)..) {
+            let Some(window) = self.windows.get_mut(at) else { continue };
+            window.handle = next(window.handle);
+            into.push(Bound { at, handle: window.handle });
+        }
+    }
+
+    /// Notes what a handle opens now, if it is still that of its window.
+    fn set(&mut self, at: usize, handle: Handle, state: State) {
+        if let Some(window) = self.windows.get_mut(at).filter(|window| window.handle == handle) {
+            window.state = state;
+        }
+    }
+
+    fn invalidated(&mut self, handle: Handle) -> bool {
+        let mut open = self.windows.iter_mut().filter(|window| window.state == State::Open);
+        let Some(window) = open.find(|window| window.handle == handle) else { return false };
+        window.state = State::Closed;
+        true
+    }
+
+    fn is_open(&self, bound: &Bound) -> bool {
+        self.windows.get(bound.at).is_none_or(|window| window.state != State::Closed)
+    }
+
+    fn give_back(&mut self, bound: Bound) -> Option<Handle> {
+        let window = self.windows.get_mut(bound.at)?;
+        self.free.push(bound.at);
+        let was = std::mem::replace(&mut window.state, State::Closed);
+        (was != State::Closed).then_some(bound.handle)
     }
 }
 
@@ -159,5 +199,76 @@ mod tests {
     fn a_window_has_another_handle_each_time() {
         assert_eq!(next(Handle(0x1234_5600)), Handle(0x1234_5601));
         assert_eq!(next(Handle(0x1234_56ff)), Handle(0x1234_5600), "the window's own bits stay");
+    }
+
+    /// A table of two windows, and one of them bound to a chunk: the Work Request was posted.
+    fn one_open() -> (Table, Bound) {
+        let mut table = Table::default();
+        table.add(Handle(0x100));
+        table.add(Handle(0x200));
+        let mut taken = Vec::new();
+        table.take(1, &mut taken);
+        let bound = taken.pop().unwrap();
+        table.set(bound.at, bound.handle, State::Staged);
+        table.set(bound.at, bound.handle, State::Open);
+        (table, bound)
+    }
+
+    #[test]
+    fn a_window_is_open_until_its_handle_is_invalidated() {
+        let (mut table, bound) = one_open();
+        assert!(table.is_open(&bound));
+        assert!(!table.invalidated(Handle(0x100)), "of a window that is bound to nothing");
+        assert!(table.is_open(&bound));
+        assert!(table.invalidated(bound.handle));
+        assert!(!table.is_open(&bound));
+        assert!(!table.invalidated(bound.handle), "it ends once");
+        assert_eq!(table.give_back(bound), None, "nothing is left to be ended");
+    }
+
+    #[test]
+    fn a_window_that_the_server_did_not_invalidate_is_ended_by_this_side() {
+        let (mut table, bound) = one_open();
+        let handle = bound.handle;
+        assert_eq!(table.give_back(bound), Some(handle));
+        assert!(!table.invalidated(handle), "a server that is late ends nothing");
+    }
+
+    #[test]
+    fn a_server_cannot_end_what_was_not_posted() {
+        let (mut table, bound) = one_open();
+        table.set(bound.at, bound.handle, State::Staged);
+        assert!(!table.invalidated(bound.handle), "the handle was guessed");
+        assert!(table.is_open(&bound));
+        let handle = bound.handle;
+        assert_eq!(table.give_back(bound), Some(handle), "it is bound first, and then ended");
+    }
+
+    #[test]
+    fn a_window_that_is_used_again_has_nothing_to_do_with_its_last_handle() {
+        let (mut table, bound) = one_open();
+        let (at, last) = (bound.at, bound.handle);
+        table.give_back(bound);
+        let mut taken = Vec::new();
+        table.take(2, &mut taken);
+        assert_eq!(taken.len(), 2);
+        let again = taken.iter().find(|bound| bound.at == at).unwrap();
+        assert_ne!(again.handle, last);
+        assert!(!table.is_open(again), "not before it is bound");
+        table.set(at, again.handle, State::Open);
+        assert!(!table.invalidated(last));
+        table.set(at, last, State::Closed);
+        assert!(table.is_open(again));
+    }
+
+    #[test]
+    fn a_window_that_was_not_bound_goes_back_as_it_is() {
+        let mut table = Table::default();
+        table.add(Handle(0x100));
+        let mut taken = Vec::new();
+        table.take(1, &mut taken);
+        assert_eq!(table.give_back(taken.pop().unwrap()), None);
+        table.take(1, &mut taken);
+        assert_eq!(taken.len(), 1);
     }
 }
