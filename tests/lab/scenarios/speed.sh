@@ -3,6 +3,7 @@
 # recorded once and compiled; then the kernel's client and the replay take turns, RUNS times, and nobody records. Where much
 # data moves ib_write_bw takes its turn, too, in the same direction. In the end one replay is recorded, to see where the time goes.
 # WORKLOADS=NAME,... are those alone.
+# keys: RUNS WORKLOADS
 # settings: MEMORY=7168 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
 runs=${RUNS:-9}

@@ -2,6 +2,7 @@
 # The transport of the program against the kernel's server: probe in each version, and the test client (TOOL, the example
 # transport_exercise) with every form of Call. What it recorded is looked at afterwards (afterwards/transport.sh).
 # CALLS: how many small ones; LARGEST: the most bytes in one operation, which follows from the server's MEMORY.
+# keys: CALLS LARGEST
 # settings: MEMORY=7168 LIMIT=2400
 program=/shared/bin/nfsrdma-inspect
 exercise=/shared/bin/transport_exercise
