@@ -57,6 +57,10 @@ impl View<'_> {
         if let Some(rdma) = &terms.rdma {
             self.rdma(to, rdma)?;
         }
+        if self.probe.given_up > 0 {
+            let before = count(self.probe.given_up);
+            self.line(to, "given up", &format!("{before} connection before, whose first Call had no Reply"))?;
+        }
         if let Some(credits) = credits {
             let granted = credits.granted.map_or("none".into(), count);
             self.line(to, "credits", &format!("{granted} granted, {} asked for", count(credits.requested)))?;
@@ -217,6 +221,7 @@ struct Object {
     transport: String,
     rdma: Option<RdmaObject>,
     credits: Option<CreditsObject>,
+    connections_given_up: u32,
     null_ns: NullObject,
     versions: Vec<u32>,
     absent: Option<String>,
@@ -344,6 +349,7 @@ impl Object {
             credits: probe
                 .credits
                 .map(|credits| CreditsObject { requested: credits.requested, granted: credits.granted }),
+            connections_given_up: probe.given_up,
             null_ns: NullObject {
                 calls: probe.null.calls,
                 fastest: nanoseconds(probe.null.fastest),
