@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that are tried after one whose first Call had no Reply.
 const MORE_CONNECTIONS: u32 = 2;
+/// Bytes that a WRITE Call and a READ Reply may have beside the data.
+const AROUND_THE_DATA: u32 = 400;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -476,7 +478,6 @@ fn exercise(
     for length in sizes.into_iter().filter(|length| *length <= largest) {
         client.round_trip(&file, length, store, &memory).with_context(|| format!("{length} bytes"))?;
     }
-    client.long_calls(&file).context("Long Calls")?;
     client.long_replies(&directory).context("Long Replies")?;
 
     let (time, most) = client.storm(&file, calls).context("many Calls")?;
@@ -528,21 +529,28 @@ impl Client {
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
         ensure!(hash == XxHash3_128::oneshot(stored), "what was read is not what was stored");
         println!("ok {length} bytes, Read and Write segments {forms:?}");
-        Ok(())
+        self.long_both_ways(file, length)
     }
 
-    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk.
-    fn long_calls(&mut self, file: &[u8]) -> Result<()> {
-        let one: &[&[u32]] = &[&[]];
-        let forms = [(6001, &[7000u32][..], one), (6001, &[1000, 2000, 9000], one)];
-        for (length, call, reads) in forms {
-            let bytes = pattern(length as usize, 9);
-            let shape = Shape::Captured(Captured { call, reads, ..Captured::default() });
-            let submitted = self.write(file, Source::Copied(&bytes), shape)?;
-            ensure!(submitted.form == Form::Nomsg, "no Long Call: {submitted:?}");
-            let (_, hash, _) = self.read(file, length, Shape::Fitting)?;
+    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk, and READ with a Reply chunk and no Write chunk: in one segment
+    /// and in three.
+    fn long_both_ways(&mut self, file: &[u8], length: u32) -> Result<()> {
+        // Shorter than a third of the shortest message, so that each has three.
+        let third = length.div_ceil(3).max(40);
+        let rest = length + AROUND_THE_DATA;
+        for (seed, segments) in [(2, &[rest][..]), (3, &[third, third, rest])] {
+            let bytes = pattern(length as usize, length ^ seed);
+            // The list says of the data that it has no Read chunk of its own.
+            let shape = Shape::Captured(Captured { call: segments, reads: &[&[]], ..Captured::default() });
+            let written = self.write(file, Source::Copied(&bytes), shape).context("WRITE as a Long Call")?;
+            let sent = (written.form, written.read_segments as usize, written.changed);
+            ensure!(sent == (Form::Nomsg, segments.len(), false), "it was sent as {written:?}");
+            let shape = Shape::Captured(Captured { reply: segments, ..Captured::default() });
+            let (read, hash, form) = self.read(file, length, shape).context("READ with a Reply chunk")?;
+            let offered = (read.write_segments, read.reply_segments as usize, read.changed);
+            ensure!(offered == (0, segments.len(), false), "it was sent as {read:?}");
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
-            println!("ok Long Call, {} Read segments", submitted.read_segments);
+            println!("ok {length} bytes, Long Call and Reply chunk of {} segments: {form:?}", segments.len());
         }
         Ok(())
     }
