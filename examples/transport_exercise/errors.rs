@@ -35,7 +35,6 @@ pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
 /// Keeps all credits in Calls until the connection is gone, and connects again when the server is back.
 pub(crate) fn until_gone(address: &str) -> Result<()> {
     let mut client = Client::connect(address, Wish::default())?;
-    client.null()?;
     let (mut sent, mut answered) = (0u64, 0u64);
     let mut in_flight: VecDeque<Tag> = VecDeque::new();
     let reason = loop {
@@ -80,31 +79,14 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     connect_again(&mut client, address)
 }
 
-/// Connects when the server is back; until then each try is refused, or meets nobody. Linux 6.12 was seen to take a connection over
-/// iWARP that early, and never to answer on it; as the kernel's own client does, another one is opened then.
+/// Connects when the server is back; until then each try is refused, or meets nobody.
 fn connect_again(client: &mut Client, address: &str) -> Result<()> {
+    let target = target(address, Wish::default())?;
     let started = Instant::now();
-    let (mut refused, mut unanswered) = (0, 0);
-    loop {
-        match client.transport.connect(&target(address, Wish::default())?) {
-            Ok(connection) => {
-                client.connection = connection;
-                match client.null() {
-                    Ok(()) => {
-                        let time = started.elapsed();
-                        println!(
-                            "ok connected again after {time:?}, {refused} tries before, {unanswered} not answered"
-                        );
-                        return Ok(());
-                    }
-                    Err(error) if unanswered < 2 => println!("connected, and then {error:#}"),
-                    Err(error) => return Err(error.context("NULL on the new connection")),
-                }
-                unanswered += 1;
-                client.transport.disconnect(connection);
-                let gone = client.transport.poll(Some(Instant::now() + PATIENCE))?;
-                ensure!(matches!(gone, Some(Event::Disconnected { .. })), "{gone:?}");
-            }
+    let mut refused = 0;
+    client.connection = loop {
+        match client.transport.connect(&target) {
+            Ok(connection) => break connection,
             Err(error) => {
                 println!("{error}");
                 refused += 1;
@@ -112,7 +94,10 @@ fn connect_again(client: &mut Client, address: &str) -> Result<()> {
         }
         ensure!(started.elapsed() < 4 * PATIENCE, "not connected again");
         std::thread::sleep(Duration::from_millis(100));
-    }
+    };
+    client.first_call(&target).context("on the new connection")?;
+    println!("ok connected again after {:?}, {refused} tries before", started.elapsed());
+    Ok(())
 }
 
 impl Client {
@@ -141,7 +126,6 @@ impl Client {
 
     /// More Calls than there are credits: they are not sent, and the connection goes on.
     fn too_many(&mut self, file: &[u8]) -> Result<()> {
-        self.null()?;
         let granted = self.transport.credits(self.connection).context("closed")?.limit();
         let mut taken = 0;
         let busy = loop {
@@ -206,12 +190,11 @@ impl Client {
 /// The defaults of RFC 8166 hold for a side that tells nothing.
 fn without_private_data(address: &str) -> Result<()> {
     let wish = Wish { private_data: false, reserved_port: false, ..Wish::default() };
-    let mut client = Client::connect(address, wish)?;
+    let client = Client::connect(address, wish)?;
     let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.as_ref());
     let terms = terms.context("no terms of RDMA")?;
     let inline = (terms.call_inline, terms.reply_inline);
     ensure!(inline == (1024, 1024), "the thresholds are {inline:?}");
-    client.null()?;
     println!("ok without private data: 1,024 bytes inline");
     Ok(())
 }
@@ -233,8 +216,9 @@ fn wrong_port(address: &str) -> Result<()> {
         }
     }
     println!("ok wrong port, {REFUSED} times: {}", last.context("never tried")?);
-    client.connection = client.transport.connect(&target(address, wish)?)?;
-    client.null()?;
+    let right = target(address, wish)?;
+    client.connection = client.transport.connect(&right)?;
+    client.first_call(&right)?;
     println!("ok connected after that");
     Ok(())
 }

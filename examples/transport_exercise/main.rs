@@ -23,14 +23,20 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_inspect::replay::transport::verbs::{self, VerbsTransport};
 use nfsrdma_inspect::replay::transport::{
-    Busy, Call, Captured, ConnectionId, Event, Expected, Form, Payload, Shape, Source, StoreId, SubmitError,
-    Submitted, Tag, Target, Transport, Wish,
+    Busy, Call, Captured, ConnectionId, Disconnect, Event, Expected, Fabric, Form, Kind, Payload, Shape,
+    Source, StoreId, SubmitError, Submitted, Tag, Target, Transport, Wish,
 };
 use twox_hash::XxHash3_128;
 
 use journal::{Came, Journal, Sent};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the first Call of a connection over iWARP may take, where another connection can be tried.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that are tried after one whose first Call had no Reply.
+const MORE_CONNECTIONS: u32 = 2;
+/// Bytes that a WRITE Call and a READ Reply may have beside the data.
+const AROUND_THE_DATA: u32 = 400;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -101,17 +107,77 @@ struct Client {
     journal: Journal,
 }
 
+/// Why a Call has no Reply.
+#[derive(Debug)]
+enum Unanswered {
+    /// None came within this time.
+    Late(Duration),
+    /// The connection went away.
+    Gone(Disconnect),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(time) => write!(f, "no Reply within {time:?}"),
+            Self::Gone(reason) => write!(f, "no Reply: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
 impl Client {
-    fn connect(address: &str, wish: Wish) -> Result<Self> {
+    /// Connects, and calls nothing yet.
+    fn open(target: &Target, journal: Journal) -> Result<Self> {
         let mut transport = VerbsTransport::new();
         let started = Instant::now();
-        let connection = transport.connect(&target(address, wish)?)?;
+        let connection = transport.connect(target)?;
         let time = started.elapsed();
         let terms = transport.terms(connection).context("no terms")?;
         println!("connected in {time:?}: {terms:?}");
         // A server answers a Call whose XID it has seen a moment ago with the Reply that it gave then.
         let xid = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u32;
-        Ok(Self { transport, connection, xid, journal: Journal::new(None)? })
+        Ok(Self { transport, connection, xid, journal })
+    }
+
+    /// Connects, until NULL is answered.
+    fn connect(address: &str, wish: Wish) -> Result<Self> {
+        let target = target(address, wish)?;
+        let mut client = Self::open(&target, Journal::new(None)?)?;
+        client.first_call(&target)?;
+        Ok(client)
+    }
+
+    /// NULL as the first Call of a connection. Linux's siw has a race in which the server does not see what comes right behind
+    /// the set-up of a connection: TCP acknowledges the Call, and nothing follows. So over iWARP another connection is opened
+    /// then, as the kernel's own client does.
+    fn first_call(&mut self, target: &Target) -> Result<()> {
+        let terms = self.transport.terms(self.connection).context("no terms")?;
+        let tries = if terms.kind == Kind::Rdma(Fabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
+        for left in (0..=tries).rev() {
+            let error = match self.null_within(if left > 0 { FIRST_PATIENCE } else { PATIENCE }) {
+                Err(error) if left > 0 && error.is::<Unanswered>() => error,
+                outcome => return outcome.context("NULL, the first Call"),
+            };
+            println!("the first Call of a connection over iWARP: {error:#}; another connection is opened");
+            if !matches!(error.downcast_ref(), Some(Unanswered::Gone(_))) {
+                self.disconnect(self.connection)?;
+            }
+            self.connection = self.transport.connect(target)?;
+        }
+        Ok(())
+    }
+
+    /// Closes a connection, on which nothing is awaited any more.
+    fn disconnect(&mut self, connection: ConnectionId) -> Result<(Disconnect, usize)> {
+        self.transport.disconnect(connection);
+        match self.transport.poll(Some(Instant::now() + PATIENCE))? {
+            Some(Event::Disconnected { connection: gone, reason, lost }) if gone == connection => {
+                Ok((reason, lost.len()))
+            }
+            other => bail!("{other:?}"),
+        }
     }
 
     /// The header of a Call with AUTH_SYS, up to the arguments.
@@ -138,11 +204,22 @@ impl Client {
 
     /// Sends a Call, and waits for what comes back for it.
     fn call(&mut self, call: &Call<'_>) -> Result<(Submitted, Answer)> {
+        self.call_within(call, PATIENCE)
+    }
+
+    fn call_within(&mut self, call: &Call<'_>, patience: Duration) -> Result<(Submitted, Answer)> {
         let submitted = self.submit(call)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience;
         loop {
             match self.transport.poll(Some(deadline))? {
-                None => bail!("no Reply within {PATIENCE:?}"),
+                None => {
+                    self.journal.note(&Sent::new(call, submitted), None)?;
+                    bail!(Unanswered::Late(patience));
+                }
+                Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
+                    self.journal.note(&Sent::new(call, submitted), None)?;
+                    bail!(Unanswered::Gone(reason));
+                }
                 Some(Event::Reply(reply)) if reply.xid == call.xid => {
                     let payload = reply.payloads.items().first().and_then(|item| item.bytes);
                     let came = Came {
@@ -166,8 +243,12 @@ impl Client {
     }
 
     fn null(&mut self) -> Result<()> {
+        self.null_within(PATIENCE)
+    }
+
+    fn null_within(&mut self, patience: Duration) -> Result<()> {
         let (xid, call) = self.header(0);
-        let (_, answer) = self.call(&Call::small(xid, Tag(0), call.bytes(), 100))?;
+        let (_, answer) = self.call_within(&Call::small(xid, Tag(0), call.bytes(), 100), patience)?;
         ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
         Ok(())
     }
@@ -373,8 +454,8 @@ fn exercise(
     remote_invalidation: bool,
 ) -> Result<()> {
     let (largest, calls): (u32, u64) = (largest.parse()?, calls.parse()?);
-    let mut client = Client::connect(address, Wish { remote_invalidation, ..Wish::default() })?;
-    client.journal = Journal::new(journal)?;
+    let target = target(address, Wish { remote_invalidation, ..Wish::default() })?;
+    let mut client = Client::open(&target, Journal::new(journal)?)?;
     let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.clone());
     // Linux invalidates without having announced it.
     let announced = terms.and_then(|terms| terms.sent).is_some_and(|sent| sent.remote_invalidation);
@@ -382,7 +463,7 @@ fn exercise(
         println!("no remote invalidation: the device has no windows");
         return Ok(());
     }
-    client.null().context("NULL")?;
+    client.first_call(&target)?;
     println!("ok NULL");
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
     let file = client.look_up(path).context("LOOKUP")?;
@@ -397,7 +478,6 @@ fn exercise(
     for length in sizes.into_iter().filter(|length| *length <= largest) {
         client.round_trip(&file, length, store, &memory).with_context(|| format!("{length} bytes"))?;
     }
-    client.long_calls(&file).context("Long Calls")?;
     client.long_replies(&directory).context("Long Replies")?;
 
     let (time, most) = client.storm(&file, calls).context("many Calls")?;
@@ -410,20 +490,14 @@ fn exercise(
 
     // A second connection of the same transport, over the same device.
     let first = client.connection;
-    let wish = Wish { remote_invalidation, ..Wish::default() };
-    client.connection = client.transport.connect(&target(address, wish)?)?;
-    client.null().context("NULL on a second connection")?;
+    client.connection = client.transport.connect(&target)?;
+    client.first_call(&target).context("on a second connection")?;
     client.round_trip(&file, 5000.min(largest), store, &memory).context("on a second connection")?;
     let second = std::mem::replace(&mut client.connection, first);
     client.null().context("NULL on the first connection")?;
     println!("ok two connections");
-    client.transport.disconnect(second);
-    match client.transport.poll(Some(Instant::now() + PATIENCE))? {
-        Some(Event::Disconnected { connection, reason, lost }) if connection == second => {
-            println!("ok disconnected: {reason}, {} lost", lost.len());
-        }
-        other => bail!("{other:?}"),
-    }
+    let (reason, lost) = client.disconnect(second)?;
+    println!("ok disconnected: {reason}, {lost} lost");
     let counts = *client.transport.counts(client.connection).context("no counts")?;
     println!("{counts:?}");
     ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each Call has its Reply");
@@ -455,21 +529,28 @@ impl Client {
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
         ensure!(hash == XxHash3_128::oneshot(stored), "what was read is not what was stored");
         println!("ok {length} bytes, Read and Write segments {forms:?}");
-        Ok(())
+        self.long_both_ways(file, length)
     }
 
-    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk.
-    fn long_calls(&mut self, file: &[u8]) -> Result<()> {
-        let one: &[&[u32]] = &[&[]];
-        let forms = [(6001, &[7000u32][..], one), (6001, &[1000, 2000, 9000], one)];
-        for (length, call, reads) in forms {
-            let bytes = pattern(length as usize, 9);
-            let shape = Shape::Captured(Captured { call, reads, ..Captured::default() });
-            let submitted = self.write(file, Source::Copied(&bytes), shape)?;
-            ensure!(submitted.form == Form::Nomsg, "no Long Call: {submitted:?}");
-            let (_, hash, _) = self.read(file, length, Shape::Fitting)?;
+    /// WRITE as a Long Call, with the data in the Position-Zero Read chunk, and READ with a Reply chunk and no Write chunk: in one segment
+    /// and in three.
+    fn long_both_ways(&mut self, file: &[u8], length: u32) -> Result<()> {
+        // Shorter than a third of the shortest message, so that each has three.
+        let third = length.div_ceil(3).max(40);
+        let rest = length + AROUND_THE_DATA;
+        for (seed, segments) in [(2, &[rest][..]), (3, &[third, third, rest])] {
+            let bytes = pattern(length as usize, length ^ seed);
+            // The list says of the data that it has no Read chunk of its own.
+            let shape = Shape::Captured(Captured { call: segments, reads: &[&[]], ..Captured::default() });
+            let written = self.write(file, Source::Copied(&bytes), shape).context("WRITE as a Long Call")?;
+            let sent = (written.form, written.read_segments as usize, written.changed);
+            ensure!(sent == (Form::Nomsg, segments.len(), false), "it was sent as {written:?}");
+            let shape = Shape::Captured(Captured { reply: segments, ..Captured::default() });
+            let (read, hash, form) = self.read(file, length, shape).context("READ with a Reply chunk")?;
+            let offered = (read.write_segments, read.reply_segments as usize, read.changed);
+            ensure!(offered == (0, segments.len(), false), "it was sent as {read:?}");
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
-            println!("ok Long Call, {} Read segments", submitted.read_segments);
+            println!("ok {length} bytes, Long Call and Reply chunk of {} segments: {form:?}", segments.len());
         }
         Ok(())
     }

@@ -22,13 +22,12 @@ use nfsrdma_inspect::replay::caller::{Caller, Line, Procedure};
 use nfsrdma_inspect::replay::transport::verbs::VerbsTransport;
 use nfsrdma_inspect::replay::transport::{ConnectionId, Event, Transport, Wish};
 
-use super::{PATIENCE, target};
+use super::{Client, PATIENCE};
 
 /// Gets a read delegation of a file, says so by making the file `sign`, answers what the server then calls, and gives the
 /// delegation back.
 pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
-    let mut transport = VerbsTransport::new();
-    let connection = transport.connect(&target(address, Wish::default())?)?;
+    let Client { mut transport, connection, .. } = Client::connect(address, Wish::default())?;
     let mut session = Session::new(&mut transport, connection)?;
     let (file, open, delegation) = session.open(&mut transport, connection, path)?;
     println!("ok a read delegation");

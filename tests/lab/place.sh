@@ -6,8 +6,6 @@ project=$(cd "$lab_scripts/../.." && pwd)
 built=${CARGO_TARGET_DIR:-$project/target}
 # Several checkouts may share one: it is some gigabytes.
 lab=${NFSRDMA_LAB:-$built/lab}
-mkdir -p "$lab"
-lab=$(cd "$lab" && pwd)
 
 say() { echo "lab: $*" >&2; }
 
@@ -15,3 +13,6 @@ die() {
     say "$*"
     exit 1
 }
+
+{ mkdir -p "$lab" && [ -w "$lab" ]; } 2> /dev/null || die "cannot write in $lab; NFSRDMA_LAB names another folder"
+lab=$(cd "$lab" && pwd)

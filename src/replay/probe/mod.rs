@@ -15,7 +15,8 @@ use nfsrdma_dissectors::xdr::Encoder;
 
 use super::caller::{CallError, Caller, Line, Procedure};
 use super::transport::{
-    ConnectionId, Credits, Disconnect, Target, Terms, Transport, TransportError, TransportErrorKind, Wish,
+    ConnectionId, Credits, Disconnect, Fabric, Kind, Target, Terms, Transport, TransportError,
+    TransportErrorKind, Wish,
 };
 use super::url::{NfsVersion, Url};
 
@@ -25,6 +26,9 @@ pub use v4::{ChannelLimits, Server, Session, V4};
 
 /// NULL Calls of which the time is taken.
 const NULLS: usize = 32;
+/// Connections over iWARP that are given up because the first Call on them has no Reply. Linux's siw has a race in which the
+/// server does not see what comes right behind the set-up of a connection.
+const GIVEN_UP: u32 = 1;
 
 /// What was found out about a server.
 #[derive(Debug)]
@@ -37,6 +41,10 @@ pub struct Probe {
     pub credits: Option<Credits>,
     /// Replies with which the server invalidated a handle remotely, of so many.
     pub invalidations: (u64, u64),
+    /// Whether the server was to be told that it may. The terms have what it was told.
+    pub asked_for_invalidation: bool,
+    /// Connections before this one whose first Call had no Reply, and which were given up.
+    pub given_up: u32,
     /// How long a NULL Call takes.
     pub null: NullTime,
     /// The versions of NFS that answer NULL, or lie in the range that the server says it has.
@@ -69,6 +77,8 @@ pub enum ProbeError {
     Transport(TransportError),
     /// There is one, but not the first Call gets its Reply. Where, and why.
     Call(String, CallError),
+    /// There were several over iWARP, and no first Call got its Reply. Where, how many, and how long each was waited for.
+    Unanswered(String, u32, Duration),
 }
 
 impl std::fmt::Display for ProbeError {
@@ -76,6 +86,12 @@ impl std::fmt::Display for ProbeError {
         match self {
             Self::Transport(error) => error.fmt(f),
             Self::Call(place, error) => write!(f, "{place}: {error}{}", advice(error)),
+            Self::Unanswered(place, connections, time) => write!(
+                f,
+                "{place}: the server took {connections} connections over iWARP, and answered the first Call of none within {} s; \
+                 see the server's log, or give it longer (--timeout)",
+                time.as_secs_f64()
+            ),
         }
     }
 }
@@ -105,6 +121,7 @@ impl ProbeError {
         match self {
             Self::Transport(error) => error.blame(),
             Self::Call(_, error) => error.blame(),
+            Self::Unanswered(..) => super::transport::Blame::Unreachable,
         }
     }
 }
@@ -114,11 +131,9 @@ impl ProbeError {
 /// # Errors
 /// Where it cannot be reached, or does not speak NFS. What goes wrong later is part of what was found out.
 pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Probe, ProbeError> {
-    let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
-    let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42);
-    let mut line = Line::new(transport, connection, Caller::default(), xid, wish.timeout);
+    let (Standing { mut line, address, versions }, given_up) = stand(transport, url, wish)?;
+    let connection = line.connection;
     let place = || format!("{} ({address})", url.host);
-    let versions = versions(&mut line).map_err(|error| ProbeError::Call(place(), error))?;
     let newest = versions.iter().max().copied().unwrap_or(4);
     let null =
         null_time(&mut line, newest, wish.timeout).map_err(|error| ProbeError::Call(place(), error))?;
@@ -144,7 +159,65 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
-    Ok(Probe { address, terms, credits, invalidations, null, versions, absent, v3, v4, exports })
+    Ok(Probe {
+        address,
+        terms,
+        credits,
+        invalidations,
+        asked_for_invalidation: wish.remote_invalidation,
+        given_up,
+        null,
+        versions,
+        absent,
+        v3,
+        v4,
+        exports,
+    })
+}
+
+/// A connection on which the first Calls were answered.
+struct Standing<'t> {
+    line: Line<'t>,
+    address: SocketAddr,
+    versions: Vec<u32>,
+}
+
+/// Connects, and asks for the versions of NFS; over iWARP on another connection where the first Call of one has no Reply. How many were
+/// given up.
+fn stand<'t>(
+    transport: &'t mut dyn Transport,
+    url: &Url,
+    wish: &Wish,
+) -> Result<(Standing<'t>, u32), ProbeError> {
+    let mut given_up = 0;
+    loop {
+        let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
+        let place = || format!("{} ({address})", url.host);
+        let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ given_up << 12);
+        let mut line = Line::new(&mut *transport, connection, Caller::default(), xid, wish.timeout);
+        let error = match versions(&mut line) {
+            Ok(versions) => {
+                // A server may remember the Replies of the XIDs before.
+                let xid = Xid(xid.0.wrapping_add(16));
+                let line = Line::new(transport, connection, Caller::default(), xid, wish.timeout);
+                return Ok((Standing { line, address, versions }, given_up));
+            }
+            Err(error) => error,
+        };
+        let is_iwarp =
+            transport.terms(connection).is_some_and(|terms| terms.kind == Kind::Rdma(Fabric::Iwarp));
+        let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
+        match error {
+            CallError::Timeout(time) if is_iwarp && is_silent => {
+                transport.disconnect(connection);
+                given_up += 1;
+                if given_up > GIVEN_UP {
+                    return Err(ProbeError::Unanswered(place(), given_up, time));
+                }
+            }
+            error => return Err(ProbeError::Call(place(), error)),
+        }
+    }
 }
 
 /// What is said of a version that was asked for and is not there.

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_inspect::output::probe::View;
 use nfsrdma_inspect::output::style::Screen;
 use nfsrdma_inspect::replay::probe::{NullTime, probe};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
-use nfsrdma_inspect::replay::transport::{Captured, Shape, Transport, Wish};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::transport::{Captured, Fabric, Kind, Shape, Transport, Wish};
 use nfsrdma_inspect::replay::url::Url;
 
 use super::client::{Client, content, every_length, many_nulls, target};
@@ -18,7 +18,11 @@ fn files_of_every_length_in_every_minor_version_and_with_every_threshold() {
     for minor in 0..=2 {
         for size in [0, 3, 255] {
             let private_data = PrivateData { send_size: size, receive_size: size, ..PrivateData::DEFAULT };
-            let mut transport = Loopback::new(Settings { private_data: Some(private_data), credits: 8 });
+            let mut transport = Loopback::new(Settings {
+                private_data: Some(private_data),
+                credits: 8,
+                ..Settings::default()
+            });
             let mut client = Client::new(&mut transport, &target(20049), minor, &[]);
             every_length(&mut client);
             client.leave();
@@ -49,7 +53,8 @@ fn rfc8166_section_3_3_1_100_000_calls_with_all_credits_in_flight() {
 #[test]
 fn a_probe_shows_what_was_agreed_on() {
     let private_data = PrivateData { send_size: 7, receive_size: 1, ..PrivateData::DEFAULT };
-    let mut transport = Loopback::new(Settings { private_data: Some(private_data), credits: 33 });
+    let mut transport =
+        Loopback::new(Settings { private_data: Some(private_data), credits: 33, ..Settings::default() });
     let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
     let mut found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
     let rdma = found.terms.rdma.clone().unwrap();
@@ -74,4 +79,54 @@ fn a_probe_shows_what_was_agreed_on() {
     assert!(transport.poll(None).unwrap().is_some());
     let found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
     assert!(matches!(&found.v4[..], [(2, Ok(_))]));
+}
+
+/// What a probe says for people, or the error.
+fn probed(transport: &mut Loopback) -> String {
+    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    let wish = Wish { timeout: Duration::from_millis(2500), ..Wish::default() };
+    let found = match probe(transport, &url, &wish) {
+        Ok(found) => found,
+        Err(error) => return error.to_string(),
+    };
+    let view = View { url: &url, probe: &found, screen: Screen::pipe() };
+    let (mut json, mut text) = (Vec::new(), Vec::new());
+    view.json(&mut json).unwrap();
+    assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
+    view.text(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
+    let iwarp = Settings { kind: Kind::Rdma(Fabric::Iwarp), ..Settings::default() };
+    let mut transport = Loopback::new(iwarp.clone());
+    assert!(!probed(&mut transport).contains("given up"));
+    transport.inject(0, Fault::NoReply);
+    let said = probed(&mut transport);
+    assert!(
+        said.contains("  given up        1 connection before, whose first Call had no Reply\n"),
+        "{said}"
+    );
+    assert!(said.contains("NFSv4.2\n  READ "), "{said}");
+
+    let mut transport = Loopback::new(iwarp);
+    transport.inject(0, Fault::NoReply);
+    transport.inject(1, Fault::NoReply);
+    let place = "127.0.0.1 (127.0.0.1:20049)";
+    assert_eq!(
+        probed(&mut transport),
+        format!(
+            "{place}: the server took 2 connections over iWARP, and answered the first Call of none within 2.5 s; \
+             see the server's log, or give it longer (--timeout)"
+        )
+    );
+
+    // A later Call has no such excuse, and neither has another fabric.
+    let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Iwarp), ..Settings::default() });
+    transport.inject(1, Fault::NoReply);
+    assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
+    let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Roce), ..Settings::default() });
+    transport.inject(0, Fault::NoReply);
+    assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # RPCSEC_GSS: SECURITY=krb5, krb5i or krb5p. Root has the machine's credential, which is nobody on the server.
+# keys: SECURITY
 # settings: KERBEROS=1 GRACE_ENDS=never
 security=${SECURITY:-krb5}
 mine=/mnt/nfs/data/$security

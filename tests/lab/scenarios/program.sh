@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The program in a guest beside a server: PROGRAM (a file of the host; else the release build) is run with ARGUMENTS, as by a
 # shell. What it says comes out as program.out and program.err; its exit code must be EXPECT (0).
+# keys: ARGUMENTS TIMEOUT EXPECT
 start_recording
 result=0
 (

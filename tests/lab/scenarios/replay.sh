@@ -3,6 +3,7 @@
 # out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
 # again: a small file system is full, and locks are refused until the grace period ends. So does somebody on the server who had
 # delegations recalled.
+# keys: PACE TIMEOUT OPTIONS
 # settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
 refused='nfs.status == 10013 || nlm.stat == 4'

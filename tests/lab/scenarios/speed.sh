@@ -3,6 +3,7 @@
 # recorded once and compiled; then the kernel's client and the replay take turns, RUNS times, and nobody records. Where much
 # data moves ib_write_bw takes its turn, too, in the same direction, in the first turns. In the end one replay is recorded, to see where the time goes.
 # WORKLOADS=NAME,... are those alone.
+# keys: RUNS WORKLOADS
 # settings: MEMORY=7168 LIMIT=3000
 # Pages of a program that lies on the host's file system come one by one.
 program=/tmp/nfsrdma-inspect

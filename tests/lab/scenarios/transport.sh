@@ -2,6 +2,7 @@
 # The transport of the program against the kernel's server: probe in each version, and the test client (TOOL, the example
 # transport_exercise) with every form of Call. What it recorded is looked at afterwards (afterwards/transport.sh).
 # CALLS: how many small ones; LARGEST: the most bytes in one operation, which follows from the server's MEMORY.
+# keys: CALLS LARGEST
 # settings: MEMORY=7168 LIMIT=2400
 program=/shared/bin/nfsrdma-inspect
 exercise=/shared/bin/transport_exercise
@@ -17,6 +18,18 @@ for version in 3 4.0 4.1 4.2; do
     grep -q '^  READ .* at most' "/shared/probe-$version"
     say "PASSED probe $version"
 done
+# Whether the server invalidates handles: rxe has windows to try that with, siw has not.
+case $TRANSPORT in
+rxe) invalidated='used in [1-9][0-9]* of [0-9]+ Replies, not announced by the server' ;;
+siw) invalidated='not announced: the device has no memory windows' ;;
+esac
+$program probe --remote-invalidation --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation
+grep -E "^  remote inval\. +$invalidated$" /shared/probe-invalidation
+grep '^  remote inval\.  *not asked for$' /shared/probe-4.2
+$program probe --remote-invalidation -T json --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation.json
+used=$(sed -n 's/.*"invalidations":\([0-9]*\).*/\1/p' /shared/probe-invalidation.json)
+if [ "$TRANSPORT" = rxe ]; then [ "$used" -gt 0 ]; else [ "$used" -eq 0 ]; fi
+say "PASSED probe of remote invalidation"
 largest=${LARGEST:-$(sed -n 's/^  READ *\([0-9,]*\) at most$/\1/p' /shared/probe-4.0 | tr -d ,)}
 
 # The file that is written to, in a folder whose READDIR takes a Long Reply; and one whose delegation is recalled.

@@ -39,13 +39,15 @@ pub struct Settings {
     pub private_data: Option<PrivateData>,
     /// Credits that it grants.
     pub credits: u32,
+    /// What the connection is said to be, for what goes by that.
+    pub kind: Kind,
 }
 
 impl Default for Settings {
     /// As a Linux server: 4,096 bytes each way.
     fn default() -> Self {
         let private_data = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT };
-        Self { private_data: Some(private_data), credits: 128 }
+        Self { private_data: Some(private_data), credits: 128, kind: Kind::Loopback }
     }
 }
 
@@ -475,7 +477,7 @@ impl Transport for Loopback {
             ..RdmaTerms::agreed(sent, received)
         };
         let local = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let terms = Terms { kind: Kind::Loopback, local, peer: target.address, rdma: Some(rdma.clone()) };
+        let terms = Terms { kind: self.settings.kind, local, peer: target.address, rdma: Some(rdma.clone()) };
         self.links.push(Link {
             terms,
             responder: Responder::new(rdma.reply_inline, self.settings.credits),

@@ -183,7 +183,8 @@ fn rfc8166_section_3_5_2_data_of_every_length_goes_and_comes_whole() {
     for inline in [1024, 4096, 65_536] {
         let size = (inline / 1024 - 1) as u8;
         let private_data = PrivateData { send_size: size, receive_size: size, ..PrivateData::DEFAULT };
-        let mut transport = Loopback::new(Settings { private_data: Some(private_data), credits: 8 });
+        let mut transport =
+            Loopback::new(Settings { private_data: Some(private_data), credits: 8, ..Settings::default() });
         let root = root(&transport);
         let mut line = line(&mut transport);
         for (index, length) in LENGTHS.into_iter().enumerate() {
@@ -251,7 +252,7 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
 
 #[test]
 fn rfc8166_section_3_5_3_a_long_call_and_a_long_reply() {
-    let mut transport = Loopback::new(Settings { private_data: None, credits: 8 });
+    let mut transport = Loopback::new(Settings { private_data: None, credits: 8, ..Settings::default() });
     let root = root(&transport);
     let mut line = line(&mut transport);
     // A name and a machine that leave no room in 1,024 bytes.
@@ -312,7 +313,7 @@ fn link_text(transport: &Loopback) -> Content {
 
 #[test]
 fn rfc8166_section_4_5_3_a_reply_chunk_that_is_too_short_ends_the_call_with_err_chunk() {
-    let mut transport = Loopback::new(Settings { private_data: None, credits: 8 });
+    let mut transport = Loopback::new(Settings { private_data: None, credits: 8, ..Settings::default() });
     let root = root(&transport);
     let mut line = line(&mut transport);
     for index in 0..20 {
