@@ -19,6 +19,7 @@ const EXAMPLES: &str =
     "  nfsrdma-inspect probe --server rdma://nas/export       all versions of NFS, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
   nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  NFSv4.2 alone
+  nfsrdma-inspect probe --remote-invalidation --server rdma://nas/   whether the server invalidates handles, too
   nfsrdma-inspect probe -T json --server rdma://nas/ | jq .rdma.received
 ";
 
@@ -47,6 +48,13 @@ pub(super) struct ProbeArgs {
         value_parser = clap::value_parser!(u32).range(1024..=262_144))]
     inline: u32,
 
+    /// Announce over RDMA that the server may invalidate handles, and show whether it does
+    ///
+    /// Takes a device with memory windows of type 2. Soft-RoCE of Linux 7.2 brings the kernel of this machine down when a window is
+    /// invalidated twice, as a server with a fault may have it do: do not ask for it where that matters.
+    #[arg(long)]
+    remote_invalidation: bool,
+
     /// Form of the output
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
@@ -73,6 +81,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
         send_size: args.inline,
         receive_size: args.inline,
         credits: args.credits,
+        remote_invalidation: args.remote_invalidation,
         timeout: Duration::from_secs_f64(args.timeout),
         ..Wish::default()
     };

@@ -114,13 +114,25 @@ impl View<'_> {
         self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
         let (call, reply) = (count(rdma.call_inline), count(rdma.reply_inline));
         self.line(to, "inline", &format!("{call} bytes a Call, {reply} bytes a Reply"))?;
+        self.line(to, "remote inval.", &self.remote_invalidation(rdma))
+    }
+
+    /// Whether it was used, and who announced it. Linux's server uses it without having announced it, where this side has.
+    fn remote_invalidation(&self, rdma: &RdmaTerms) -> String {
         let (used, replies) = self.probe.invalidations;
-        let invalidation = match (rdma.remote_invalidation, used) {
-            (false, _) => "not agreed on".to_owned(),
-            (true, 0) => "agreed on, not used".to_owned(),
-            (true, used) => format!("agreed on, used in {} of {} Replies", count(used), count(replies)),
-        };
-        self.line(to, "remote inval.", &invalidation)
+        let times = format!("used in {} of {} Replies", count(used), count(replies));
+        let announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
+        match (used, announced, rdma.remote_invalidation) {
+            (1.., _, true) => format!("agreed on, {times}"),
+            (1.., true, false) => format!("{times}, not announced by the server"),
+            (1.., false, false) => format!("{times}, not announced by this side"),
+            (0, _, true) => "agreed on, not used".to_owned(),
+            (0, true, false) => "not announced by the server, not used".to_owned(),
+            (0, false, false) if self.probe.asked_for_invalidation => {
+                "not announced: the device has no memory windows".to_owned()
+            }
+            (0, false, false) => "not asked for".to_owned(),
+        }
     }
 
     fn v3(&self, to: &mut impl Write, v3: &V3) -> io::Result<()> {
@@ -239,7 +251,9 @@ struct RdmaObject {
     call_inline: u32,
     reply_inline: u32,
     remote_invalidation: bool,
+    remote_invalidation_asked: bool,
     invalidations: u64,
+    replies: u64,
 }
 
 #[derive(Serialize)]
@@ -345,7 +359,7 @@ impl Object {
             address: probe.address.to_string(),
             local: probe.terms.local.map(|local| local.to_string()),
             transport: probe.terms.kind.to_string(),
-            rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe.invalidations.0)),
+            rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe)),
             credits: probe
                 .credits
                 .map(|credits| CreditsObject { requested: credits.requested, granted: credits.granted }),
@@ -364,7 +378,8 @@ impl Object {
     }
 }
 
-fn rdma_object(rdma: &RdmaTerms, invalidations: u64) -> RdmaObject {
+fn rdma_object(rdma: &RdmaTerms, probe: &Probe) -> RdmaObject {
+    let (invalidations, replies) = probe.invalidations;
     let private = |data: &PrivateData| PrivateObject {
         send_size: data.send_threshold(),
         receive_size: data.receive_threshold(),
@@ -378,7 +393,9 @@ fn rdma_object(rdma: &RdmaTerms, invalidations: u64) -> RdmaObject {
         call_inline: rdma.call_inline,
         reply_inline: rdma.reply_inline,
         remote_invalidation: rdma.remote_invalidation,
+        remote_invalidation_asked: probe.asked_for_invalidation,
         invalidations,
+        replies,
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Probe {
     pub credits: Option<Credits>,
     /// Replies with which the server invalidated a handle remotely, of so many.
     pub invalidations: (u64, u64),
+    /// Whether the server was to be told that it may. The terms have what it was told.
+    pub asked_for_invalidation: bool,
     /// Connections before this one whose first Call had no Reply, and which were given up.
     pub given_up: u32,
     /// How long a NULL Call takes.
@@ -157,7 +159,20 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
-    Ok(Probe { address, terms, credits, invalidations, given_up, null, versions, absent, v3, v4, exports })
+    Ok(Probe {
+        address,
+        terms,
+        credits,
+        invalidations,
+        asked_for_invalidation: wish.remote_invalidation,
+        given_up,
+        null,
+        versions,
+        absent,
+        v3,
+        v4,
+        exports,
+    })
 }
 
 /// A connection on which the first Calls were answered.
