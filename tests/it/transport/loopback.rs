@@ -83,7 +83,11 @@ fn a_probe_shows_what_was_agreed_on() {
 
 /// What a probe says for people, or the error.
 fn probed(transport: &mut Loopback) -> String {
-    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    probed_at("/", transport)
+}
+
+fn probed_at(export: &str, transport: &mut Loopback) -> String {
+    let url: Url = format!("rdma://127.0.0.1{export}?vers=4.2").parse().unwrap();
     let wish = Wish { timeout: Duration::from_millis(2500), ..Wish::default() };
     let found = match probe(transport, &url, &wish) {
         Ok(found) => found,
@@ -129,6 +133,13 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
     let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Roce), ..Settings::default() });
     transport.inject(0, Fault::NoReply);
     assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
+}
+
+#[test]
+fn a_probe_names_the_directory_that_is_not_there() {
+    let mut transport = Loopback::new(Settings::default());
+    let said = probed_at("/nosuch/export", &mut transport);
+    assert!(said.contains("  unknown         no /nosuch: LOOKUP: NFS4ERR_NOENT\n"), "{said}");
 }
 
 #[test]
