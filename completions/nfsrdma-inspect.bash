@@ -911,7 +911,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__probe)
-            opts="-T -h --server --timeout --credits --inline --format --color --help"
+            opts="-T -h --server --timeout --credits --inline --remote-invalidation --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -154,6 +154,7 @@ json\t'JSON Lines: an object a line'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -l remote-invalidation -d 'Announce over RDMA that the server may invalidate handles, and show whether it does'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and not __fish_seen_subcommand_from compile plan seed run learn help" -f -a "compile" -d 'Make a trace of captures, to be run again'

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::style::{self, Color};
 use super::{Exit, complain, unwritten};
@@ -34,6 +34,9 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
     server: Url,
+
+    #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = no_argument)]
+    misplaced: Option<String>,
 
     /// Seconds that each step may take: connecting, a Call, the NULL Calls of which the time is taken
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
@@ -66,6 +69,11 @@ pub(super) struct ProbeArgs {
 
 fn parse_url(text: &str) -> Result<Url, UrlError> {
     text.parse()
+}
+
+/// A server without its option, which every command names it by.
+fn no_argument(text: &str) -> Result<String, String> {
+    Err(format!("the server is an option: --server {text}"))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

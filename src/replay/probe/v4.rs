@@ -258,16 +258,23 @@ fn destroy_client(line: &mut Line<'_>, minor: u32, clientid: u64) -> Result<(), 
     run(line, minor, &[operation], |_| Some(()))
 }
 
+/// The names on the way from the root to the export.
+fn names(export: &str) -> impl Iterator<Item = &str> {
+    export.split('/').filter(|name| !name.is_empty())
+}
+
 /// The way from the root to the export.
 fn walk(export: &str) -> Vec<Args<'_>> {
     let mut way = vec![Args::PUTROOTFH(Void)];
-    way.extend(
-        export
-            .split('/')
-            .filter(|name| !name.is_empty())
-            .map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })),
-    );
+    way.extend(names(export).map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
     way
+}
+
+/// What is said of a way to the export that ends after `found` names, with the error of the next.
+fn ends(export: &str, found: usize, error: &str) -> String {
+    let path: String = names(export).take(found + 1).flat_map(|name| ["/", name]).collect();
+    let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
+    format!("{no}{path}: {error}")
 }
 
 fn limits(
@@ -285,7 +292,9 @@ fn limits(
     ]);
     let mut operations = walk(export);
     operations.push(Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }));
-    run_in(line, minor, held, &operations, |results| {
+    let mut names_found = 0;
+    let outcome = run_in(line, minor, held, &operations, |results| {
+        names_found += usize::from(matches!(results, Results::LOOKUP(_)));
         let Results::GETATTR(outcome) = results else { return None };
         for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
             match attribute {
@@ -297,7 +306,11 @@ fn limits(
             }
         }
         Some(())
-    })
+    });
+    match outcome {
+        Err(error) if error.starts_with("LOOKUP: ") => Err(ends(export, names_found, &error)),
+        outcome => outcome,
+    }
 }
 
 /// Reads the root's entries, as many as are kept.

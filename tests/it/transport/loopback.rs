@@ -83,7 +83,11 @@ fn a_probe_shows_what_was_agreed_on() {
 
 /// What a probe says for people, or the error.
 fn probed(transport: &mut Loopback) -> String {
-    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    probed_at("/", transport)
+}
+
+fn probed_at(export: &str, transport: &mut Loopback) -> String {
+    let url: Url = format!("rdma://127.0.0.1{export}?vers=4.2").parse().unwrap();
     let wish = Wish { timeout: Duration::from_millis(2500), ..Wish::default() };
     let found = match probe(transport, &url, &wish) {
         Ok(found) => found,
@@ -129,4 +133,37 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
     let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Roce), ..Settings::default() });
     transport.inject(0, Fault::NoReply);
     assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
+}
+
+#[test]
+fn a_probe_names_the_directory_that_is_not_there() {
+    let mut transport = Loopback::new(Settings::default());
+    let said = probed_at("/nosuch/export", &mut transport);
+    assert!(said.contains("  unknown         no /nosuch: LOOKUP: NFS4ERR_NOENT\n"), "{said}");
+}
+
+#[test]
+fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used() {
+    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    let mut found = probe(&mut Loopback::new(Settings::default()), &url, &Wish::default()).unwrap();
+    let mut said = |asked, announced, by_server, used| {
+        found.asked_for_invalidation = asked;
+        found.invalidations = (used, 40);
+        let rdma = found.terms.rdma.as_mut().unwrap();
+        rdma.sent.as_mut().unwrap().remote_invalidation = announced;
+        rdma.received.as_mut().unwrap().remote_invalidation = by_server;
+        rdma.remote_invalidation = announced && by_server;
+        let mut text = Vec::new();
+        View { url: &url, probe: &found, screen: Screen::pipe() }.text(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("  remote inval.   ")).unwrap().to_owned()
+    };
+    assert_eq!(said(false, false, false, 0), "not asked for");
+    assert_eq!(said(false, false, true, 0), "not asked for");
+    assert_eq!(said(true, false, false, 0), "not announced: the device has no memory windows");
+    assert_eq!(said(true, true, false, 0), "not announced by the server, not used");
+    assert_eq!(said(true, true, false, 7), "used in 7 of 40 Replies, not announced by the server");
+    assert_eq!(said(true, true, true, 0), "agreed on, not used");
+    assert_eq!(said(true, true, true, 7), "agreed on, used in 7 of 40 Replies");
+    assert_eq!(said(false, false, false, 1), "used in 1 of 40 Replies, not announced by this side");
 }

@@ -5,6 +5,8 @@
 # keys: CALLS LARGEST
 # settings: MEMORY=7168 LIMIT=2400
 program=/shared/bin/nfsrdma-inspect
+# An emulated machine on a busy host may be slow.
+probe=("$program" probe --timeout 20)
 exercise=/shared/bin/transport_exercise
 # shellcheck disable=SC2154 # client.sh says which host
 server=$host:20049
@@ -13,7 +15,7 @@ say "kernel $(uname -r), $TRANSPORT"
 for version in 3 4.0 4.1 4.2; do
     path=/
     if [ $version = 3 ]; then path=/export; fi
-    $program probe --server "rdma://$host$path?vers=$version" > "/shared/probe-$version"
+    "${probe[@]}" --server "rdma://$host$path?vers=$version" > "/shared/probe-$version"
     cat "/shared/probe-$version"
     grep -q '^  READ .* at most' "/shared/probe-$version"
     say "PASSED probe $version"
@@ -23,10 +25,10 @@ case $TRANSPORT in
 rxe) invalidated='used in [1-9][0-9]* of [0-9]+ Replies, not announced by the server' ;;
 siw) invalidated='not announced: the device has no memory windows' ;;
 esac
-$program probe --remote-invalidation --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation
+"${probe[@]}" --remote-invalidation --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation
 grep -E "^  remote inval\. +$invalidated$" /shared/probe-invalidation
 grep '^  remote inval\.  *not asked for$' /shared/probe-4.2
-$program probe --remote-invalidation -T json --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation.json
+"${probe[@]}" --remote-invalidation -T json --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation.json
 used=$(sed -n 's/.*"invalidations":\([0-9]*\).*/\1/p' /shared/probe-invalidation.json)
 if [ "$TRANSPORT" = rxe ]; then [ "$used" -gt 0 ]; else [ "$used" -eq 0 ]; fi
 say "PASSED probe of remote invalidation"
