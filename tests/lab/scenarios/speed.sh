@@ -10,7 +10,7 @@ program=/tmp/nfsrdma-inspect
 cp /shared/bin/nfsrdma-inspect $program
 runs=${RUNS:-9}
 # Of these it takes its turn in so many: it is slow.
-wires=3
+wires=${WIRES:-3}
 data=/mnt/nfs/data
 # shellcheck disable=SC2154 # client.sh says which host
 run=(--server "rdma://$host/?vers=4.2" --same-server)
@@ -76,7 +76,7 @@ depth_of() {
 
 # replayed NAME TURN: drives what was recorded again as fast as it goes, with as many Calls in flight at most.
 replayed() {
-    "$program" replay run "${run[@]}" --directory "speed-$1" --seeded --pace asap --window "$(depth_of "$1")" -T json "/tmp/$1.trace" \
+    "$program" replay run "${run[@]}" --directory "speed-$1" --seeded --pace asap --credits "$(depth_of "$1")" -T json "/tmp/$1.trace" \
         > "/shared/$1-$2.json" 2> "/shared/$1.said" || true
 }
 

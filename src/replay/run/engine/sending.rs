@@ -80,6 +80,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             Err(going) => return Ok(going),
         };
         let Some(line) = self.lines.get_mut(number) else { return Ok(Going::Parked(number)) };
+        // It would be made in vain.
+        if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
+            return Ok(Going::Parked(number));
+        }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         self.values.begin(step.call.body);
