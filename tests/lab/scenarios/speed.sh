@@ -10,7 +10,7 @@ program=/tmp/nfsrdma-inspect
 cp /shared/bin/nfsrdma-inspect $program
 runs=${RUNS:-9}
 # Of these it takes its turn in so many: it is slow.
-wires=${WIRES:-3}
+wires=3
 data=/mnt/nfs/data
 # shellcheck disable=SC2154 # client.sh says which host
 run=(--server "rdma://$host/?vers=4.2" --same-server)
@@ -97,7 +97,7 @@ for name in "${workloads[@]}"; do
         replayed "$name" "$turn"
         replay=$(sed -n 's/.*"elapsed_ns":\([0-9]*\).*/\1/p' "/shared/$name-$turn.json")
         wire=-
-        if [ "$turn" -le $wires ]; then wire=$(wire_of "$name"); fi
+        if [ "$turn" -le "$wires" ]; then wire=$(wire_of "$name"); fi
         echo "$name $turn $calls $kernel $((replay / 1000)) $wire" >> /shared/speed
         say "$name: the kernel's client $kernel us, the replay $((replay / 1000)) us, the wire $wire MiB/s"
     done
