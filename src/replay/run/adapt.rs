@@ -2,11 +2,12 @@
 //! not asked for.
 //!
 //! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
-//! becomes the mode that follows from both. SETCLIENTID tells where this run listens. An OPEN wants what it got ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
+//! becomes the mode that follows from both. SETCLIENTID tells where this run listens. An OPEN wants what it got
+//! ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
 
-use nfsrdma_dissectors::field::Unobserved;
 use std::net::SocketAddr;
 
+use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, Call, CbClient4, Createhow4, ExchangeIdArgs, ExchangeIdFlags,
     Fattr4, GetattrArgs, Mode4, Netaddr4, Object, Openflag4, ReaddirArgs, SetclientidArgs, ShareAccess,

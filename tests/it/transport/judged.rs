@@ -74,16 +74,22 @@ fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
         .collect()
 }
 
-fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> Verdict {
-    let (recorded, live) = (items(recorded), items(live));
-    let mut judge = Judge::new(false, [], Selection::default());
+/// Holds a Reply to the recorded one. What travelled beside that is known by its content, or by the hashes in `known`.
+fn hold(
+    judge: &mut Judge,
+    step: &Step<'_>,
+    (recorded, beside): (&[u8], &[ChunkItem<'_>]),
+    known: &[(u32, Option<u128>)],
+    (message, live): (&[u8], &[Vec<u8>]),
+) -> Verdict {
+    let live = items(live);
     judge.judge(&Replies {
         step: step.origin.id,
         frames: [step.origin.call_frame, step.origin.reply_frame],
         title: "NFS",
         procedure: step.asked.described(),
-        recorded: Cursor::new(step.reply.head.0).with_chunks(&recorded),
-        known: &[],
+        recorded: Cursor::new(recorded).with_chunks(beside),
+        known,
         live: Cursor::new(message).with_chunks(&live),
         chunks: &live,
         directories: &[],
@@ -91,6 +97,11 @@ fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>
         is_racing: false,
         listing: None,
     })
+}
+
+fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> Verdict {
+    let mut judge = Judge::new(false, [], Selection::default());
+    hold(&mut judge, step, (step.reply.head.0, &items(recorded)), &[], (message, live))
 }
 
 #[test]
@@ -167,23 +178,9 @@ fn held(
     known: &[(u32, Option<u128>)],
     live: &[Vec<u8>],
 ) -> Verdict {
-    let live = items(live);
-    let unknown: Vec<_> = live.iter().map(|item| ChunkItem { bytes: None, ..*item }).collect();
+    let unknown: Vec<_> = items(live).iter().map(|item| ChunkItem { bytes: None, ..*item }).collect();
     let [recorded, message] = sides;
-    judge.judge(&Replies {
-        step: step.origin.id,
-        frames: [step.origin.call_frame, step.origin.reply_frame],
-        title: "NFS",
-        procedure: step.asked.described(),
-        recorded: Cursor::new(recorded).with_chunks(&unknown),
-        known,
-        live: Cursor::new(message).with_chunks(&live),
-        chunks: &live,
-        directories: &[],
-        files: &[],
-        is_racing: false,
-        listing: None,
-    })
+    hold(judge, step, (recorded, &unknown), known, (message, live))
 }
 
 #[test]

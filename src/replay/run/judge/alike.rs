@@ -219,8 +219,7 @@ fn meaning(place: &Placed<'_>, is_left_out: bool) -> (Range<usize>, Bytes) {
             (content(of), Bytes::Free)
         }
         (Role::Varies(_), Value::Unsigned(_) | Value::Signed(_)) => (bytes.clone(), Bytes::Free),
-        (Role::Identity(_), Value::Unsigned(_)) if is_left_out => (bytes.clone(), Bytes::Free),
-        (_, Value::Unsigned(_)) if path.field == "nfs.stateid.seqid" => (bytes.clone(), Bytes::Free),
+        (_, Value::Unsigned(_)) if is_left_out => (bytes.clone(), Bytes::Free),
         (Role::Equal(_) | Role::Racing(_), Value::Bytes(of) | Value::Text(of)) => (content(of), Bytes::Equal),
         // A hyper is no count of anything that follows.
         (Role::Equal(_) | Role::Racing(_), Value::Unsigned(_) | Value::Signed(_)) if bytes.len() == 8 => {
