@@ -46,7 +46,7 @@ pace_of() {
     # Between the Call that an outsider comes after, and the one that answers him, are 150 ms.
     *-deleg) echo x0.1 ;;
     # The grace period ended within 30 ms of an OPEN.
-    siw-v42) echo x0.25 ;;
+    siw-v42) echo x0.1 ;;
     # Three GETATTR overlapped with others by less than an emulated machine may be late.
     *-krb5) echo x0.25 ;;
     *) echo original ;;
@@ -111,12 +111,14 @@ replay() {
     run=(--server "$url" --same-server --directory "$directory")
     "$program" replay seed -q --into-existing "${run[@]}" "$trace"
 
-    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period.
+    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period. One that is
+    # yet to be confirmed has none at any time (OPEN4_RESULT_CONFIRM).
     sign_of=$refused
     denied=$("$program" -Y "$refused" --summary none "$capture" | tail -n +2 | wc -l)
     if [ "$denied" -eq 0 ]; then
-        sign_of='nfs.open.delegation_type in {0, 3}'
-        denied=$("$program" -T fields -e nfs.open.delegation_type -Y nfs.open.delegation_type "$capture" |
+        local confirmed='!(nfs.open_rflags & 0x2)'
+        sign_of="nfs.open.delegation_type in {0, 3} && $confirmed"
+        denied=$("$program" -T fields -e nfs.open.delegation_type -Y "nfs.open.delegation_type && $confirmed" "$capture" |
             awk '/^[03]$/ { none++; next } { given = 1; exit } END { print given ? none + 0 : 0 }')
     fi
     # The grace period of these did not end while they were captured, so that nobody had a delegation.
