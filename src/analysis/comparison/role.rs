@@ -353,18 +353,19 @@ pub fn role_of(field: &str, above: &str, is_call: bool) -> Role {
 }
 
 /// The table as fields are looked up in it: a run asks for those of every Reply that names something.
+#[derive(Default)]
 struct Index {
     names: FxHashMap<&'static str, usize>,
-    /// What names begin with, each with its line.
-    starts: Vec<(&'static str, usize)>,
+    /// What names begin with, each with its line, by the first letter after the protocol; those of a whole protocol have none.
+    starts: FxHashMap<Option<u8>, Vec<(&'static str, usize)>>,
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
-    let mut index = Index { names: FxHashMap::default(), starts: Vec::new() };
+    let mut index = Index::default();
     for (at, rule) in RULES.iter().enumerate() {
         for pattern in rule.fields {
             match pattern.strip_suffix('*') {
-                Some(start) => index.starts.push((start, at)),
+                Some(start) => index.starts.entry(letter(start)).or_default().push((start, at)),
                 None => _ = index.names.entry(pattern).or_insert(at),
             }
         }
@@ -372,12 +373,18 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     index
 });
 
+/// The first letter after the protocol, all of which have three.
+fn letter(field: &str) -> Option<u8> {
+    field.as_bytes().get(4).copied()
+}
+
 impl Index {
     /// The first line that is about a field.
     fn first(&self, field: &str) -> Option<usize> {
-        let start = self.starts.iter().find(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
-        let name = self.names.get(field).copied();
-        start.into_iter().chain(name).min()
+        let starts =
+            [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
+        let of_start = starts.filter(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
+        of_start.chain(self.names.get(field).copied()).min()
     }
 }
 
@@ -413,6 +420,14 @@ mod tests {
         assert!(matches!(role_of("nfs.nfstime4.seconds", "", false), Role::Varies("a time")));
         assert_eq!(role_of("nfs.count3_maxcount", "", true), Role::Equal(Kind::Count));
         assert_eq!(role_of("nfs.count3_maxcount", "", false), Role::Equal(Kind::Count));
+    }
+
+    #[test]
+    fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
+        for entry in crate::filter::catalog::Catalog::new().iter() {
+            let is_about = |rule: &Rule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
+        }
     }
 
     #[test]
