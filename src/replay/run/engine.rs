@@ -323,6 +323,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             known: Vec::new(),
             keyed: Vec::new(),
             unjudged: Unjudged::default(),
+            awaited: FxHashSet::default(),
             walk: options.walk.then(Walk::new),
             beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
@@ -402,6 +403,8 @@ struct Engine<'r, R> {
     known: Vec<(u32, Option<u128>)>,
     keyed: Vec<u8>,
     unjudged: Unjudged,
+    /// Variables that Replies give from which they were not taken yet.
+    awaited: FxHashSet<u32>,
     /// What the steps must have left, if that is looked at.
     walk: Option<Walk>,
     /// What is not NFS; nothing while it is asked.

@@ -40,6 +40,9 @@ pub(super) fn drive<R: Read + Seek>(
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && busy.is_none_or(|busy| busy == number) {
+                // What became free is on its way before the next is looked at.
+                engine.issue(transport, tape)?;
+                transport.flush();
                 engine.admit()?;
                 engine.next_due = engine.issue(transport, tape)?;
             }

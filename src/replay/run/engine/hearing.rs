@@ -13,7 +13,7 @@ use super::super::recovery;
 use super::super::report::State;
 use super::super::values::{Session, Used};
 use super::held::{Held, tagged, unreadable};
-use super::judging::{Answer, Heard};
+use super::judging::{Answer, Heard, Live};
 use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::replay::plan::reason::Reason;
@@ -101,7 +101,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         {
             return Ok(Heard::Again);
         }
-        let missing = self.bind(step, reply, &outcome);
+        let waits = outcome.granted.is_none() && step.reply.slots.iter().all(|slot| may_wait(&slot));
+        let missing = match waits {
+            true => self.await_names(step),
+            false => self.bind(step, Live::from(reply), &outcome),
+        };
+        if let Some(granted) = outcome.granted {
+            self.begin_session(step, granted);
+            self.has_backchannel(step, reply.connection, &outcome);
+        }
         let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::OPEN) {
@@ -117,7 +125,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
         }
-        Ok(Heard::Answer(Answer { outcome, recorded, is_echo, missing, is_other_lock, is_done_twice }))
+        let is_unbound = waits;
+        Ok(Heard::Answer(Answer {
+            outcome,
+            recorded,
+            is_echo,
+            is_unbound,
+            missing,
+            is_other_lock,
+            is_done_twice,
+        }))
     }
 
     /// A live slot is free again: who waits for it may go.
@@ -159,8 +176,8 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Takes what the Reply gives. Gives the first of what it must give, because later Calls need it, and does not.
-    fn bind(&mut self, step: &Step<'_>, reply: &Reply<'_>, outcome: &Outcome) -> Option<Holds> {
-        if outcome.granted.is_none() && !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
+    pub(super) fn bind(&mut self, step: &Step<'_>, reply: Live<'_>, outcome: &Outcome) -> Option<Holds> {
+        if !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
             return None;
         }
         let (ear, _) = bind::hear(&step.asked, reply.cursor());
@@ -194,16 +211,24 @@ impl<R: Read + Seek> Engine<'_, R> {
             forgotten += u64::from(!values.bind(slot, value));
         });
         self.report.forgotten += forgotten;
-        if let Some(granted) = outcome.granted {
-            if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == Holds::SESSION) {
-                self.values.open_session(slot.variable, Session::new(granted));
-            }
-            if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
-                self.values.created_session(slot.variable);
-            }
-            self.has_backchannel(step, reply.connection, outcome);
-        }
         missing.filter(|_| outcome.is_done())
+    }
+
+    /// What the Reply gives is taken later: when it is judged, or when a Call is to be sent with it.
+    fn await_names(&mut self, step: &Step<'_>) -> Option<Holds> {
+        let heard = step.reply.slots.iter().filter(is_heard);
+        self.awaited.extend(heard.map(|slot| slot.variable));
+        None
+    }
+
+    /// A session of the live server begins, with so many slots.
+    fn begin_session(&mut self, step: &Step<'_>, granted: u32) {
+        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == Holds::SESSION) {
+            self.values.open_session(slot.variable, Session::new(granted));
+        }
+        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
+            self.values.created_session(slot.variable);
+        }
     }
 
     /// A Call will have no Reply.
@@ -318,6 +343,11 @@ fn is_heard(slot: &Slot) -> bool {
         Holds::SESSION => slot.part == Part::DEFINED,
         holds => !holds.is_count(),
     }
+}
+
+/// Whether a Reply need not be read for what a slot holds before a Call is sent with that.
+fn may_wait(slot: &Slot) -> bool {
+    matches!(slot.holds, Holds::FILEHANDLE | Holds::CHANGE | Holds::WRITE_VERIFIER) || !is_heard(slot)
 }
 
 /// Whether a Reply must give what a slot holds: what the recorded one gave first, and later Calls are sent with. A stateid that

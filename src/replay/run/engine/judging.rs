@@ -50,6 +50,8 @@ pub(super) struct Answer {
     pub(super) recorded: Outcome,
     /// It answers to the slot and the sequence ID of its Call.
     pub(super) is_echo: bool,
+    /// What it gives was not taken from it yet.
+    pub(super) is_unbound: bool,
     /// What it must give and does not.
     pub(super) missing: Option<Holds>,
     /// It gives another stateid for locks that have one.
@@ -61,8 +63,15 @@ pub(super) struct Answer {
 /// A live Reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live<'a> {
-    message: &'a [u8],
+    pub(super) message: &'a [u8],
     chunks: &'a [ChunkItem<'a>],
+}
+
+impl<'a> Live<'a> {
+    /// At its beginning.
+    pub(super) fn cursor(self) -> Cursor<'a> {
+        Cursor::new(self.message).with_chunks(self.chunks)
+    }
 }
 
 impl<'a> From<&'a Reply<'_>> for Live<'a> {
@@ -95,6 +104,18 @@ impl Kept {
             self.bytes.extend_from_slice(item.bytes.unwrap_or_default());
             self.chunks.push(at..self.bytes.len());
         }
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    fn payloads(&self) -> Payloads<'_> {
+        self.chunks.iter().map(|range| self.bytes(range.clone())).collect()
+    }
+
+    fn live<'a>(&'a self, payloads: &'a Payloads<'_>) -> Live<'a> {
+        Live { message: self.bytes(0..self.message), chunks: payloads.items() }
     }
 }
 
@@ -139,13 +160,15 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn judge_next(&mut self) -> Result<(), RunError> {
         let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
         self.unjudged.bytes -= kept.bytes.len();
-        let bytes = |range: Range<usize>| kept.bytes.get(range).unwrap_or_default();
-        let payloads: Payloads<'_> = kept.chunks.iter().map(|range| bytes(range.clone())).collect();
-        let live = Live { message: bytes(0..kept.message), chunks: payloads.items() };
+        self.take_names(&mut kept);
+        let payloads = kept.payloads();
         let state = match kept.held.step.read() {
-            Some(step) => self.judged(&kept.held, &step, live, &kept.answer, kept.latency)?,
+            Some(step) => self.judged(&kept.held, &step, kept.live(&payloads), &kept.answer, kept.latency)?,
             None => unreadable(),
         };
+        if self.unjudged.queue.is_empty() {
+            self.awaited.clear();
+        }
         self.report.settle(kept.held.id, kept.held.parts.title(), state, self.options.shown);
         let late = self.judge.late(false);
         if !late.is_empty() {
@@ -158,6 +181,30 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.unjudged.rooms.push(kept);
         }
         Ok(())
+    }
+
+    /// Takes what a kept Reply gives, if that was not done yet.
+    fn take_names(&mut self, kept: &mut Kept) {
+        if !std::mem::take(&mut kept.answer.is_unbound) {
+            return;
+        }
+        let payloads = kept.payloads();
+        let step = kept.held.step.read();
+        let missing = step.and_then(|step| self.bind(&step, kept.live(&payloads), &kept.answer.outcome));
+        kept.answer.missing = missing;
+    }
+
+    /// A step is to be sent: takes what kept Replies give, if it is sent with any of that.
+    pub(super) fn take_awaited(&mut self, step: &Step<'_>) {
+        if self.awaited.is_empty()
+            || !step.call.slots.iter().any(|slot| self.awaited.contains(&slot.variable))
+        {
+            return;
+        }
+        self.awaited.clear();
+        let mut queue = std::mem::take(&mut self.unjudged.queue);
+        queue.iter_mut().for_each(|kept| self.take_names(kept));
+        self.unjudged.queue = queue;
     }
 
     /// Judges all that waits, because what comes next depends on it.
@@ -260,7 +307,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             procedure: step.asked.described(),
             recorded: Cursor::new(&message).with_chunks(&items),
             known: &self.known,
-            live: Cursor::new(live.message).with_chunks(live.chunks),
+            live: live.cursor(),
             chunks: live.chunks,
             directories: &self.directories,
             files: &parts.files,

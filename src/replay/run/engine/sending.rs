@@ -41,6 +41,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return self.ask(held);
         }
+        self.take_awaited(&step);
         if held.is_lost {
             return Ok(match self.send_again(seat, held, transport, tape)? {
                 Going::Settled(State::Unreplayable(why)) => {

@@ -556,12 +556,15 @@ impl Transport for VerbsTransport {
     fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
         self.give_back();
         self.post();
+        let mut may_yield = self.is_alone;
         let step = loop {
             if let Some(step) = self.step()? {
                 break step;
             }
             match deadline {
                 Some(deadline) if self.sleep(deadline)? => {}
+                // Who only looks has work of its own, which keeps such a device from receiving.
+                None if std::mem::take(&mut may_yield) => std::thread::yield_now(),
                 _ => return Ok(None),
             }
         };
