@@ -166,10 +166,7 @@ impl fmt::Display for Datum {
             Self::Text(text) => quoted(f, text),
             Self::Bytes(bytes) => {
                 f.write_str("x")?;
-                bytes.iter().try_for_each(|byte| {
-                    let digit = |four: u8| char::from_digit(four.into(), 16).unwrap_or('?');
-                    f.write_char(digit(byte >> 4)).and_then(|()| f.write_char(digit(byte & 15)))
-                })
+                bytes.chunks(32).try_for_each(|bytes| hexadecimal(f, bytes))
             }
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),
@@ -178,6 +175,17 @@ impl fmt::Display for Datum {
             Self::Written(text) => f.write_str(text),
         }
     }
+}
+
+/// At most 32 bytes, two digits each.
+fn hexadecimal(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    let written = text.get(..2 * bytes.len()).unwrap_or_default();
+    f.write_str(std::str::from_utf8(written).unwrap_or_default())
 }
 
 /// Text in quotes: what is not UTF-8 or has no width as an escape.
