@@ -80,12 +80,18 @@ impl<'a> From<&'a Reply<'_>> for Live<'a> {
     }
 }
 
-/// A Reply that is kept. Its room is used again.
+/// The step of a Reply that is kept, and what is known of it. Its room is used again.
 #[derive(Debug, Default)]
 struct Kept {
     held: Box<Held>,
     answer: Answer,
     latency: Duration,
+    reply: KeptReply,
+}
+
+/// A Reply that is kept.
+#[derive(Debug, Default)]
+struct KeptReply {
     /// The message, and behind it what came in chunks.
     bytes: Vec<u8>,
     message: usize,
@@ -93,7 +99,7 @@ struct Kept {
     chunks: Vec<Range<usize>>,
 }
 
-impl Kept {
+impl KeptReply {
     fn keep(&mut self, reply: &Reply<'_>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(reply.message);
@@ -144,11 +150,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         reply: &Reply<'_>,
     ) -> Result<Box<Held>, RunError> {
         let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
-        self.unjudged.free -= kept.bytes.capacity();
-        kept.keep(reply);
+        self.unjudged.free -= kept.reply.bytes.capacity();
+        kept.reply.keep(reply);
         let room = std::mem::replace(&mut kept.held, held);
         (kept.answer, kept.latency) = (answer, latency);
-        self.unjudged.bytes += kept.bytes.len();
+        self.unjudged.bytes += kept.reply.bytes.len();
         self.unjudged.queue.push_back(kept);
         while self.unjudged.bytes > KEPT {
             self.judge_next()?;
@@ -159,11 +165,15 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// Judges the Reply that has waited longest.
     pub(super) fn judge_next(&mut self) -> Result<(), RunError> {
         let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
-        self.unjudged.bytes -= kept.bytes.len();
-        self.take_names(&mut kept);
-        let payloads = kept.payloads();
-        let state = match kept.held.step.read() {
-            Some(step) => self.judged(&kept.held, &step, kept.live(&payloads), &kept.answer, kept.latency)?,
+        let Kept { held, answer, latency, reply } = &mut kept;
+        self.unjudged.bytes -= reply.bytes.len();
+        let payloads = reply.payloads();
+        let live = reply.live(&payloads);
+        let state = match held.step.read() {
+            Some(step) => {
+                self.take_names(&step, live, answer);
+                self.judged(held, &step, live, answer, *latency)?
+            }
             None => unreadable(),
         };
         if self.unjudged.queue.is_empty() {
@@ -174,7 +184,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !late.is_empty() {
             self.report.late(late, self.options.shown);
         }
-        let free = self.unjudged.free + kept.bytes.capacity();
+        let free = self.unjudged.free + kept.reply.bytes.capacity();
         if free <= KEPT && self.unjudged.rooms.len() < ROOMS {
             kept.answer = Answer::default();
             self.unjudged.free = free;
@@ -184,14 +194,10 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Takes what a kept Reply gives, if that was not done yet.
-    fn take_names(&mut self, kept: &mut Kept) {
-        if !std::mem::take(&mut kept.answer.is_unbound) {
-            return;
+    fn take_names(&mut self, step: &Step<'_>, live: Live<'_>, answer: &mut Answer) {
+        if std::mem::take(&mut answer.is_unbound) {
+            answer.missing = self.bind(step, live, &answer.outcome);
         }
-        let payloads = kept.payloads();
-        let step = kept.held.step.read();
-        let missing = step.and_then(|step| self.bind(&step, kept.live(&payloads), &kept.answer.outcome));
-        kept.answer.missing = missing;
     }
 
     /// A step is to be sent: takes what kept Replies give, if it is sent with any of that.
@@ -203,7 +209,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         self.awaited.clear();
         let mut queue = std::mem::take(&mut self.unjudged.queue);
-        queue.iter_mut().for_each(|kept| self.take_names(kept));
+        for Kept { held, answer, reply, .. } in queue.iter_mut().filter(|kept| kept.answer.is_unbound) {
+            let payloads = reply.payloads();
+            if let Some(step) = held.step.read() {
+                self.take_names(&step, reply.live(&payloads), answer);
+            }
+        }
         self.unjudged.queue = queue;
     }
 

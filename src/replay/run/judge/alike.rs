@@ -268,6 +268,13 @@ impl Alike {
         of_length.patterns.get_mut(at)
     }
 
+    /// Whether a pair that was read had the same fields in the same places.
+    pub(super) fn knows(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
+        let of_length = self.by_length.get(&sides[1].len());
+        let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
+        patterns.any(|pattern| pattern.procedure == procedure && pattern.agrees(sides))
+    }
+
     /// Whether a pair of this length that is read is to leave a pattern.
     pub(super) fn learns(&self, length: usize) -> bool {
         match self.by_length.get(&length) {

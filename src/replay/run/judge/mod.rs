@@ -193,6 +193,12 @@ impl Judge {
         verdict
     }
 
+    /// Whether what stands in a recorded Reply stands at the same place in the live one, as far as that is known without
+    /// reading them.
+    pub fn is_in_place(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
+        self.alike.knows(procedure, [recorded, live])
+    }
+
     /// The verdict of a pair of Replies that is like one that was read. What it names and counts is noted.
     fn known(&mut self, replies: &Replies<'_>) -> Option<Verdict> {
         let pattern = self.alike.find(replies)?;
