@@ -113,7 +113,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
 skip\t'They are not sent'
-reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
+reestablish\t'They are signed with a context of this run, by Kerberos, as whoever runs it'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l html -d 'Write a report as a page of HTML, with recorded and replayed latency side by side' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l record -d 'Write what the run sends and receives as a trace, for `compare`' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l record-data -d 'What becomes of file data in the recording' -r -f -a "keep\t'It is kept, equal data once'
@@ -174,7 +174,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
 skip\t'They are not sent'
-reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
+reestablish\t'They are signed with a context of this run, by Kerberos, as whoever runs it'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s c -l count -d 'Show so many objects of the tree' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from plan" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'
 json\t'JSON Lines: an object a line'"
@@ -208,7 +208,7 @@ asked\t'What it asked for there'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
 skip\t'They are not sent'
-reestablish\t'They are signed with a context of this run: not possible yet, and refused'"
+reestablish\t'They are signed with a context of this run, by Kerberos, as whoever runs it'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l html -d 'Write a report as a page of HTML, with recorded and replayed latency side by side' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l record -d 'Write what the run sends and receives as a trace, for `compare`' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l record-data -d 'What becomes of file data in the recording' -r -f -a "keep\t'It is kept, equal data once'

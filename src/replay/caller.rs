@@ -175,10 +175,40 @@ impl<'t> Line<'t> {
         arguments: impl FnOnce(&mut Encoder),
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
     ) -> Result<T, CallError> {
+        let xid = self.next_xid();
+        let header = written(xid, self.credential(procedure), procedure);
+        self.make(xid, header, procedure, arguments, |_, cursor| results(cursor))
+    }
+
+    /// Calls a procedure with another credential than that of the caller. `results` is given the verifier of the Reply, too.
+    ///
+    /// # Errors
+    /// Where there are no results.
+    pub fn call_as<T>(
+        &mut self,
+        credential: Credential<'_>,
+        procedure: &Procedure<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        let xid = self.next_xid();
+        self.make(xid, written(xid, credential, procedure), procedure, arguments, results)
+    }
+
+    fn next_xid(&mut self) -> Xid {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
-        let mut encoder = Encoder::new();
-        self.write_header(xid, procedure, &mut encoder);
+        xid
+    }
+
+    fn make<T>(
+        &mut self,
+        xid: Xid,
+        mut encoder: Encoder,
+        procedure: &Procedure<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
         arguments(&mut encoder);
         let (message, splices) = encoder.finish();
         let payloads: Vec<_> = splices
@@ -222,7 +252,7 @@ impl<'t> Line<'t> {
         )
     }
 
-    fn write_header(&self, xid: Xid, procedure: &Procedure<'_>, encoder: &mut Encoder) {
+    fn credential(&self, procedure: &Procedure<'_>) -> Credential<'_> {
         let sys = AuthSys {
             stamp: 0,
             machinename: Text(self.caller.machine.as_bytes()),
@@ -230,20 +260,11 @@ impl<'t> Line<'t> {
             gid: self.caller.gid,
             gids: List::default(),
         };
-        let cred = match procedure.number {
+        match procedure.number {
             // NULL needs no credential: RFC 5531 section 12.1.
             0 => Credential::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") }),
             _ => Credential::Sys(rpc::auth::Body::Known(sys)),
-        };
-        let body = Body::Call(rpc::Call {
-            rpcvers: rpc::VERSION,
-            prog: procedure.program,
-            vers: procedure.version,
-            proc: procedure.number,
-            cred,
-            verf: no_verifier(),
-        });
-        Message { xid, body }.encode(encoder);
+        }
     }
 
     /// Submits a Call; where the transport is busy, what comes makes room.
@@ -270,7 +291,7 @@ impl<'t> Line<'t> {
         &mut self,
         xid: Xid,
         start: Instant,
-        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
     ) -> Result<T, CallError> {
         let mut called = None;
         let deadline = start + self.timeout;
@@ -304,20 +325,37 @@ impl<'t> Line<'t> {
 /// Reads the header of a Reply, and then the results.
 fn read<'a, T>(
     cursor: &mut Cursor<'a>,
-    results: impl FnOnce(&mut Cursor<'a>) -> Result<T, xdr::Error>,
+    results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::Error>,
 ) -> Result<T, CallError> {
     let message = Message::decode(cursor, &mut Unobserved).map_err(CallError::Unreadable)?;
     let Body::Reply(reply) = &message.body else {
         let at = cursor.at();
         return Err(CallError::Unreadable(xdr::Error::Invalid { at, what: "Reply", value: 0 }));
     };
-    if let rpc::Reply::Accepted(AcceptedReply { reply_data: ReplyData::ProgMismatch(versions), .. }) = reply {
-        return Err(CallError::Versions(versions.low, versions.high));
+    match reply {
+        rpc::Reply::Accepted(AcceptedReply { reply_data: ReplyData::ProgMismatch(versions), .. }) => {
+            Err(CallError::Versions(versions.low, versions.high))
+        }
+        rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success }) => {
+            results(verf, cursor).map_err(CallError::Unreadable)
+        }
+        other => Err(CallError::Rpc(other.status())),
     }
-    match reply.status() {
-        status if status.is_success() => results(cursor).map_err(CallError::Unreadable),
-        status => Err(CallError::Rpc(status)),
-    }
+}
+
+/// A Call up to its arguments.
+fn written(xid: Xid, cred: Credential<'_>, procedure: &Procedure<'_>) -> Encoder {
+    let mut encoder = Encoder::new();
+    let body = Body::Call(rpc::Call {
+        rpcvers: rpc::VERSION,
+        prog: procedure.program,
+        vers: procedure.version,
+        proc: procedure.number,
+        cred,
+        verf: no_verifier(),
+    });
+    Message { xid, body }.encode(&mut encoder);
+    encoder
 }
 
 fn no_verifier<'a>() -> Verifier<'a> {

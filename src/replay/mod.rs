@@ -2,11 +2,13 @@
 //!
 //! [`compile`] makes a [`trace`] of a capture, from which a [`tree`] of files follows, and [`plan`] tells what a run will do.
 //! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program. [`url`] is how a server is
-//! named, [`caller`] makes one Call at a time, [`beside`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it offers.
+//! named, [`caller`] makes one Call at a time, [`gss`] signs Calls, [`beside`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it
+//! offers.
 
 pub mod beside;
 pub mod caller;
 pub mod compile;
+pub mod gss;
 pub mod plan;
 pub mod probe;
 pub mod run;

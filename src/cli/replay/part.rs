@@ -19,7 +19,7 @@ enum How {
     AsSys,
     /// They are not sent
     Skip,
-    /// They are signed with a context of this run: not possible yet, and refused
+    /// They are signed with a context of this run, by Kerberos, as whoever runs it
     Reestablish,
 }
 
@@ -53,10 +53,7 @@ impl PartArgs {
         let gss = match self.gss {
             How::AsSys => Gss::AsSys,
             How::Skip => Gss::Skip,
-            How::Reestablish => bail!(
-                "--gss reestablish: this program has no GSS-API library to make security contexts with; say \
-                 as-sys to send signed Calls as root with AUTH_SYS, or skip to leave them out (docs/replay.md)"
-            ),
+            How::Reestablish => Gss::Reestablish,
         };
         match self.filter.as_deref().map(Filter::parse).transpose() {
             Ok(filter) => Ok((filter, gss)),

@@ -13,6 +13,7 @@ use super::server::{ServerArgs, TraceFile};
 use crate::analysis::comparison::record::hash;
 use crate::cli::{Exit, complain};
 use crate::replay::caller::{Caller, Line};
+use crate::replay::gss::GssError;
 use crate::replay::probe::{Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
 use crate::replay::seed::v3::V3;
@@ -40,6 +41,18 @@ impl From<TransportError> for Refused {
 impl From<anyhow::Error> for Refused {
     fn from(error: anyhow::Error) -> Self {
         Self::Usage(error)
+    }
+}
+
+impl From<GssError> for Refused {
+    fn from(error: GssError) -> Self {
+        match &error {
+            GssError::Mechanism(_) => Self::Usage(anyhow!(
+                "--gss reestablish: {error}; get a ticket with kinit, or name a keytab in KRB5_CLIENT_KTNAME (docs/replay.md)"
+            )),
+            GssError::Call(call) => Self::Unreachable(error.to_string(), call.blame()),
+            _ => Self::Unreachable(error.to_string(), Blame::Unreachable),
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
 use crate::output::replay::View;
+use crate::replay::gss;
+use crate::replay::plan::judge::Gss;
 use crate::replay::run::recording::Tape;
 use crate::replay::run::{
     Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
@@ -288,6 +290,9 @@ pub(super) struct Ran {
 pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
     // Usage before anything is made.
     let mut options = how.options(server, how.part.of(path)?)?;
+    if options.gss == Gss::Reestablish {
+        gss::probe(&server.server.host)?;
+    }
     let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
@@ -318,6 +323,7 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
         Ok(report) => Ok(Ran { report, directory: ready.directory, made }),
         Err(RunError::Transport(error)) => Err(error.into()),
         Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
+        Err(RunError::Security(error)) => Err(error.into()),
     }
 }
 

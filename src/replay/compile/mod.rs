@@ -17,8 +17,8 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::rpc::gss;
+use nfsrdma_dissectors::rpc::gss::{self, GssProc};
+use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::hear::Ear;
@@ -342,7 +342,10 @@ fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
     let header = reading
         .rpc_bytes(Which::Call)
         .and_then(|(bytes, _)| rpc::Message::decode(&mut Cursor::new(bytes), &mut Unobserved).ok());
-    let flavor = header.as_ref().and_then(|message| message.call()).map(|call| call.cred.tag());
+    let credential = header.as_ref().and_then(|message| message.call()).map(|call| &call.cred);
+    let flavor = credential.map(Credential::tag);
+    let is_data =
+        credential.and_then(Credential::gss).is_none_or(|gss| gss.gss_proc == GssProc::RPCSEC_GSS_DATA);
     Asked {
         program: facts.program.map_or(NONE, |program| program.0),
         version: facts.version.unwrap_or(NONE),
@@ -350,6 +353,8 @@ fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
         procedure: facts.procedure.unwrap_or(NONE),
         flavor: flavor.map_or(NONE, |flavor| flavor.0),
         protection: match facts.payload {
+            // As the end of a context.
+            None | Some(gss::Payload::Plain) if !is_data => Protection::CONTROL,
             None | Some(gss::Payload::Plain) => Protection::PLAIN,
             Some(gss::Payload::Integrity) => Protection::INTEGRITY,
             Some(gss::Payload::Privacy) => Protection::PRIVACY,

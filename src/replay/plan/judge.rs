@@ -69,6 +69,8 @@ pub enum Gss {
     /// They are sent with AUTH_SYS.
     #[default]
     AsSys,
+    /// They are signed with a context of the run's own.
+    Reestablish,
     /// They are not sent.
     Skip,
 }
@@ -147,7 +149,7 @@ impl Judge {
             return Some(Reason::SecuredSkipped).into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part.is_used() && !slot.holds.is_count());
-        let mut worst = is_signed.then_some(Reason::Secured);
+        let mut worst = (is_signed && self.gss == Gss::AsSys).then_some(Reason::Secured);
         for slot in used {
             if let Some(needs) = self.dead.get(&slot.variable) {
                 return Verdict { reason: Some(Reason::NeedsOther), needs: Some(*needs) };

@@ -73,7 +73,7 @@ reasons! {
     /// A clientid or a session from before the capture.
     ClientBefore => "client-before", Bridged, "a client or session from before the capture; the run sets up its own";
     /// krb5 or krb5i.
-    Secured => "secured", Bridged, "signed with RPCSEC_GSS; the run signs with its own context, or sends it as AUTH_SYS";
+    Secured => "secured", Bridged, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
     /// File data of the Call was not captured.
     DataUnknown => "data-unknown", Bridged, "file data of the Call that was not captured; other data stands for it";
     /// The Reply was not captured.
@@ -88,7 +88,7 @@ reasons! {
     /// The same Call again.
     Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
     /// RPCSEC_GSS itself.
-    SecuritySetUp => "security-set-up", Skipped, "sets up a security context; the run sets up its own";
+    SecuritySetUp => "security-set-up", Skipped, "sets up or ends a security context; the run has its own";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
     ConfirmBefore => "confirm-before", Skipped, "confirms what was set up before the capture; the run sets up its own";
 

@@ -5,7 +5,7 @@
 //! - [`overlap`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS;
-//! - [`sending`]: a step becomes a Call of this run;
+//! - [`sending`]: a step becomes a Call of this run; [`signing`]: what RPCSEC_GSS makes of it;
 //! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
 //!   its state;
 //! - [`losing`]: its connection goes away before that;
@@ -24,6 +24,7 @@ mod queue;
 mod restarting;
 mod returning;
 mod sending;
+mod signing;
 mod thoughts;
 
 use std::cmp::Reverse;
@@ -51,7 +52,9 @@ use super::values::Values;
 use super::walk::{Live as Left, Walk};
 use crate::analysis::comparison::record::hash;
 use crate::replay::beside::Beside;
+use crate::replay::gss::{self, GssError};
 use crate::replay::plan;
+use crate::replay::plan::judge::Gss;
 use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
@@ -64,6 +67,7 @@ use overlap::Overlap;
 use queue::Queue;
 use restarting::Restart;
 use returning::Unasked;
+use signing::Signing;
 use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -88,6 +92,8 @@ pub enum RunError {
     Transport(TransportError),
     /// The trace.
     Trace(TraceError),
+    /// A security context.
+    Security(GssError),
 }
 
 impl fmt::Display for RunError {
@@ -95,6 +101,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Transport(error) => error.fmt(f),
             Self::Trace(error) => error.fmt(f),
+            Self::Security(error) => error.fmt(f),
         }
     }
 }
@@ -267,6 +274,10 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             // What is missing is told where it is used.
             Err(PrologueError::Server(what)) => report.refused.push(what),
         }
+        let signing = match options.gss {
+            Gss::Reestablish => Signing::of(contents, transport, target, &tag, gss::mechanism)?,
+            Gss::AsSys | Gss::Skip => None,
+        };
         let end = &steps.summary().end;
         report.recorded = end.last.saturating_sub(end.first);
         let first = end.first;
@@ -317,6 +328,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             borrowed: FxHashSet::default(),
             out: Vec::new(),
             placed: Vec::new(),
+            signing,
             buffers: Vec::new(),
             needs: Vec::new(),
             directories: Vec::new(),
@@ -395,6 +407,8 @@ struct Engine<'r, R> {
     borrowed: FxHashSet<u32>,
     out: Vec<u8>,
     placed: Vec<Placed>,
+    /// What Calls are signed with, if they are.
+    signing: Option<Signing>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
     /// Of each operation of the step that was answered, whether its file is a directory.

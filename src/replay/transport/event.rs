@@ -71,7 +71,7 @@ impl Event<'_> {
 }
 
 /// The Reply of a Call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reply<'a> {
     /// Where it came.
     pub connection: ConnectionId,
@@ -99,7 +99,7 @@ impl Reply<'_> {
 }
 
 /// What came by Write chunks, in their order; an unused or an empty chunk has length 0.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Payloads<'a> {
     /// The Call offered no Write chunk.
     #[default]

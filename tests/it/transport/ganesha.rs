@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
+use super::realm::Realm;
+
 /// A server that runs.
 pub(super) struct Ganesha {
     child: Child,
@@ -28,20 +30,29 @@ const PLUGINS: &[&str] = &[
     "/usr/lib64/ganesha",
 ];
 
-fn find(program: &str) -> Option<PathBuf> {
+pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(["/usr/sbin", "/usr/bin", "/sbin"].map(PathBuf::from));
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// A port that nobody has.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 impl Ganesha {
     /// Starts a server with the export `/export`. `None`, with a word about it, where it is not installed or may not serve.
     pub(super) fn start(has_v3: bool) -> Option<Self> {
+        Self::start_in(None, has_v3)
+    }
+
+    /// Starts one of NFSv4 that is in a realm of Kerberos, and takes AUTH_SYS, too.
+    pub(super) fn start_secure(realm: &Realm) -> Option<Self> {
+        Self::start_in(Some(realm), false)
+    }
+
+    fn start_in(realm: Option<&Realm>, has_v3: bool) -> Option<Self> {
         let Some(program) = find("ganesha.nfsd") else {
             eprintln!("skipped: there is no ganesha.nfsd; '.ci/setup test' installs it");
             return None;
@@ -66,10 +77,18 @@ impl Ganesha {
         let folder = env::temp_dir().join(format!("nfsrdma-inspect-ganesha-{}-{port}", std::process::id()));
         fs::create_dir_all(folder.join("export")).expect("a folder for the export");
         fs::create_dir_all(folder.join("recovery")).expect("a folder for the server's state");
-        let settings = settings(&folder, plugins, port, mount_port, if has_v3 { "3,4" } else { "4" });
+        let mut settings = settings(&folder, plugins, port, mount_port, if has_v3 { "3,4" } else { "4" });
+        if let Some(realm) = realm {
+            settings = settings.replace("SecType = sys;", "SecType = sys,krb5,krb5i,krb5p;");
+            settings += &format!(
+                "NFS_KRB5 {{ PrincipalName = nfs; KeytabPath = {}; Active_krb5 = true; }}\n",
+                realm.server_keytab().display()
+            );
+        }
         fs::write(folder.join("ganesha.conf"), settings).expect("a file of settings");
         let output = File::create(folder.join("output")).expect("a file for the output");
         let child = Command::new(program)
+            .envs(realm.into_iter().flat_map(Realm::server_environment))
             .arg("-F")
             .args([Path::new("-f"), &folder.join("ganesha.conf")])
             .args([Path::new("-L"), &folder.join("log")])

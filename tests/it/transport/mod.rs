@@ -13,6 +13,8 @@ mod over_tcp;
 mod paces;
 mod parts;
 pub(crate) mod program;
+mod realm;
 mod recordings;
 mod recoveries;
 mod replays;
+mod signed;

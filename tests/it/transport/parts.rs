@@ -73,36 +73,6 @@ fn a_part_of_a_trace_runs_and_matches() {
 }
 
 #[test]
-fn signed_calls_are_sent_as_root_or_skipped() {
-    let trace = compiled("rxe-v42-krb5", "signed");
-    let reasons = |plan: &Json| -> Vec<(String, String)> {
-        let of = |reason: &Json, key: &str| reason[key].as_str().unwrap().to_owned();
-        let reasons = plan["reasons"].as_array().unwrap();
-        reasons.iter().map(|reason| (of(reason, "reason"), of(reason, "state"))).collect()
-    };
-    let has = |plan: &Json, reason: &str, state: &str| {
-        reasons(plan).contains(&(reason.to_owned(), state.to_owned()))
-    };
-    let sys = plan(trace.name(), &[]);
-    assert!(has(&sys, "secured", "bridged"), "{sys:#}");
-    assert_eq!(sys, plan(trace.name(), &["--gss", "as-sys"]));
-    let skip = plan(trace.name(), &["--gss", "skip"]);
-    assert!(has(&skip, "secured-skipped", "skipped"), "{skip:#}");
-    assert!(!has(&skip, "secured", "bridged"), "{skip:#}");
-}
-
-#[test]
-fn a_security_context_cannot_be_made_and_that_is_said() {
-    let trace = compiled("rxe-v42-conc-head", "reestablish");
-    for step in [&["plan"][..], &["run", "--server", "tcp://127.0.0.1:1/export"]] {
-        let output = program(&[&["replay"], step, &[trace.name(), "--gss", "reestablish"]].concat());
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains("no GSS-API library") && error.contains("as-sys"), "{error}");
-    }
-}
-
-#[test]
 fn a_report_is_one_page_that_fetches_nothing_and_runs_nothing() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://127.0.0.1:{}/export", server.port);

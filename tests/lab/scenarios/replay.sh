@@ -2,10 +2,16 @@
 # Captures driven again against the kernel's server, each recorded: BRING=FILE,... are the captures. What the run says of each comes
 # out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
 # again: a small file system is full, and locks are refused until the grace period ends. So does somebody on the server who had
-# delegations recalled.
+# delegations recalled. With KERBEROS=1 what was signed is signed anew.
 # keys: PACE TIMEOUT OPTIONS
 # settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
+security=as-sys
+if [ -n "$KERBEROS" ]; then
+    security=reestablish
+    # Tickets of the machine, as the captured client had.
+    export KRB5_CLIENT_KTNAME=/etc/krb5.keytab
+fi
 refused='nfs.status == 10013 || nlm.stat == 4'
 
 # make_tiny DIRECTORY NUMBER: a file system of 1 MiB that is nearly full, where the captured server had one.
@@ -148,7 +154,7 @@ replay() {
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
     timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order trace --chunks captured --wants asked --no-walk \
-        -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
+        --gss "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then
         kill "$counting" 2> /dev/null || true

@@ -17,8 +17,19 @@ use super::judging::{Answer, Heard, Live};
 use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::replay::plan::reason::Reason;
+use crate::replay::trace::emit::captured;
 use crate::replay::trace::{Holds, Part, Protection, Seen, Slot, Step, bind};
 use crate::replay::transport::{Reply, Tag};
+
+/// A step that was in flight.
+pub(super) struct Flown {
+    pub(super) seat: u32,
+    pub(super) held: Box<Held>,
+    /// When its Call went.
+    pub(super) sent: Instant,
+    /// When its Reply came.
+    pub(super) now: Instant,
+}
 
 impl<R: Read + Seek> Engine<'_, R> {
     /// A Reply has come.
@@ -41,6 +52,20 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(started) = self.started {
             self.report.elapsed = now - started;
         }
+        let signature = held.signature.take();
+        let flown = Flown { seat, held, sent, now };
+        match signature {
+            None => self.answered(flown, reply),
+            Some(signature) => self.open(signature, reply, flown),
+        }
+    }
+
+    /// The Reply of a step has come, and was opened if it was sealed.
+    pub(super) fn answered(
+        &mut self,
+        Flown { seat, mut held, sent, now }: Flown,
+        reply: &Reply<'_>,
+    ) -> Result<(), RunError> {
         let kept = std::mem::take(&mut held.step);
         let heard = match kept.read() {
             Some(step) => self.hear(&mut held, &step, reply)?,
@@ -180,6 +205,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         if !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
             return None;
         }
+        if self.bind_in_place(step, reply.message) {
+            return None;
+        }
         let (ear, _) = bind::hear(&step.asked, reply.cursor());
         let last = ear.marks.iter().rev().find(|mark| mark.holds == Holds::COOKIE);
         let last = last.and_then(|mark| bind::value(reply.message, mark));
@@ -212,6 +240,20 @@ impl<R: Read + Seek> Engine<'_, R> {
         });
         self.report.forgotten += forgotten;
         missing.filter(|_| outcome.is_done())
+    }
+
+    /// Takes what the Reply gives from where it stands in the recorded one, if both are known to be laid out alike.
+    fn bind_in_place(&mut self, step: &Step<'_>, message: &[u8]) -> bool {
+        let recorded = step.reply.head.0;
+        let is_alike = step.reply.slots.iter().all(|slot| may_wait(&slot))
+            && step.asked.protection != Protection::INTEGRITY
+            && self.judge.is_in_place(step.asked.described(), recorded, message);
+        if is_alike {
+            for slot in step.reply.slots.iter() {
+                self.report.forgotten += u64::from(!self.values.bind(&slot, captured(message, &slot)));
+            }
+        }
+        is_alike
     }
 
     /// What the Reply gives is taken later: when it is judged, or when a Call is to be sent with it.

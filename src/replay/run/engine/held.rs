@@ -8,6 +8,7 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Xdr};
 use super::super::report::{State, StepId};
 use super::super::shape::Parts;
 use super::super::values::Used;
+use super::signing::Signature;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Slot, Step};
@@ -47,6 +48,8 @@ pub(super) struct Held {
     /// Its Call as it was sent, without its payloads, and where those stand in it.
     pub(super) sent: Vec<u8>,
     pub(super) placed: Vec<Placed>,
+    /// What its Reply is to be opened with, if it was signed.
+    pub(super) signature: Option<Signature>,
     /// Its connection went away: the same is to be sent again.
     pub(super) is_lost: bool,
     /// How often it was sent again, for that or because the server had forgotten what it is about.

@@ -85,6 +85,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
             return Ok(Going::Parked(number));
         }
+        if self.is_window_full() {
+            return Ok(Going::Parked(number));
+        }
+        let Some(line) = self.lines.get_mut(number) else { return Ok(Going::Parked(number)) };
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         self.values.begin(step.call.body);
@@ -92,7 +96,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.values.on_slot(session, slot);
         }
         let header = new_header(&step, xid);
-        let is_unsigned = header.is_some();
+        let is_unsigned = header.is_some() && self.signing.is_none();
         let header = header.as_deref().map_or(Header::Xid(xid), Header::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
@@ -170,24 +174,38 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Err(Going::Parked(number)));
         };
         self.fill()?;
+        let is_signed = match self.sign(step, xid) {
+            Ok(is_signed) => is_signed,
+            Err(error) => {
+                return Ok(Err(Going::Settled(State::Unreplayable(format!("security: {error}")))));
+            }
+        };
+        let (message, placed) = match self.signing.as_ref().filter(|_| is_signed) {
+            Some(signing) => (&signing.message, &signing.placed),
+            None => (&self.out, &self.placed),
+        };
         let mut payloads = [NO_PAYLOAD; Call::MAX_PAYLOADS];
-        for ((payload, placed), content) in payloads.iter_mut().zip(&self.placed).zip(&self.buffers) {
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
             *payload = Sent { position: placed.position, source: Source::Copied(content) };
         }
+        let is_whole = is_signed && step.asked.protection == Protection::INTEGRITY;
+        let most = if is_whole { 0 } else { Call::MAX_PAYLOADS };
         self.needs.clear();
-        self.needs.extend(step.needs.payloads.iter().take(Call::MAX_PAYLOADS));
+        self.needs.extend(step.needs.payloads.iter().take(most));
         let chunks = self.options.captured_chunks.then(|| Chunks::of(step));
         let lists = chunks.as_ref().map(Chunks::lists);
         // A Reply chunk as captured has the room that it had.
         let offered = chunks
             .as_ref()
             .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
-        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(SLACK) };
+        // What is protected comes in the message.
+        let inside = step.needs.payloads.iter().filter(|_| is_whole).fold(SLACK, u32::saturating_add);
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
         let call = Call {
             xid,
             tag,
-            message: &self.out,
-            payloads: payloads.get(..self.placed.len()).unwrap_or_default(),
+            message,
+            payloads: payloads.get(..placed.len()).unwrap_or_default(),
             reply: Expected { message: expected, payloads: &self.needs },
             shape: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => Shape::Captured(chunks.shape(lists)),
@@ -229,6 +247,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
         held.flight = Some((connection, now));
+        held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
         if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
             self.report.lateness.add(now.saturating_duration_since(due));
         }
@@ -283,7 +302,7 @@ fn content<R: Read + Seek>(
     Ok(())
 }
 
-/// A header of AUTH_SYS for a Call that had RPCSEC_GSS, whose context this run has not.
+/// A header of AUTH_SYS for a Call that had RPCSEC_GSS, whose context this run has not: it goes so, or is signed anew.
 fn new_header(step: &Step<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != Protection::PLAIN;
     if !is_secured {

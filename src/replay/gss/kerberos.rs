@@ -1,0 +1,274 @@
+//! Kerberos by MIT's or Heimdal's GSS-API library, which is loaded when it is asked for. RFC 2743, in C: RFC 2744; the
+//! mechanism: RFC 4121.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+use super::{Mechanism, MechanismError, Turn};
+
+/// The libraries: MIT's, and Heimdal's.
+const LIBRARIES: [&str; 2] = ["libgssapi_krb5.so.2", "libgssapi.so.3"];
+/// GSS_C_NT_HOSTBASED_SERVICE: 1.2.840.113554.1.2.1.4. RFC 2743 section 4.1.
+const HOSTBASED_SERVICE: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x01\x04";
+/// The mechanism of Kerberos: 1.2.840.113554.1.2.2. RFC 4121 section 1.
+const KERBEROS: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+/// GSS_C_MUTUAL_FLAG, GSS_C_INTEG_FLAG. RPCSEC_GSS has a window of its own against replays (RFC 2203 section 5.2.2). RFC 2744
+/// appendix A.
+const FLAGS: u32 = 2 | 32;
+/// GSS_S_CONTINUE_NEEDED, and the bits of an error. RFC 2744 section 3.9.1.
+const CONTINUE_NEEDED: u32 = 1;
+const ERRORS: u32 = 0xffff_0000;
+/// GSS_C_GSS_CODE and GSS_C_MECH_CODE. RFC 2744 appendix A.
+const CODES: [c_int; 2] = [1, 2];
+
+/// gss_buffer_desc. RFC 2744 section 3.2.
+#[repr(C)]
+struct Buffer {
+    length: usize,
+    value: *mut c_void,
+}
+
+/// gss_OID_desc. RFC 2744 section 3.4.
+#[repr(C)]
+struct Oid {
+    length: u32,
+    elements: *mut c_void,
+}
+
+/// gss_name_t, gss_cred_id_t, gss_ctx_id_t: opaque. RFC 2744 sections 3.5, 3.6 and 3.10.
+type Opaque = *mut c_void;
+
+type ImportName = unsafe extern "C" fn(*mut u32, *mut Buffer, *mut Oid, *mut Opaque) -> u32;
+type InitSecContext = unsafe extern "C" fn(
+    *mut u32,
+    Opaque,
+    *mut Opaque,
+    Opaque,
+    *mut Oid,
+    u32,
+    u32,
+    Opaque,
+    *mut Buffer,
+    *mut *mut Oid,
+    *mut Buffer,
+    *mut u32,
+    *mut u32,
+) -> u32;
+type GetMic = unsafe extern "C" fn(*mut u32, Opaque, u32, *mut Buffer, *mut Buffer) -> u32;
+type VerifyMic = unsafe extern "C" fn(*mut u32, Opaque, *mut Buffer, *mut Buffer, *mut u32) -> u32;
+type DisplayStatus = unsafe extern "C" fn(*mut u32, u32, c_int, *mut Oid, *mut u32, *mut Buffer) -> u32;
+type ReleaseBuffer = unsafe extern "C" fn(*mut u32, *mut Buffer) -> u32;
+type ReleaseName = unsafe extern "C" fn(*mut u32, *mut Opaque) -> u32;
+type DeleteSecContext = unsafe extern "C" fn(*mut u32, *mut Opaque, *mut Buffer) -> u32;
+
+/// What is called of the library. RFC 2744 section 5.
+struct Functions {
+    import_name: ImportName,
+    init_sec_context: InitSecContext,
+    get_mic: GetMic,
+    verify_mic: VerifyMic,
+    display_status: DisplayStatus,
+    release_buffer: ReleaseBuffer,
+    release_name: ReleaseName,
+    delete_sec_context: DeleteSecContext,
+    /// Loaded as long as the program runs: its functions are called without asking for it.
+    _library: Library,
+}
+
+impl Functions {
+    fn load() -> Option<Self> {
+        LIBRARIES.iter().find_map(|name| {
+            // SAFETY: what a GSS-API library does when it is loaded has no conditions, and these names have had these
+            // types in C since RFC 2744.
+            unsafe {
+                let library = Library::new(name).ok()?;
+                Some(Self {
+                    import_name: *library.get(b"gss_import_name\0").ok()?,
+                    init_sec_context: *library.get(b"gss_init_sec_context\0").ok()?,
+                    get_mic: *library.get(b"gss_get_mic\0").ok()?,
+                    verify_mic: *library.get(b"gss_verify_mic\0").ok()?,
+                    display_status: *library.get(b"gss_display_status\0").ok()?,
+                    release_buffer: *library.get(b"gss_release_buffer\0").ok()?,
+                    release_name: *library.get(b"gss_release_name\0").ok()?,
+                    delete_sec_context: *library.get(b"gss_delete_sec_context\0").ok()?,
+                    _library: library,
+                })
+            }
+        })
+    }
+
+    /// Those of the library of this machine.
+    fn get() -> Result<&'static Self, MechanismError> {
+        static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+        FUNCTIONS.get_or_init(Self::load).as_ref().ok_or_else(|| {
+            MechanismError(
+                "libgssapi_krb5.so.2 is not there, or cannot be loaded, which Kerberos needs; install the package \
+                 libgssapi-krb5-2"
+                    .into(),
+            )
+        })
+    }
+
+    /// Takes what the library has put into a buffer, and gives that back to it.
+    fn take(&self, mut buffer: Buffer) -> Vec<u8> {
+        let bytes = match buffer.value.is_null() {
+            true => Vec::new(),
+            // SAFETY: the library says that so many bytes are there, and nobody changes them until they are released below.
+            false => unsafe { std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length) }.to_vec(),
+        };
+        let mut minor = 0;
+        // SAFETY: the buffer was filled by the library, and is not used after this.
+        unsafe { (self.release_buffer)(&raw mut minor, &raw mut buffer) };
+        bytes
+    }
+
+    /// What went wrong in the library's words: those of GSS-API, and those of Kerberos.
+    fn error(&self, what: &str, major: u32, minor: u32) -> MechanismError {
+        let mut words = Vec::new();
+        for (kind, code) in CODES.into_iter().zip([major, minor]) {
+            let (mut minor, mut more, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
+            // SAFETY: all pointers are of values that live on this stack; what is written to `text` is released below.
+            let told = unsafe {
+                (self.display_status)(
+                    &raw mut minor,
+                    code,
+                    kind,
+                    &raw mut mechanism,
+                    &raw mut more,
+                    &raw mut text,
+                )
+            };
+            let text = self.take(text);
+            if told == 0 && code != 0 && !text.is_empty() {
+                words.push(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+        MechanismError(format!("{what}: {}", words.join(": ")))
+    }
+}
+
+fn empty() -> Buffer {
+    Buffer { length: 0, value: ptr::null_mut() }
+}
+
+/// Bytes that are lent to the library, which only reads them.
+fn lent(bytes: &[u8]) -> Buffer {
+    Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
+}
+
+fn oid(bytes: &'static [u8]) -> Oid {
+    Oid { length: bytes.len() as u32, elements: bytes.as_ptr().cast_mut().cast() }
+}
+
+/// This side of a context with a server.
+pub struct Kerberos {
+    functions: &'static Functions,
+    host: String,
+    name: Opaque,
+    context: Opaque,
+}
+
+impl fmt::Debug for Kerberos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kerberos").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Kerberos {
+    /// A context with the service `nfs` of a host, by the credentials of whoever runs the program: a ticket of `kinit`, or
+    /// a keytab that KRB5_CLIENT_KTNAME names.
+    ///
+    /// # Errors
+    /// Where there is no library.
+    pub fn new(host: &str) -> Result<Self, MechanismError> {
+        let functions = Functions::get()?;
+        let service = format!("nfs@{host}");
+        let (mut minor, mut name) = (0, ptr::null_mut());
+        let (mut text, mut kind) = (lent(service.as_bytes()), oid(HOSTBASED_SERVICE));
+        // SAFETY: all pointers are of values that live on this stack; the library copies what it keeps.
+        let major =
+            unsafe { (functions.import_name)(&raw mut minor, &raw mut text, &raw mut kind, &raw mut name) };
+        match major & ERRORS {
+            0 => Ok(Self { functions, host: host.to_owned(), name, context: ptr::null_mut() }),
+            _ => Err(functions.error(&service, major, minor)),
+        }
+    }
+}
+
+impl Mechanism for Kerberos {
+    fn step(&mut self, token: &[u8]) -> Result<Turn, MechanismError> {
+        let (mut minor, mut input, mut output) = (0, lent(token), empty());
+        let mut mechanism = oid(KERBEROS);
+        let input: *mut Buffer = if token.is_empty() { ptr::null_mut() } else { &raw mut input };
+        // SAFETY: name and context are the library's own, from calls of this value; all other pointers are of values that
+        // live on this stack, or null where RFC 2744 section 5.19 lets them be.
+        let major = unsafe {
+            (self.functions.init_sec_context)(
+                &raw mut minor,
+                ptr::null_mut(),
+                &raw mut self.context,
+                self.name,
+                &raw mut mechanism,
+                FLAGS,
+                0,
+                ptr::null_mut(),
+                input,
+                ptr::null_mut(),
+                &raw mut output,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        let token = self.functions.take(output);
+        match major & ERRORS {
+            0 => Ok(Turn { token, is_done: major & CONTINUE_NEEDED == 0 }),
+            _ => Err(self.functions.error(&format!("nfs@{}", self.host), major, minor)),
+        }
+    }
+
+    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError> {
+        let (mut minor, mut message, mut mic) = (0, lent(message), empty());
+        // SAFETY: the context is the library's own, or null, which it answers with an error; all other pointers are of values
+        // that live on this stack.
+        let major = unsafe {
+            (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic)
+        };
+        checksum.extend_from_slice(&self.functions.take(mic));
+        match major & ERRORS {
+            0 => Ok(()),
+            _ => Err(self.functions.error("cannot sign", major, minor)),
+        }
+    }
+
+    fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool {
+        let (mut minor, mut message, mut checksum) = (0, lent(message), lent(checksum));
+        // SAFETY: as in `sign`; the library reads the checksum, whatever stands in it.
+        let major = unsafe {
+            (self.functions.verify_mic)(
+                &raw mut minor,
+                self.context,
+                &raw mut message,
+                &raw mut checksum,
+                ptr::null_mut(),
+            )
+        };
+        major & ERRORS == 0
+    }
+}
+
+impl Drop for Kerberos {
+    fn drop(&mut self) {
+        let mut minor = 0;
+        // SAFETY: both are the library's own, or null, and are not used after this.
+        unsafe {
+            (self.functions.release_name)(&raw mut minor, &raw mut self.name);
+            if !self.context.is_null() {
+                (self.functions.delete_sec_context)(&raw mut minor, &raw mut self.context, ptr::null_mut());
+            }
+        }
+    }
+}

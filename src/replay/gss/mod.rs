@@ -1,0 +1,501 @@
+//! Security contexts of RPCSEC_GSS that a run has of its own: what signs its Calls, and checks what signs the Replies.
+//!
+//! A [`Context`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](Context::seal) each Call with the
+//! service that the captured one had, and [opens](Context::open) the Reply, so that what drives a run sees messages as if
+//! nothing had protected them. What signs is a [`Mechanism`]; that of Kerberos is [`kerberos`].
+
+#[cfg(feature = "gss")]
+#[allow(unsafe_code, reason = "a GSS-API library is called here")]
+pub mod kerberos;
+
+use std::fmt;
+
+use nfsrdma_dissectors::field::{Field, Unobserved};
+use nfsrdma_dissectors::rpc::auth::{GssVerifier, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::gss::{
+    Checksum, GssCredential, GssProc, InitArg, InitRes, Protected, Service, VerifierBody, Version,
+};
+use nfsrdma_dissectors::rpc::{
+    self, AcceptedReply, Body, Credential, Message, Program, ReplyData, Verifier, Xid,
+};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
+
+use super::caller::{CallError, Line, Procedure};
+
+/// Bytes of a token that a server may answer with.
+const TOKEN: u32 = 1 << 16;
+/// How often the two sides may take turns until a context stands. Kerberos takes one.
+const TURNS: u32 = 16;
+/// GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED. RFC 2744 section 3.9.1.
+const COMPLETE: u32 = 0;
+const CONTINUE_NEEDED: u32 = 1;
+
+static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
+
+/// One side of a security context: RFC 2743.
+pub trait Mechanism: fmt::Debug {
+    /// Takes the token of the other side, which is empty at first.
+    ///
+    /// # Errors
+    /// Where there are no credentials, or the other side is not who it should be.
+    fn step(&mut self, token: &[u8]) -> Result<Turn, MechanismError>;
+
+    /// Appends the checksum of a message.
+    ///
+    /// # Errors
+    /// Where the context has expired.
+    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError>;
+
+    /// Whether the other side made this checksum of this message.
+    fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool;
+}
+
+/// What this side says in its turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// The token for the other side; empty where there is none.
+    pub token: Vec<u8>,
+    /// The context stands on this side.
+    pub is_done: bool,
+}
+
+/// What a mechanism says that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MechanismError(pub String);
+
+impl fmt::Display for MechanismError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MechanismError {}
+
+/// Why there is no context.
+#[derive(Debug)]
+pub enum GssError {
+    /// This side.
+    Mechanism(MechanismError),
+    /// The Call was not answered.
+    Call(CallError),
+    /// The server does not want it: gss_major and gss_minor.
+    Refused(u32, u32),
+    /// The server has not signed what it says.
+    NotSigned,
+    /// No end was seen.
+    Endless,
+}
+
+impl fmt::Display for GssError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no security context: ")?;
+        match self {
+            Self::Mechanism(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Refused(major, minor) => {
+                write!(f, "the server refuses it (major {major:#010x}, minor {minor}); see its log")
+            }
+            Self::NotSigned => f.write_str("the server has not signed its answer"),
+            Self::Endless => write!(f, "the server asked for more after {TURNS} turns"),
+        }
+    }
+}
+
+impl std::error::Error for GssError {}
+
+impl From<MechanismError> for GssError {
+    fn from(error: MechanismError) -> Self {
+        Self::Mechanism(error)
+    }
+}
+
+impl From<CallError> for GssError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// A context that stands.
+#[derive(Debug)]
+pub struct Context {
+    mechanism: Box<dyn Mechanism>,
+    handle: Vec<u8>,
+    /// Calls that may be in flight: the server remembers so many sequence numbers. RFC 2203 section 5.3.3.1.
+    pub window: u32,
+    next: u32,
+    header: Vec<u8>,
+    checksum: Vec<u8>,
+}
+
+/// A Call that is to be sealed.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsealed<'a> {
+    /// Its XID.
+    pub xid: Xid,
+    /// The program, its version, and the procedure.
+    pub asked: (Program, u32, u32),
+    /// How arguments and results are protected: not, or by a checksum.
+    pub service: Service,
+    /// The arguments.
+    pub arguments: &'a [u8],
+}
+
+/// What the Reply of a sealed Call must be sealed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    number: u32,
+    service: Service,
+}
+
+/// Why a Reply is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forged {
+    /// It has no verifier of RPCSEC_GSS, or one of another sequence number. RFC 2203 section 5.3.3.2.
+    Verifier,
+    /// Its results are not protected as they must be, or were changed. RFC 2203 section 5.3.3.4.2.
+    Results,
+}
+
+impl fmt::Display for Forged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Verifier => "a Reply whose verifier is not that of the security context",
+            Self::Results => "results whose checksum is not that of the security context",
+        })
+    }
+}
+
+impl Context {
+    fn new(mechanism: Box<dyn Mechanism>, handle: Vec<u8>, window: u32) -> Self {
+        Self { mechanism, handle, window, next: 1, header: Vec::new(), checksum: Vec::new() }
+    }
+
+    /// Sets up a context with the server at the other end of a line, for a version of NFS.
+    ///
+    /// # Errors
+    /// Where one of the two sides does not want it, or the server cannot be reached.
+    pub fn establish(
+        line: &mut Line<'_>,
+        version: u32,
+        mut mechanism: Box<dyn Mechanism>,
+    ) -> Result<Self, GssError> {
+        let mut turn = mechanism.step(&[])?;
+        let (mut handle, mut gss_proc) = (Vec::new(), GssProc::RPCSEC_GSS_INIT);
+        for _ in 0..TURNS {
+            let credential = credential(gss_proc, 0, Service::rpc_gss_svc_none, &handle);
+            let told = line.call_as(
+                credential,
+                &Procedure::new(Program::NFS, version, 0, TOKEN),
+                |encoder| InitArg { gss_token: Opaque(&turn.token) }.encode(encoder),
+                |verifier, cursor| {
+                    Ok(Told::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut Unobserved)?))
+                },
+            )?;
+            if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
+                return Err(GssError::Refused(told.major, told.minor));
+            }
+            handle = told.handle;
+            if !told.token.is_empty() {
+                turn = mechanism.step(&told.token)?;
+            }
+            if told.major == COMPLETE {
+                let is_signed = mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
+                return match turn.is_done && is_signed {
+                    true => Ok(Self::new(mechanism, handle, told.window)),
+                    false => Err(GssError::NotSigned),
+                };
+            }
+            gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
+        }
+        Err(GssError::Endless)
+    }
+
+    /// Writes a Call to `out`, which is cleared before: with credential and verifier of this context, and its arguments
+    /// protected. Gives where the arguments begin, and what the Reply must be opened with. RFC 2203 sections 5.3.1 and 5.3.2.
+    ///
+    /// # Errors
+    /// Where the context has expired.
+    pub fn seal(&mut self, call: &Unsealed<'_>, out: &mut Vec<u8>) -> Result<(usize, Seal), MechanismError> {
+        let seal = Seal { number: self.next, service: call.service };
+        self.next = self.next.wrapping_add(1);
+        let (prog, vers, proc) = call.asked;
+        let cred = credential(GssProc::RPCSEC_GSS_DATA, seal.number, seal.service, &self.handle);
+        let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+        let body = Body::Call(rpc::Call { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf });
+        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
+        Message { xid: call.xid, body }.encode(&mut encoder);
+        self.header = encoder.finish().0;
+        // Signed is all up to the credential, behind which the verifier of nothing has two words.
+        let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
+        self.checksum.clear();
+        self.mechanism.sign(header, &mut self.checksum)?;
+        let mut encoder = Encoder::within(std::mem::take(out));
+        encoder.raw(header);
+        let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
+        Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
+        let is_protected = call.service == Service::rpc_gss_svc_integrity;
+        if is_protected {
+            encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
+            encoder.word(seal.number);
+        }
+        let at = encoder.bytes().len();
+        encoder.raw(call.arguments);
+        if is_protected {
+            self.checksum.clear();
+            self.mechanism.sign(encoder.bytes().get(at - 4..).unwrap_or_default(), &mut self.checksum)?;
+            Checksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
+        }
+        *out = encoder.finish().0;
+        Ok((at, seal))
+    }
+
+    /// Opens the Reply of a sealed Call, and writes it to `plain`, which is cleared before: as it would be if nothing had
+    /// protected its results. A Reply that refuses the Call is as it came. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
+    ///
+    /// # Errors
+    /// Where the server of this context has not made it.
+    pub fn open(&mut self, seal: Seal, message: &[u8], plain: &mut Vec<u8>) -> Result<(), Forged> {
+        plain.clear();
+        plain.extend_from_slice(message);
+        let mut cursor = Cursor::new(message);
+        // What cannot be read is told as such by whoever reads it next.
+        let Ok(read) = Message::decode(&mut cursor, &mut Unobserved) else { return Ok(()) };
+        let Some(rpc::Reply::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
+            return Ok(());
+        };
+        if !self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verf).unwrap_or_default()) {
+            return Err(Forged::Verifier);
+        }
+        if *reply_data != ReplyData::Success || seal.service != Service::rpc_gss_svc_integrity {
+            return Ok(());
+        }
+        let header = cursor.position();
+        let protected = Protected::open(&mut cursor, &mut Unobserved).map_err(|_| Forged::Results)?;
+        let end = cursor.position();
+        let checksum = Checksum::read(&mut cursor, &mut Unobserved).map_err(|_| Forged::Results)?;
+        let signed = message.get(header + 4..end).ok_or(Forged::Results)?;
+        // The fill of the opaque data is not signed.
+        let length =
+            message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+        let signed = length.and_then(|length| signed.get(..length as usize)).ok_or(Forged::Results)?;
+        if protected.seq_num != seal.number || !self.mechanism.is_signed(signed, checksum.checksum.0) {
+            return Err(Forged::Results);
+        }
+        plain.truncate(header);
+        plain.extend_from_slice(signed.get(4..).unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// What contexts with a host are made with.
+///
+/// # Errors
+/// Where the program, or this machine, has nothing for it.
+pub fn mechanism(host: &str) -> Result<Box<dyn Mechanism>, MechanismError> {
+    #[cfg(feature = "gss")]
+    return Ok(Box::new(kerberos::Kerberos::new(host)?));
+    #[cfg(not(feature = "gss"))]
+    return Err(MechanismError(format!("{host}: this program was built without the feature 'gss'")));
+}
+
+/// Whether this machine has what it takes: a library, and credentials for the server.
+///
+/// # Errors
+/// What it has not.
+pub fn probe(host: &str) -> Result<(), GssError> {
+    mechanism(host)?.step(&[])?;
+    Ok(())
+}
+
+/// What the server says to a token.
+struct Told {
+    handle: Vec<u8>,
+    major: u32,
+    minor: u32,
+    window: u32,
+    token: Vec<u8>,
+    checksum: Vec<u8>,
+}
+
+impl Told {
+    fn new(verifier: &Verifier<'_>, result: &InitRes<'_>) -> Self {
+        Self {
+            handle: result.handle.0.to_vec(),
+            major: result.gss_major,
+            minor: result.gss_minor,
+            window: result.seq_window,
+            token: result.gss_token.0.to_vec(),
+            checksum: checksum(verifier).unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+fn credential(gss_proc: GssProc, seq_num: u32, service: Service, handle: &[u8]) -> Credential<'_> {
+    let rgc_version = Version::RPCSEC_GSS_VERS_1;
+    let handle = Opaque(handle);
+    Credential::Gss(rpc::auth::Body::Known(GssCredential { rgc_version, gss_proc, seq_num, service, handle }))
+}
+
+/// The checksum in a verifier, if there is one.
+fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
+    match verifier {
+        Verifier::Gss(GssVerifier { checksum: VerifierBody::Checksum(checksum) }) => Some(checksum.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::rpc::auth::{AuthBody, Flavor};
+    use nfsrdma_dissectors::rpc::{AuthError, AuthStat, RejectedReply};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Signs with the length of a message and the sum of its bytes, and a letter for the side that signs.
+    #[derive(Debug)]
+    struct Sums(u8);
+
+    fn sum(side: u8, message: &[u8]) -> Vec<u8> {
+        let sum =
+            message.iter().fold(message.len() as u32, |sum, byte| sum.wrapping_mul(31) + u32::from(*byte));
+        [&[side][..], &sum.to_be_bytes()].concat()
+    }
+
+    impl Mechanism for Sums {
+        fn step(&mut self, _: &[u8]) -> Result<Turn, MechanismError> {
+            Ok(Turn { token: b"token".to_vec(), is_done: true })
+        }
+
+        fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError> {
+            checksum.extend(sum(b'c', message));
+            Ok(())
+        }
+
+        fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool {
+            checksum == sum(self.0, message)
+        }
+    }
+
+    /// A context whose server signs with another letter.
+    fn context() -> Context {
+        Context::new(Box::new(Sums(b's')), b"handle".to_vec(), 128)
+    }
+
+    const NONE: Service = Service::rpc_gss_svc_none;
+    const INTEGRITY: Service = Service::rpc_gss_svc_integrity;
+
+    fn unsealed(service: Service) -> Unsealed<'static> {
+        Unsealed { xid: Xid(7), asked: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
+    }
+
+    fn accepted(checksum: &[u8], results: &[u8]) -> Vec<u8> {
+        let checksum = VerifierBody::Checksum(Opaque(checksum));
+        let verf = Verifier::Gss(GssVerifier { checksum });
+        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+        let mut encoder = Encoder::new();
+        Message { xid: Xid(7), body: Body::Reply(reply) }.encode(&mut encoder);
+        encoder.raw(results);
+        encoder.finish().0
+    }
+
+    fn protected(number: u32, results: &[u8]) -> Vec<u8> {
+        let signed = [&number.to_be_bytes(), results].concat();
+        let mut encoder = Encoder::new();
+        encoder.opaque(&signed);
+        encoder.opaque(&sum(b's', &signed));
+        encoder.finish().0
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_1_the_verifier_signs_the_header_and_numbers_go_up() {
+        let (mut context, mut out) = (context(), Vec::new());
+        for number in 1..4 {
+            let (at, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
+            assert_eq!((seal.number, &out[at..]), (number, &b"argsargs"[..]));
+            let mut cursor = Cursor::new(&out);
+            let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            assert_eq!((message.xid, cursor.position()), (Xid(7), at));
+            let call = message.call().unwrap();
+            let gss = call.cred.gss().unwrap();
+            assert_eq!((gss.seq_num, gss.handle.0, gss.service), (number, &b"handle"[..], NONE));
+            // Before the verifier: flavor, length, five bytes and their fill.
+            assert_eq!(checksum(&call.verf), Some(&sum(b'c', &out[..at - 16])[..]));
+        }
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_2_2_arguments_stand_between_their_number_and_their_checksum() {
+        let (mut context, mut out) = (context(), Vec::new());
+        let (at, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
+        let mut cursor = Cursor::new(&out);
+        Message::decode(&mut cursor, &mut Unobserved).unwrap();
+        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!((protected.seq_num, protected.body.position()), (seal.number, at));
+        assert_eq!(protected.body.take(8), Ok(&b"argsargs"[..]));
+        let checksum = Checksum::read(&mut cursor, &mut Unobserved).unwrap();
+        assert_eq!((checksum.checksum.0, cursor.remaining()), (&sum(b'c', &out[at - 4..at + 8])[..], 0));
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_3_2_the_verifier_of_a_reply_signs_the_number_of_its_call() {
+        let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
+        let (_, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
+        let honest = accepted(&sum(b's', &seal.number.to_be_bytes()), b"results!");
+        assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
+        assert_eq!(plain, honest);
+        let of_another = accepted(&sum(b's', &(seal.number + 1).to_be_bytes()), b"results!");
+        assert_eq!(context.open(seal, &of_another, &mut plain), Err(Forged::Verifier));
+        let reflected = accepted(&sum(b'c', &seal.number.to_be_bytes()), b"results!");
+        assert_eq!(context.open(seal, &reflected, &mut plain), Err(Forged::Verifier));
+        let verf = Verifier::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") });
+        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+        let mut encoder = Encoder::new();
+        Message { xid: Xid(7), body: Body::Reply(reply) }.encode(&mut encoder);
+        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Err(Forged::Verifier));
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_3_4_2_results_are_opened_if_nobody_has_changed_them() {
+        let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
+        let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
+        let verifier = sum(b's', &seal.number.to_be_bytes());
+        let honest = accepted(&verifier, &protected(seal.number, b"results!"));
+        assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
+        assert_eq!(plain, accepted(&verifier, b"results!"));
+        let of_another = accepted(&verifier, &protected(seal.number + 1, b"results!"));
+        assert_eq!(context.open(seal, &of_another, &mut plain), Err(Forged::Results));
+        assert_eq!(context.open(seal, &accepted(&verifier, b"results!"), &mut plain), Err(Forged::Results));
+        let header = honest.len() - protected(seal.number, b"results!").len();
+        for at in header..honest.len() - 3 {
+            let mut lie = honest.clone();
+            lie[at] ^= 1;
+            assert_eq!(context.open(seal, &lie, &mut plain), Err(Forged::Results), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn rfc5531_section_9_a_denied_call_has_no_verifier_and_is_as_it_came() {
+        let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
+        let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
+        let denied = RejectedReply::AuthError(AuthError { stat: AuthStat::RPCSEC_GSS_CREDPROBLEM });
+        let mut encoder = Encoder::new();
+        Message { xid: Xid(7), body: Body::Reply(rpc::Reply::Denied(denied)) }.encode(&mut encoder);
+        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Ok(()));
+        assert_eq!(plain, encoder.bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_of_a_hostile_server_panics(at in 0usize..80, bytes: Vec<u8>, integrity: bool) {
+            let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
+            let service = if integrity { INTEGRITY } else { NONE };
+            let (_, seal) = context.seal(&unsealed(service), &mut out).unwrap();
+            let verifier = sum(b's', &seal.number.to_be_bytes());
+            let mut reply = accepted(&verifier, &protected(seal.number, b"results!"));
+            let at = at.min(reply.len());
+            reply.splice(at.., bytes);
+            let _ = context.open(seal, &reply, &mut plain);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Calls that RPCSEC_GSS signed are signed with contexts of the run's own. RFC 2203 section 5.3.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::rpc::gss::Service;
+use nfsrdma_dissectors::rpc::{self, Program, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, roundup};
+use rustc_hash::FxHashMap;
+
+use super::hearing::Flown;
+use super::{Engine, RunError};
+use crate::analysis::comparison::record::hash;
+use crate::replay::caller::{Caller, Line};
+use crate::replay::gss::{Context, Forged, GssError, Mechanism, MechanismError, Seal, Unsealed};
+use crate::replay::trace::emit::Placed;
+use crate::replay::trace::{Protection, Step, Trace};
+use crate::replay::transport::{Reply, Target, Transport};
+
+/// Contexts of a capture that have one of their own; what was signed with more shares them.
+const MOST: usize = 64;
+
+/// What Calls are signed with, and room for them.
+#[derive(Debug)]
+pub(super) struct Signing {
+    /// As many as the capture has, so that what was one context there is one here.
+    contexts: Vec<Context>,
+    /// By the handle in the capture.
+    by_handle: FxHashMap<Vec<u8>, usize>,
+    /// The Call as it goes, and where its payloads belong in it.
+    pub(super) message: Vec<u8>,
+    pub(super) placed: Vec<Placed>,
+    /// The signature of the Call that was made last.
+    pub(super) last: Option<Signature>,
+    whole: Vec<u8>,
+    /// A Reply that was opened.
+    plain: Vec<u8>,
+}
+
+/// What the Reply of a signed Call is opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signature {
+    context: usize,
+    seal: Seal,
+}
+
+impl Signing {
+    /// Sets up the contexts that Calls of the trace were signed with; none if none was.
+    ///
+    /// # Errors
+    /// Where there is none to be had.
+    pub(super) fn of(
+        trace: &mut Trace<impl Read + Seek>,
+        transport: &mut dyn Transport,
+        target: &Target,
+        tag: &str,
+        mechanism: impl Fn(&str) -> Result<Box<dyn Mechanism>, MechanismError>,
+    ) -> Result<Option<Self>, RunError> {
+        let (mut by_handle, mut versions) = (FxHashMap::default(), Vec::new());
+        trace.steps(|step| {
+            if by_handle.len() < MOST
+                && let Some(handle) = handle(step)
+                && !by_handle.contains_key(handle)
+            {
+                by_handle.insert(handle.to_vec(), versions.len());
+                versions.push(step.asked.version);
+            }
+        })?;
+        if versions.is_empty() {
+            return Ok(None);
+        }
+        let connection = transport.connect(target)?;
+        let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
+        let mut line = Line::new(transport, connection, Caller::default(), xid, target.wish.timeout);
+        let contexts = versions.into_iter().map(|version| {
+            let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
+            Context::establish(&mut line, version, mechanism)
+        });
+        let contexts = contexts.collect::<Result<Vec<_>, GssError>>().map_err(RunError::Security);
+        transport.disconnect(connection);
+        Ok(Some(Self {
+            contexts: contexts?,
+            by_handle,
+            message: Vec::new(),
+            placed: Vec::new(),
+            last: None,
+            whole: Vec::new(),
+            plain: Vec::new(),
+        }))
+    }
+
+    /// Makes of a Call that was emitted the one that goes.
+    fn sign(
+        &mut self,
+        step: &Step<'_>,
+        xid: Xid,
+        (message, placed, contents): (&[u8], &[Placed], &[Vec<u8>]),
+    ) -> Result<(), MechanismError> {
+        let mut cursor = Cursor::new(message);
+        let body = rpc::Message::decode(&mut cursor, &mut Unobserved).map_or(0, |_| cursor.position());
+        let (service, arguments) = match step.asked.protection {
+            // What is protected travels in the message: its checksum is of all of it.
+            Protection::INTEGRITY => {
+                whole(message, placed, contents, &mut self.whole);
+                (Service::rpc_gss_svc_integrity, self.whole.get(body..))
+            }
+            _ => (Service::rpc_gss_svc_none, message.get(body..)),
+        };
+        let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
+        let call = Unsealed { xid, asked, service, arguments: arguments.unwrap_or_default() };
+        let context = handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default();
+        let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
+        let (at, seal) = with.seal(&call, &mut self.message)?;
+        self.last = Some(Signature { context, seal });
+        self.placed.clear();
+        if service == Service::rpc_gss_svc_none {
+            self.placed.extend(placed.iter().cloned());
+            for placed in &mut self.placed {
+                let after = (placed.position as usize).saturating_sub(body);
+                placed.position = u32::try_from(at + after).unwrap_or(u32::MAX);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The context that a Call of the capture was signed with.
+fn handle<'a>(step: &Step<'a>) -> Option<&'a [u8]> {
+    let is_data = step.asked.flavor == Flavor::RPCSEC_GSS.0 && step.asked.protection != Protection::CONTROL;
+    let mut cursor = Cursor::new(step.call.head.0).known();
+    let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok().filter(|_| is_data)?;
+    Some(message.call()?.cred.gss()?.handle.0)
+}
+
+/// A message with its payloads in it.
+fn whole(message: &[u8], placed: &[Placed], contents: &[Vec<u8>], out: &mut Vec<u8>) {
+    out.clear();
+    let mut from = 0;
+    for (placed, content) in placed.iter().zip(contents) {
+        // Positions are those in the message that is being made.
+        let at = (from + (placed.position as usize).saturating_sub(out.len())).min(message.len());
+        out.extend_from_slice(message.get(from..at).unwrap_or_default());
+        out.extend_from_slice(content);
+        out.extend_from_slice([0; 3].get(..roundup(content.len())).unwrap_or_default());
+        from = at;
+    }
+    out.extend_from_slice(message.get(from..).unwrap_or_default());
+}
+
+impl<R: Read + Seek> Engine<'_, R> {
+    /// Signs the Call that was emitted, if the captured one was signed. Gives whether it is.
+    ///
+    /// # Errors
+    /// Where the context has expired.
+    pub(super) fn sign(&mut self, step: &Step<'_>, xid: Xid) -> Result<bool, MechanismError> {
+        let Some(signing) = &mut self.signing else { return Ok(false) };
+        signing.last = None;
+        if step.asked.flavor != Flavor::RPCSEC_GSS.0 {
+            return Ok(false);
+        }
+        signing.sign(step, xid, (&self.out, &self.placed, &self.buffers))?;
+        Ok(true)
+    }
+
+    /// Whether another signed Call would be out of the window of sequence numbers. RFC 2203 section 5.3.3.1.
+    pub(super) fn is_window_full(&self) -> bool {
+        let mut contexts = self.signing.iter().flat_map(|signing| &signing.contexts);
+        contexts.any(|context| self.in_flight >= context.window as usize)
+    }
+
+    /// Checks the Reply of a signed Call, which goes on as if nothing had signed it.
+    pub(super) fn open(&mut self, with: Signature, reply: &Reply<'_>, flown: Flown) -> Result<(), RunError> {
+        let Some(signing) = &mut self.signing else { return self.answered(flown, reply) };
+        let mut plain = std::mem::take(&mut signing.plain);
+        let opened = match signing.contexts.get_mut(with.context) {
+            Some(context) => context.open(with.seal, reply.message, &mut plain),
+            None => Err(Forged::Verifier),
+        };
+        let outcome = match opened {
+            Ok(()) => self.answered(flown, &Reply { message: &plain, ..reply.clone() }),
+            Err(forged) => self.disbelieve(flown, &forged.to_string()),
+        };
+        if let Some(signing) = &mut self.signing {
+            signing.plain = plain;
+        }
+        outcome
+    }
+
+    /// Nothing of a Reply that somebody else made is taken: nobody knows whether the server has done the step.
+    fn disbelieve(&mut self, Flown { seat, held, .. }: Flown, why: &str) -> Result<(), RunError> {
+        let state = self.unanswered(&held, why)?;
+        self.settle(seat, held, state);
+        Ok(())
+    }
+}
