@@ -51,6 +51,19 @@ macro_rules! list {
             pub fn is_empty(&self) -> bool {
                 self.count == 0
             }
+
+            /// Where in the message its items begin; `None` if the program made them.
+            pub fn begins(&self) -> Option<usize> {
+                match self.place {
+                    Place::Message(cursor) => Some(cursor.at()),
+                    Place::Slice(_) => None,
+                }
+            }
+
+            /// A list of which so many items were decoded before, from here on.
+            pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
+                Self { count, place: Place::Message(cursor) }
+            }
         }
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {

@@ -1,9 +1,9 @@
 //! A step that waits, or is in flight, and the seats of the window that such steps have.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::{Field, Unobserved};
-use nfsrdma_dissectors::xdr::{Cursor, List, Xdr};
+use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 
 use super::super::report::{State, StepId};
 use super::super::shape::Parts;
@@ -11,10 +11,8 @@ use super::super::values::Used;
 use super::signing::Signature;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{Slot, Step};
+use crate::replay::trace::{Carried, Message, Needs, Segments, Shape, Slot, Step};
 use crate::replay::transport::{ConnectionId, Tag};
-
-static FILE: Field = Field::group("trace", "trace", "");
 
 /// A step that waits, or is in flight. Its room is used again.
 #[derive(Debug, Default)]
@@ -64,12 +62,23 @@ pub(super) struct Held {
     pub(super) flight: Option<(ConnectionId, Instant)>,
 }
 
-/// A step that is held, in XDR, with the slots of its Call and its Reply, which are looked at most.
+/// A step that is held. It is looked at several times, so what it borrows is found by where it lies, and not decoded again.
 #[derive(Debug, Default)]
 pub(super) struct HeldStep {
+    /// The step in XDR.
     bytes: Vec<u8>,
+    /// The step without what it borrows.
+    bare: Option<Step<'static>>,
+    /// Where the heads of Call and Reply lie.
+    heads: [Range<usize>; 2],
+    /// Where its other lists begin, and how many items they have.
+    lists: [(usize, u32); LISTS],
+    /// The slots of Call and Reply, which are looked at most.
     slots: [Vec<Slot>; 2],
 }
+
+/// Lists of a step but for slots: payloads of Call and Reply, the chunks of the Call, what was returned, what the Reply may need.
+const LISTS: usize = 8;
 
 impl HeldStep {
     /// Keeps a step that was read from these bytes, in the room of another. Gives it with the slots that are kept.
@@ -81,16 +90,77 @@ impl HeldStep {
             slots.extend(message.slots.iter());
             message.slots = List::from(&**slots);
         }
+        self.heads = [&step.call, &step.reply].map(|message| {
+            let head = message.head.0;
+            let at = head.as_ptr().addr().saturating_sub(bytes.as_ptr().addr());
+            at..at + head.len()
+        });
+        let Step { call, reply, shape, carried, needs, .. } = &step;
+        self.lists = [
+            place(&call.payloads),
+            place(&reply.payloads),
+            place(&shape.call.lengths),
+            place(&shape.reads),
+            place(&shape.writes),
+            place(&shape.reply.lengths),
+            place(&carried.returned),
+            place(&needs.payloads),
+        ];
+        self.bare = Some(bare(&step));
         step
     }
 
     /// The step, if one is kept.
     pub(super) fn read(&self) -> Option<Step<'_>> {
-        let mut cursor = Cursor::new(&self.bytes).known();
-        let mut step = Step::decode(&mut cursor, &FILE, &mut Unobserved).ok()?;
-        let [call, reply] = &self.slots;
-        (step.call.slots, step.reply.slots) = (List::from(&**call), List::from(&**reply));
+        let mut step: Step<'_> = self.bare.clone()?;
+        let messages = [&mut step.call, &mut step.reply];
+        for ((message, head), slots) in messages.into_iter().zip(&self.heads).zip(&self.slots) {
+            message.head = Opaque(self.bytes.get(head.clone())?);
+            message.slots = List::from(&**slots);
+        }
+        let [of_call, of_reply, call_chunk, reads, writes, reply_chunk, returned, needed] = self.lists;
+        step.call.payloads = self.list(of_call)?;
+        step.reply.payloads = self.list(of_reply)?;
+        step.shape.call.lengths = self.list(call_chunk)?;
+        step.shape.reads = self.list(reads)?;
+        step.shape.writes = self.list(writes)?;
+        step.shape.reply.lengths = self.list(reply_chunk)?;
+        step.carried.returned = self.list(returned)?;
+        step.needs.payloads = self.list(needed)?;
         Some(step)
+    }
+
+    fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<List<'_, T, BOUND>> {
+        let mut cursor = Cursor::new(&self.bytes).known();
+        cursor.take(at).ok()?;
+        Some(List::again(cursor, count))
+    }
+}
+
+fn place<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
+    list.begins().map_or((0, 0), |at| (at, list.len()))
+}
+
+/// A step without what it borrows.
+fn bare(step: &Step<'_>) -> Step<'static> {
+    let message = |of: &Message<'_>| Message {
+        seen: of.seen,
+        head: Opaque(&[]),
+        body: of.body,
+        end: of.end,
+        slots: List::default(),
+        payloads: List::default(),
+    };
+    let none = || Segments { lengths: List::default() };
+    Step {
+        origin: step.origin.clone(),
+        caller: step.caller.clone(),
+        asked: step.asked.clone(),
+        call: message(&step.call),
+        reply: message(&step.reply),
+        shape: Shape { call: none(), reads: List::default(), writes: List::default(), reply: none() },
+        carried: Carried { returned: List::default(), ..step.carried.clone() },
+        needs: Needs { payloads: List::default(), ..step.needs.clone() },
     }
 }
 
