@@ -18,8 +18,32 @@ const TICK: Duration = Duration::from_millis(50);
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Events between two looks at the clock.
 const EVENTS: u32 = 64;
+/// Events that are taken together at most, before what they make room for is sent.
+const TOGETHER: u32 = 32;
 /// How long before a step is due waiting ends, and looking begins: waiting may take that much longer.
 const EARLY: Duration = Duration::from_micros(200);
+
+/// The engines that may have something to do since the last look at what may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Busy {
+    Nobody,
+    One(usize),
+    All,
+}
+
+impl Busy {
+    fn has(self, number: usize) -> bool {
+        self == Self::All || self == Self::One(number)
+    }
+
+    fn and(self, number: usize) -> Self {
+        match self {
+            Self::Nobody => Self::One(number),
+            one if one == Self::One(number) => one,
+            Self::One(_) | Self::All => Self::All,
+        }
+    }
+}
 
 /// Drives a run to its end.
 pub(super) fn drive<R: Read + Seek>(
@@ -34,12 +58,16 @@ pub(super) fn drive<R: Read + Seek>(
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
     let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
-    // The engine that may have something to do since the last event; all of them where that is not known.
-    let mut busy: Option<usize> = None;
+    let mut busy = Busy::All;
+    // Events since the last look at what may go.
+    let mut together = 0;
     loop {
+        // What came together is followed together, while others keep the server busy: by one look, and one doorbell.
+        let takes_more =
+            (1..TOGETHER).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
-            if ending.is_none() && busy.is_none_or(|busy| busy == number) {
+            if ending.is_none() && !takes_more && busy.has(number) {
                 // What became free is on its way before the next is looked at.
                 engine.issue(transport, tape)?;
                 transport.flush();
@@ -50,7 +78,9 @@ pub(super) fn drive<R: Read + Seek>(
             in_flight += engine.in_flight;
             is_done &= engine.is_done();
         }
-        busy = None;
+        if !takes_more {
+            (busy, together) = (Busy::Nobody, 0);
+        }
         if in_flight == 0 && (is_done || ending.is_some()) {
             for engine in &mut *engines {
                 engine.catch_up()?;
@@ -67,15 +97,26 @@ pub(super) fn drive<R: Read + Seek>(
         // What came is judged while nothing else is to be done.
         let is_behind = engines.iter().any(Engine::is_behind)
             && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
-        let event = transport.poll(until.filter(|_| !is_behind))?;
+        let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
+        if event.is_none() && takes_more {
+            together = 0;
+            continue;
+        }
         let is_idle = event.is_none() && !is_behind;
+        together += u32::from(event.is_some());
+        busy = match &event {
+            _ if due.is_some() => Busy::All,
+            Some(Event::Reply(reply)) => busy.and(party(reply.tag)),
+            Some(_) => Busy::All,
+            // What is judged makes no room.
+            None if is_behind => Busy::Nobody,
+            None => Busy::All,
+        };
         match event {
             Some(Event::Reply(reply)) => {
-                let number = party(reply.tag);
-                if let Some(engine) = engines.get_mut(number) {
+                if let Some(engine) = engines.get_mut(party(reply.tag)) {
                     engine.reply(&reply, tape)?;
                 }
-                busy = due.is_none().then_some(number);
             }
             Some(Event::RdmaError { tag, error, .. }) => {
                 if let Some(tape) = tape {
@@ -126,8 +167,6 @@ pub(super) fn drive<R: Read + Seek>(
             None => {
                 if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
                     engine.judge_next()?;
-                    // Nothing has become free to go.
-                    busy = Some(usize::MAX).filter(|_| due.is_none());
                 }
             }
         }
@@ -141,7 +180,7 @@ pub(super) fn drive<R: Read + Seek>(
         if !is_idle && events < EVENTS {
             continue;
         }
-        (now, events, busy) = (Instant::now(), 0, None);
+        (now, events, busy) = (Instant::now(), 0, Busy::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
         look(engines, total, watch, now - begin);
