@@ -21,6 +21,9 @@ pub(super) struct Timed {
     sent: Vec<Instant>,
     pub(super) submitted: Vec<Submitted>,
     replied: Vec<Instant>,
+    /// How often a Reply was taken with nothing but Calls since the last one.
+    turns: u32,
+    is_turn: bool,
     in_flight: usize,
     deepest: usize,
     patience: u32,
@@ -35,6 +38,8 @@ impl Timed {
             sent: Vec::new(),
             submitted: Vec::new(),
             replied: Vec::new(),
+            turns: 0,
+            is_turn: false,
             in_flight: 0,
             deepest: 0,
             patience,
@@ -64,6 +69,7 @@ impl Transport for Timed {
         self.sent.push(Instant::now());
         self.submitted.push(submitted);
         self.in_flight += 1;
+        self.is_turn = true;
         self.deepest = self.deepest.max(self.in_flight);
         self.polls = 0;
         Ok(submitted)
@@ -82,6 +88,7 @@ impl Transport for Timed {
         let event = self.inner.poll(deadline)?;
         if matches!(event, Some(Event::Reply(_))) {
             self.replied.push(Instant::now());
+            self.turns += u32::from(std::mem::take(&mut self.is_turn));
             self.in_flight -= 1;
         }
         Ok(event)
@@ -89,6 +96,17 @@ impl Transport for Timed {
     fn disconnect(&mut self, connection: ConnectionId) {
         self.inner.disconnect(connection);
     }
+}
+
+#[test]
+fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
+    let made = planned((0..320).map(|n| (n, 1000)));
+    let mut transport = Timed::new(&made, 1);
+    let wish = Wish { credits: 16, ..Wish::default() };
+    let report = made.run_over(&mut transport, &wish, &Options::default());
+    assert_eq!(report.states[0], 320, "{report:?}");
+    // The first Call goes alone, as RFC 8166 section 3.3.1 has it.
+    assert!(transport.turns <= 320 / 16 + 2, "{}", transport.turns);
 }
 
 fn planned(times: impl IntoIterator<Item = (u64, u64)>) -> Made {
