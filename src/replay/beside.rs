@@ -156,19 +156,33 @@ impl Beside {
     }
 }
 
+/// A Call of MOUNT that names a path would lead out of the directory of the run, or nobody knows where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaves;
+
 /// A Call of MOUNT that names a path, with the path below `root` instead. `None` for every other.
-pub fn rerooted(message: &[u8], version: u32, procedure: u32, root: &str) -> Option<Vec<u8>> {
+///
+/// # Errors
+/// Where the path is not one that begins at the root and stays below it.
+pub fn rerooted(message: &[u8], version: u32, procedure: u32, root: &str) -> Result<Option<Vec<u8>>, Leaves> {
     let mut cursor = Cursor::new(message);
-    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
-    let header = message.get(..cursor.at())?;
+    rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(|_| Leaves)?;
+    let header = message.get(..cursor.at()).ok_or(Leaves)?;
     if version != 3 {
-        return None;
+        let names_path = [MountProcedure::MNT, MountProcedure::UMNT].contains(&MountProcedure(procedure));
+        return if names_path { Err(Leaves) } else { Ok(None) };
     }
-    let path = match Mount::decode(MountProcedure(procedure), &mut cursor, &mut Unobserved).ok()? {
-        Mount::MNT(DirpathArgs { dirpath }) | Mount::UMNT(DirpathArgs { dirpath }) => {
+    let path = match Mount::decode(MountProcedure(procedure), &mut cursor, &mut Unobserved) {
+        Ok(Mount::MNT(DirpathArgs { dirpath }) | Mount::UMNT(DirpathArgs { dirpath })) => {
+            let is_below = dirpath.0.split(|byte| *byte == b'/').all(|name| name != b"..")
+                && matches!(dirpath.0.first(), None | Some(b'/'));
+            if !is_below {
+                return Err(Leaves);
+            }
             [root.as_bytes(), dirpath.0].concat()
         }
-        _ => return None,
+        Ok(_) => return Ok(None),
+        Err(_) => return Err(Leaves),
     };
     let mut encoder = Encoder::new();
     encoder.raw(header);
@@ -177,7 +191,7 @@ pub fn rerooted(message: &[u8], version: u32, procedure: u32, root: &str) -> Opt
         MountProcedure::MNT => Mount::MNT(path).encode(&mut encoder),
         _ => Mount::UMNT(path).encode(&mut encoder),
     }
-    Some(encoder.finish().0)
+    Ok(Some(encoder.finish().0))
 }
 
 #[cfg(test)]
@@ -195,9 +209,19 @@ mod tests {
     fn rfc1813_section_5_2_1_a_path_is_mounted_below_the_directory_of_the_run() {
         for procedure in [1, 3] {
             let message = rerooted(&mount(procedure, b"/export"), 3, procedure, "/srv/run/tree");
-            assert_eq!(message, Some(mount(procedure, b"/srv/run/tree/export")));
+            assert_eq!(message, Ok(Some(mount(procedure, b"/srv/run/tree/export"))));
         }
-        assert_eq!(rerooted(&mount(0, b""), 3, 0, "/srv/run/tree"), None);
+        assert_eq!(rerooted(&mount(0, b""), 3, 0, "/srv/run/tree"), Ok(None));
+    }
+
+    #[test]
+    fn a_path_that_leads_out_of_the_directory_of_the_run_is_not_mounted() {
+        for path in [&b"/export/../../.."[..], b"/..", b"-of-others", b"../x"] {
+            assert_eq!(rerooted(&mount(1, path), 3, 1, "/srv/run/tree"), Err(Leaves));
+        }
+        // Where the paths of other versions stand is not looked at.
+        assert_eq!(rerooted(&mount(1, b"/export"), 1, 1, "/srv/run/tree"), Err(Leaves));
+        assert_eq!(rerooted(&mount(1, b"/export")[..44], 3, 1, "/srv/run/tree"), Err(Leaves));
     }
 
     #[test]

@@ -82,6 +82,8 @@ const OTHERWISE: usize = 1 << 16;
 pub const PARTIES: usize = 4096;
 /// Steps in flight at once in the capture that are counted.
 const DEPTH: usize = 1 << 16;
+/// Why a Call is not sent that names what is above the run's directory, or may.
+const LEAVES: &str = "leaves-root: it may lead out of the run's directory";
 /// Text of links that is read to be compared.
 const TEXT: u32 = 4096;
 

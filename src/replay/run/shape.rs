@@ -31,6 +31,8 @@ pub(super) struct Parts {
     pub(super) title: Title,
     /// A name in a Call of NFSv3 that leads to the directory above.
     pub(super) has_dots: bool,
+    /// It has more operations than are looked at.
+    is_cut: bool,
     /// Words of the mask of all attributes that a COMPOUND asks for or sets, but for those of OPEN.
     attributes: Vec<u32>,
 }
@@ -81,7 +83,7 @@ impl Parts {
         self.operations.clear();
         self.acts.clear();
         self.attributes.clear();
-        self.has_dots = false;
+        (self.has_dots, self.is_cut) = (false, false);
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -95,10 +97,14 @@ impl Parts {
                             about = Some(number);
                         }
                         self.operations.push(number);
+                        if let Args::LOOKUP(lookup) = &operation {
+                            self.has_dots |= lookup.objname.0 == b"..";
+                        }
                         self.acts.push(Act::of(&operation));
                         self.note_attributes(&operation);
                     }
-                    if self.operations.len() as u32 != call.count() {
+                    self.is_cut = self.operations.len() as u32 != call.count();
+                    if self.is_cut {
                         about = call.named().operation;
                     }
                 }
@@ -215,23 +221,24 @@ impl Parts {
         }
     }
 
-    /// Whether the Call would lead above the root: LOOKUPP there, or the name `..` in NFSv3. `is_root` tells whether a
-    /// variable names the root.
-    pub(super) fn leaves(&self, step: &Step<'_>, is_root: impl Fn(u32) -> bool) -> bool {
+    /// Whether the Call may lead out of the run's directory: LOOKUPP, or the name `..`, from what `may_climb` does not say of
+    /// the variable of a filehandle that what is above it is in there, too.
+    pub(super) fn leaves(&self, step: &Step<'_>, may_climb: impl Fn(u32) -> bool) -> bool {
+        if self.is_cut {
+            return true;
+        }
         if self.has_dots {
             let mut handles = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
-            return handles.any(|slot| is_root(slot.variable));
+            return handles.any(|slot| !may_climb(slot.variable));
         }
-        if !self.operations.contains(&Operation::LOOKUPP) {
-            return false;
-        }
-        // Of what LOOKUPP leaves, a second one could leave the root; where the first leads to is not known.
-        let mut before = (NONE, false);
+        // Where LOOKUPP leads to is not known.
+        let mut before = NONE;
         for (operation, file) in self.operations.iter().zip(self.files.iter().copied()) {
-            if *operation == Operation::LOOKUPP && (before.1 || before.0 == ROOT || is_root(before.0)) {
+            let is_up = *operation == Operation::LOOKUPP;
+            if is_up && !may_climb(before) {
                 return true;
             }
-            before = (file, *operation == Operation::LOOKUPP);
+            before = if is_up { NONE } else { file };
         }
         false
     }

@@ -94,6 +94,8 @@ pub struct Seeded {
     pub root: Handle,
     /// Live filehandles, by the variable that they are the first value of.
     pub handles: FxHashMap<u32, Handle>,
+    /// Those of them that stand for what is below the root, so that what is above it is in the run's directory, too.
+    pub below: FxHashSet<u32>,
     /// Variables of filehandles of directories, whether they are there before the run or not.
     pub directories: FxHashSet<u32>,
     /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
@@ -128,6 +130,8 @@ struct Wanted {
     target: Box<[u8]>,
     is_parent: bool,
     live: Option<Handle>,
+    /// It is below the root of the tree, and not that.
+    is_below: bool,
 }
 
 /// Whether the tree is made, or is to be there.
@@ -192,17 +196,20 @@ pub fn seed(
             }
         }
     }
-    let mut handles = FxHashMap::default();
+    let (mut handles, mut below) = (FxHashMap::default(), FxHashSet::default());
     for object in wanted.into_values() {
         let Some(live) = object.live else { continue };
         for variable in object.handles {
             handles.insert(variable, live.clone());
+            if object.is_below {
+                below.insert(variable);
+            }
         }
     }
     let made = maker.made;
     let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
-    Ok(Seeded { path, root, handles, directories, supported, made })
+    Ok(Seeded { path, root, handles, below, directories, supported, made })
 }
 
 /// What is there before the first step, and all directories.
@@ -230,6 +237,7 @@ fn wanted(
                 target: object.target.0.into(),
                 is_parent: false,
                 live: None,
+                is_below: false,
             },
         );
     })?;
@@ -309,15 +317,21 @@ impl Maker<'_> {
             _ => Kind::File,
         };
         let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
-        let mut live: Option<Handle> = None;
+        let (mut live, mut is_below): (Option<Handle>, bool) = (None, false);
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
-            let parent = match *parent {
-                NONE => Some(nameless.to_vec()),
-                parent => self.object(wanted, parent, root, nameless, depth + 1)?,
+            let (parent, above) = match *parent {
+                NONE => (Some(nameless.to_vec()), None),
+                number => {
+                    let live = self.object(wanted, number, root, nameless, depth + 1)?;
+                    (live, wanted.get(&number))
+                }
             };
             let Some(parent) = parent else { continue };
             match &live {
-                None => live = Some(self.one(&parent, name, kind, mode)?),
+                None => {
+                    is_below = above.is_some_and(|above| above.is_root || above.is_below);
+                    live = Some(self.one(&parent, name, kind, mode)?);
+                }
                 Some(live) if self.how != How::Find => {
                     let said =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
@@ -333,6 +347,9 @@ impl Maker<'_> {
             Some(live) => live,
             None => self.one(nameless, number.to_string().as_bytes(), kind, mode)?,
         };
+        if let Some(object) = wanted.get_mut(&number) {
+            object.is_below = is_below;
+        }
         Ok(self.note(wanted, number, live))
     }
 

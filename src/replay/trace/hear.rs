@@ -182,9 +182,14 @@ impl Ear<'_> {
         self.marks.push(Mark { range, holds, is_counted, operation, place, is_constant });
     }
 
-    /// The marks of an entry are known by its name, wherever it stands in the listing.
+    /// The marks of an entry are known by its name, wherever it stands in the listing. What is above a directory is not told by
+    /// its listing: a live one may be in the directory of a run.
     fn close_entry(&mut self) {
         let Some(name) = self.entry.take() else { return };
+        if [&b"."[..], b".."].into_iter().any(|dots| name == hashed(SEED, dots)) {
+            let entry = self.marks.split_off(self.since.min(self.marks.len()));
+            self.marks.extend(entry.into_iter().filter(|mark| mark.holds != Holds::FILEHANDLE));
+        }
         for mark in self.marks.get_mut(self.since..).unwrap_or_default() {
             mark.place = mark.place.rotate_left(17) ^ name;
         }

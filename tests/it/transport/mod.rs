@@ -3,6 +3,7 @@
 mod callbacks;
 mod client;
 mod copies;
+mod escapes;
 mod ganesha;
 mod judged;
 mod killed;

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpc::Program;
 use super::super::report::State;
 use super::held::{Held, unreadable};
 use super::judging::Heard;
-use super::{Engine, Going, RunError, SLACK};
-use crate::replay::beside::{Beside, rerooted};
+use super::{Engine, Going, LEAVES, RunError, SLACK};
+use crate::replay::beside::{Beside, Leaves, rerooted};
 use crate::replay::trace::Step;
 use crate::replay::trace::emit::{Header, emit};
 
@@ -39,10 +39,12 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
         let mut message = std::mem::take(&mut self.out);
-        if program == Program::MOUNT
-            && let Some(other) = rerooted(&message, version, step.asked.procedure, &self.seeded.path)
-        {
-            message = other;
+        if program == Program::MOUNT {
+            match rerooted(&message, version, step.asked.procedure, &self.seeded.path) {
+                Ok(Some(other)) => message = other,
+                Ok(None) => {}
+                Err(Leaves) => return Ok(Going::Settled(State::Unreplayable(LEAVES.into()))),
+            }
         }
         self.values.swap_used(&mut held.used);
         let sent = Instant::now();

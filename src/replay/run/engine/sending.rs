@@ -15,7 +15,7 @@ use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::{Engine, Going, Listener, RunError, SLACK};
+use super::{Engine, Going, LEAVES, Listener, RunError, SLACK};
 use crate::replay::trace::emit::{Header, captured, emit};
 use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
 use crate::replay::transport::{
@@ -54,10 +54,13 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(state));
         }
         let root = &self.seeded.root;
-        let is_root = |variable: u32| self.values.get(variable).is_some_and(|value| value == root.as_slice());
-        if parts.leaves(&step, is_root) {
-            let why = "leaves-root: it leads above the run's directory";
-            return Ok(Going::Settled(State::Unreplayable(why.into())));
+        // A handle that was given anew may be of what a step has moved.
+        let may_climb = |variable: u32| {
+            let seeded = self.seeded.handles.get(&variable).filter(|_| self.seeded.below.contains(&variable));
+            seeded.is_some_and(|seeded| self.values.get(variable) == Some(seeded.as_slice()))
+        };
+        if parts.leaves(&step, may_climb) {
+            return Ok(Going::Settled(State::Unreplayable(LEAVES.into())));
         }
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back || parts.operations.contains(&Operation::OPEN) {
