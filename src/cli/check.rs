@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::replay::check::{Reported, check as replayed};
 use super::replay::part::PartArgs;
 use super::replay::reports::ReportArgs;
+use super::replay::server::parse_percent;
 use super::style::{self, Color};
 use super::traces::Reader;
 use super::{Exit, complain, unwritten};
@@ -27,6 +28,8 @@ use crate::replay::url::Url;
 
 /// Differences of one capture that are shown as text.
 const COUNT: usize = 10;
+/// Percent of the steps of a capture that a check on a server must replay.
+const COVERAGE: f64 = 90.0;
 
 const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
   nfsrdma-inspect check captures/*.pcap                 compare each with its baseline
@@ -45,7 +48,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  everything is as it was\n  1  a \
     capture differs from its baseline, or a server from the capture\n  2  usage, no baseline, or input that could not \
-    be read\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+    be read\n  3  less could be replayed than --min-coverage, or it was interrupted\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct CheckArgs {
     /// Capture files, each with its baseline beside it
     #[arg(required = true, value_hint = ValueHint::FilePath)]
@@ -70,6 +73,18 @@ pub(super) struct CheckArgs {
     /// With --server, do not look at the files in the end
     #[arg(long, requires = "server")]
     no_walk: bool,
+
+    /// With --server, tolerate nothing
+    #[arg(long, requires = "server")]
+    strict: bool,
+
+    /// With --server, use the server though the captures are of it
+    #[arg(long, requires = "server")]
+    same_server: bool,
+
+    /// With --server, percent of the steps that must be replayed, of those that are not skipped (default: 90)
+    #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
+    min_coverage: Option<f64>,
 
     /// Write a report as JUnit XML: a suite a capture, a case an operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -124,6 +139,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             reports: &args.reports,
             rules: args.rules.as_deref(),
             no_walk: args.no_walk,
+            strict: args.strict,
+            same_server: args.same_server,
+            min_coverage: args.min_coverage.unwrap_or(COVERAGE),
         };
         return replayed(&args.files, server, &reported);
     }

@@ -30,6 +30,9 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
     pub(in crate::cli) no_walk: bool,
+    pub(in crate::cli) strict: bool,
+    pub(in crate::cli) same_server: bool,
+    pub(in crate::cli) min_coverage: f64,
 }
 
 /// A trace that is there as long as it is needed.
@@ -45,7 +48,7 @@ impl Drop for Passing {
 /// Checks captures against a server.
 pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
     let started = SystemTime::now();
-    let server = ServerArgs::at(server.clone());
+    let server = ServerArgs { same_server: reported.same_server, ..ServerArgs::at(server.clone()) };
     let how = HowArgs::checking(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
@@ -61,7 +64,7 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
                     complain(error);
                     end = worse(end, Exit::Failed);
                 }
-                let of_this = exit(&ran.report, 0.0);
+                let of_this = exit(&ran.report, reported.min_coverage);
                 end = worse(end, of_this);
                 let mut to = BufWriter::new(io::stdout().lock());
                 let view = ran.view(&name, &server, &how);
@@ -71,7 +74,11 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
                     ReportFormat::Json => view.json(&mut to),
                 };
                 written.and_then(|()| to.flush()).map_err(unwritten)?;
+                let is_over = ran.report.is_interrupted;
                 done.push((name, ran));
+                if is_over {
+                    break;
+                }
             }
             Err(Refused::Unreachable(what, blame)) => {
                 complain(what);

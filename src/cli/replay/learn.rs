@@ -66,6 +66,9 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         no_walk: false,
         part: &PartArgs::default(),
         reports: &ReportArgs::default(),
+        strict: false,
+        same_server: false,
+        min_coverage: 0.0,
     });
     let mut runs = Vec::new();
     for _ in 0..RUNS {

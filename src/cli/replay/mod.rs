@@ -10,7 +10,7 @@ mod ready;
 pub(super) mod reports;
 mod run;
 mod seed;
-mod server;
+pub(super) mod server;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

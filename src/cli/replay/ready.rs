@@ -146,12 +146,16 @@ impl ServerArgs {
     }
     /// Whether the directory is made through NFSv3: as the URL says, or else as the trace does its work.
     fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, Refused> {
-        match self.server.version {
-            Some(version) => Ok(version == NfsVersion::V3),
-            None => {
-                let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-                Ok(first == Some(3))
-            }
+        let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let wanted = self.server.version.map(|version| if version == NfsVersion::V3 { 3 } else { 4 });
+        match (wanted, first) {
+            (Some(wanted), Some(first)) if wanted != first => Err(anyhow!(
+                "{}: is of NFSv{first}, and {} asks for NFSv{wanted}; leave out ?vers=",
+                path.display(),
+                self.server
+            )
+            .into()),
+            _ => Ok(wanted.or(first) == Some(3)),
         }
     }
 

@@ -14,7 +14,7 @@ use super::check::Reported;
 use super::part::{Part, PartArgs};
 use super::ready::{Copy, Ready, Refused, tag};
 use super::reports::ReportArgs;
-use super::server::{ServerArgs, open_trace};
+use super::server::{ServerArgs, open_trace, parse_percent};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
@@ -140,8 +140,8 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long)]
     no_walk: bool,
 
-    /// Percent of the steps that must be replayed
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    /// Percent of the steps that must be replayed, of those that are not skipped
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = parse_percent)]
     min_coverage: f64,
 
     /// Mismatches that are shown
@@ -179,11 +179,11 @@ impl HowArgs {
             wants: Wants::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
-            strict: false,
+            strict: reported.strict,
             without: Vec::new(),
             rules: rules.map(Path::to_owned),
             no_walk,
-            min_coverage: 0.0,
+            min_coverage: reported.min_coverage,
             count,
             junit: None,
             quiet,
@@ -391,6 +391,9 @@ impl Ran {
 
     /// What this program did wrong itself.
     pub(super) fn complain(&self) {
+        if let Some(why) = &self.report.unreachable {
+            complain(format!("{why}; the run ended before its end"));
+        }
         for fault in &self.report.own_faults {
             complain(format!("{fault}: this program broke a rule of the protocol"));
         }
@@ -399,10 +402,12 @@ impl Ran {
 
 /// How the program ends after a run.
 pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
-    let coverage = report.replayed() as f64 * 100.0 / report.steps.max(1) as f64;
+    let coverage = report.replayed() as f64 * 100.0 / report.chosen().max(1) as f64;
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,
+        _ if report.unreachable.is_some() => Exit::Unreachable,
         _ if report.is_different() => Exit::Differs,
+        _ if report.is_interrupted => Exit::Uncovered,
         _ if coverage < min_coverage => Exit::Uncovered,
         _ => Exit::Done,
     }

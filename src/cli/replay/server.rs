@@ -57,6 +57,14 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A part in percent.
+pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number from 0 to 100".into()),
+    }
+}
+
 /// A trace file that is read.
 pub(super) type TraceFile = Trace<BufReader<File>>;
 

@@ -128,6 +128,8 @@ pub struct Report {
     pub disconnects: u64,
     /// Connections that were opened in the place of those.
     pub reconnects: u64,
+    /// Why the server could not be reached any more, so that the run ended before its end.
+    pub unreachable: Option<String>,
     /// Calls that were sent again because their connection went away.
     pub resent: u64,
     /// Backchannels that were bound to another connection.
@@ -248,6 +250,11 @@ impl Report {
     /// Steps that were sent and compared, or need not be.
     pub fn replayed(&self) -> u64 {
         self.states.iter().take(4).sum()
+    }
+
+    /// Steps that are to be replayed: all that need not be skipped.
+    pub fn chosen(&self) -> u64 {
+        self.steps.saturating_sub(self.states.get(4).copied().unwrap_or(0))
     }
 
     /// Mismatches.

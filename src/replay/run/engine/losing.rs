@@ -18,7 +18,14 @@ use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::{Holds, Step};
-use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
+use crate::replay::transport::{
+    Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport, TransportError,
+};
+
+/// The state of a step that there is no connection for.
+fn no_connection() -> State {
+    State::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
+}
 
 impl<R: Read + Seek> Engine<'_, R> {
     /// The line that stands for a connection of the capture, if there is room on it: else what becomes of the step.
@@ -32,8 +39,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         let place = (step.caller.client, of);
         let number = match self.by_place.get(&place) {
             Some(number) => *number,
+            None if self.barren > 2 * BARREN => return Ok(Err(Going::Settled(no_connection()))),
             None => {
-                let connection = transport.connect(self.target)?;
+                let connection = match transport.connect(self.target) {
+                    Ok(connection) => connection,
+                    Err(error) if error.blame() == Blame::Unreachable && self.report.calls > 0 => {
+                        self.give_up_on_server(&error);
+                        return Ok(Err(Going::Settled(no_connection())));
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 self.report.connections += 1;
                 let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
                 let number = self.lines.len();
@@ -51,12 +66,11 @@ impl<R: Read + Seek> Engine<'_, R> {
                 number
             }
         };
-        if self.barren > 2 * BARREN {
-            let why = format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text);
-            return Ok(Err(Going::Settled(State::Unreplayable(why))));
-        }
         if let Some(until) = self.connected(number, transport)? {
             return Ok(Err(Going::Unreachable(until)));
+        }
+        if self.barren > 2 * BARREN {
+            return Ok(Err(Going::Settled(no_connection())));
         }
         let Some(line) = self.lines.get(number) else { return Ok(Err(Going::Parked(number))) };
         let connection = line.connection;
@@ -75,7 +89,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         number: usize,
         transport: &mut dyn Transport,
     ) -> Result<Option<Instant>, RunError> {
-        let gone = self.lines.get(number).and_then(|line| line.gone);
+        let gone = self.lines.get(number).and_then(|line| line.gone).filter(|_| self.barren <= 2 * BARREN);
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
@@ -110,8 +124,18 @@ impl<R: Read + Seek> Engine<'_, R> {
                 line.gone = Some(Gone { next, ..gone });
                 Ok(Some(next))
             }
+            Err(error) if error.blame() == Blame::Unreachable => {
+                self.give_up_on_server(&error);
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The server cannot be reached any more: nothing else is sent, and the run ends with a report of what was.
+    fn give_up_on_server(&mut self, error: &TransportError) {
+        self.barren = u32::MAX;
+        self.report.unreachable.get_or_insert_with(|| error.to_string());
     }
 
     /// A connection is not used any more: the next step for it has a new one.

@@ -113,7 +113,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         let live_server = adapt::Live {
             root,
-            supported: self.seeded.supported.as_deref(),
+            supported: self.seeded.supported.as_deref().filter(|_| !self.options.strict),
             opens: &opens,
             is_unsigned,
             callback,

@@ -7,11 +7,13 @@
 //!
 //! - [`alike`]: pairs that are like one that was read;
 //! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
+//! - [`required`]: what a server must have;
 //! - [`returned`]: Write chunks and the data items in them; [`fileids`]: numbers that files keep.
 
 mod alike;
 mod fileids;
 mod listing;
+mod required;
 mod returned;
 mod tolerance;
 
@@ -26,6 +28,7 @@ use rustc_hash::FxHashSet;
 use alike::{Alike, Pattern};
 use fileids::Fileids;
 use listing::Listings;
+use required::is_broken;
 use tolerance::{Rulings, attribute, is_attribute};
 
 use super::rules::file::FileRule;
@@ -324,7 +327,8 @@ impl Judge {
             // What RPC refuses has no results, and so no operation.
             let operation = if operation == "body" { title } else { operation };
             // All procedures of NFS are there (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs need not be.
-            let is_whole = replies_to_nfs(&status.operation) && b == "PROC_UNAVAIL";
+            let is_whole =
+                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || is_broken(operation, &b));
             if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
                 if self.lacking.len() < LACKING || self.lacking.contains_key(operation) {
                     self.lacking.entry(operation.to_owned()).or_insert_with(|| status.clone());

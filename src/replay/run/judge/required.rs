@@ -1,0 +1,82 @@
+//! Operations that a server must have: that one has them not is a difference, and nothing that it may leave out.
+
+/// Those of NFSv4, in the words of RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM and RELEASE_LOCKOWNER
+/// of NFSv4.0 (RFC 7530 section 16); then procedures of NFSv3 whose errors have no NFS3ERR_NOTSUPP (RFC 1813 section 3.3).
+const REQUIRED: &[&str] = &[
+    "ACCESS",
+    "BACKCHANNEL_CTL",
+    "BIND_CONN_TO_SESSION",
+    "CLOSE",
+    "COMMIT",
+    "CREATE",
+    "CREATE_SESSION",
+    "DESTROY_CLIENTID",
+    "DESTROY_SESSION",
+    "EXCHANGE_ID",
+    "FREE_STATEID",
+    "GETATTR",
+    "GETFH",
+    "LOCK",
+    "LOCKT",
+    "LOCKU",
+    "LOOKUP",
+    "LOOKUPP",
+    "NVERIFY",
+    "OPEN",
+    "OPEN_CONFIRM",
+    "OPEN_DOWNGRADE",
+    "PUTFH",
+    "PUTPUBFH",
+    "PUTROOTFH",
+    "READ",
+    "READDIR",
+    "RECLAIM_COMPLETE",
+    "RELEASE_LOCKOWNER",
+    "REMOVE",
+    "RENAME",
+    "RENEW",
+    "RESTOREFH",
+    "SAVEFH",
+    "SECINFO",
+    "SEQUENCE",
+    "SETATTR",
+    "SETCLIENTID",
+    "SETCLIENTID_CONFIRM",
+    "SET_SSV",
+    "TEST_STATEID",
+    "VERIFY",
+    "WRITE",
+    // NFSv3.
+    "NULL",
+    "MKDIR",
+    "RMDIR",
+    "FSSTAT",
+    "FSINFO",
+    "PATHCONF",
+];
+
+/// Whether a server that answers so to an operation of NFS has it not, though it must.
+pub(super) fn is_broken(operation: &str, status: &str) -> bool {
+    // What is not supported of an operation, an attribute or a minor version, is another thing.
+    matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
+        && REQUIRED.contains(&operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc8881_section_17_a_server_must_have_read_and_may_have_no_links() {
+        assert!(is_broken("READ", "NFS4ERR_NOTSUPP") && is_broken("WRITE", "NFS4ERR_OP_ILLEGAL"));
+        assert!(!is_broken("READLINK", "NFS4ERR_NOTSUPP") && !is_broken("CLONE", "NFS4ERR_NOTSUPP"));
+        assert!(
+            !is_broken("SETATTR", "NFS4ERR_ATTRNOTSUPP") && !is_broken("READ", "NFS4ERR_MINOR_VERS_MISMATCH")
+        );
+    }
+
+    #[test]
+    fn rfc1813_section_3_3_a_server_may_have_no_readdirplus() {
+        assert!(is_broken("FSINFO", "NFS3ERR_NOTSUPP") && !is_broken("READDIRPLUS", "NFS3ERR_NOTSUPP"));
+    }
+}
