@@ -16,6 +16,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use rustc_hash::FxHashMap;
 
 use super::caller::{Caller, Line, Procedure};
+use super::seed::plain;
 use super::transport::tcp::Tcp;
 use super::transport::{Call, ConnectionId, Event, Reply, Tag, Target, Transport};
 
@@ -163,8 +164,13 @@ pub struct Leaves;
 /// A Call of MOUNT that names a path, with the path below `root` instead. `None` for every other.
 ///
 /// # Errors
-/// Where the path is not one that begins at the root and stays below it.
-pub fn rerooted(message: &[u8], version: u32, procedure: u32, root: &str) -> Result<Option<Vec<u8>>, Leaves> {
+/// Where the path is none of `mounts`: a server resolves what is in it, links too.
+pub fn rerooted(
+    message: &[u8],
+    version: u32,
+    procedure: u32,
+    (root, mounts): (&str, &[Vec<u8>]),
+) -> Result<Option<Vec<u8>>, Leaves> {
     let mut cursor = Cursor::new(message);
     rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(|_| Leaves)?;
     let header = message.get(..cursor.at()).ok_or(Leaves)?;
@@ -174,12 +180,13 @@ pub fn rerooted(message: &[u8], version: u32, procedure: u32, root: &str) -> Res
     }
     let path = match Mount::decode(MountProcedure(procedure), &mut cursor, &mut Unobserved) {
         Ok(Mount::MNT(DirpathArgs { dirpath }) | Mount::UMNT(DirpathArgs { dirpath })) => {
-            let is_below = dirpath.0.split(|byte| *byte == b'/').all(|name| name != b"..")
-                && matches!(dirpath.0.first(), None | Some(b'/'));
-            if !is_below {
+            let is_absolute = matches!(dirpath.0.first(), None | Some(b'/'));
+            let has_dots = dirpath.0.split(|byte| *byte == b'/').any(|name| matches!(name, b"." | b".."));
+            let path = plain(dirpath.0);
+            if !is_absolute || has_dots || !mounts.contains(&path) {
                 return Err(Leaves);
             }
-            [root.as_bytes(), dirpath.0].concat()
+            [root.as_bytes(), &path].concat()
         }
         Ok(_) => return Ok(None),
         Err(_) => return Err(Leaves),
@@ -207,21 +214,25 @@ mod tests {
 
     #[test]
     fn rfc1813_section_5_2_1_a_path_is_mounted_below_the_directory_of_the_run() {
+        let mounts = [b"/export".to_vec()];
+        let seeded = ("/srv/run/tree", &mounts[..]);
         for procedure in [1, 3] {
-            let message = rerooted(&mount(procedure, b"/export"), 3, procedure, "/srv/run/tree");
+            let message = rerooted(&mount(procedure, b"/export"), 3, procedure, seeded);
             assert_eq!(message, Ok(Some(mount(procedure, b"/srv/run/tree/export"))));
         }
-        assert_eq!(rerooted(&mount(0, b""), 3, 0, "/srv/run/tree"), Ok(None));
+        assert_eq!(rerooted(&mount(0, b""), 3, 0, seeded), Ok(None));
     }
 
     #[test]
     fn a_path_that_leads_out_of_the_directory_of_the_run_is_not_mounted() {
-        for path in [&b"/export/../../.."[..], b"/..", b"-of-others", b"../x"] {
-            assert_eq!(rerooted(&mount(1, path), 3, 1, "/srv/run/tree"), Err(Leaves));
+        let mounts = [b"/export".to_vec()];
+        let seeded = ("/srv/run/tree", &mounts[..]);
+        for path in [&b"/export/../../.."[..], b"/..", b"-of-others", b"../x", b"/export/link", b"/"] {
+            assert_eq!(rerooted(&mount(1, path), 3, 1, seeded), Err(Leaves));
         }
         // Where the paths of other versions stand is not looked at.
-        assert_eq!(rerooted(&mount(1, b"/export"), 1, 1, "/srv/run/tree"), Err(Leaves));
-        assert_eq!(rerooted(&mount(1, b"/export")[..44], 3, 1, "/srv/run/tree"), Err(Leaves));
+        assert_eq!(rerooted(&mount(1, b"/export"), 1, 1, seeded), Err(Leaves));
+        assert_eq!(rerooted(&mount(1, b"/export")[..44], 3, 1, seeded), Err(Leaves));
     }
 
     #[test]

@@ -13,6 +13,13 @@ use crate::replay::trace::hear::Ear;
 use crate::replay::trace::layout::Keeping;
 use crate::replay::trace::{Content, Message, NONE, Payload, Seen, Slot, Writer};
 
+/// Zeros in a row that a hole of a file has.
+const HOLE: usize = 4096;
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
 /// File data: its place in the head, and its bytes in `data`, where they are known.
 #[derive(Clone, Debug)]
 struct Part {
@@ -133,7 +140,9 @@ impl Parts {
             };
             let hash = u128::from_be_bytes(payload.hash);
             payload.content = match keeping {
-                _ if bytes.iter().all(|byte| *byte == 0) => Content::ZEROS,
+                _ if is_zero(bytes) => Content::ZEROS,
+                // What is made from the key has no holes.
+                Keeping::KEYED if part.is_file && bytes.chunks_exact(HOLE).any(is_zero) => Content::UNKNOWN,
                 Keeping::KEYED if part.is_file && payload.file != NONE => Content::KEYED,
                 // The text of a link is a name, and needed.
                 Keeping::KEPT => Content::KEPT,

@@ -231,9 +231,11 @@ impl Mechanism for Kerberos {
     }
 
     fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError> {
+        if self.context.is_null() {
+            return Err(MechanismError("cannot sign: no context stands".into()));
+        }
         let (mut minor, mut message, mut mic) = (0, lent(message), empty());
-        // SAFETY: the context is the library's own, or null, which it answers with an error; all other pointers are of values
-        // that live on this stack.
+        // SAFETY: the context is the library's own; all other pointers are of values that live on this stack.
         let major = unsafe {
             (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic)
         };
@@ -245,6 +247,9 @@ impl Mechanism for Kerberos {
     }
 
     fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool {
+        if self.context.is_null() {
+            return false;
+        }
         let (mut minor, mut message, mut checksum) = (0, lent(message), lent(checksum));
         // SAFETY: as in `sign`; the library reads the checksum, whatever stands in it.
         let major = unsafe {

@@ -82,6 +82,8 @@ pub enum GssError {
     Refused(u32, u32),
     /// The server has not signed what it says.
     NotSigned,
+    /// The server takes no Calls with it: a window of no sequence numbers.
+    NoWindow,
     /// No end was seen.
     Endless,
 }
@@ -96,6 +98,7 @@ impl fmt::Display for GssError {
                 write!(f, "the server refuses it (major {major:#010x}, minor {minor}); see its log")
             }
             Self::NotSigned => f.write_str("the server has not signed its answer"),
+            Self::NoWindow => f.write_str("the server lets no Call be signed with it (seq_window 0)"),
             Self::Endless => write!(f, "the server asked for more after {TURNS} turns"),
         }
     }
@@ -143,7 +146,8 @@ pub struct Unsealed<'a> {
 /// What the Reply of a sealed Call must be sealed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    number: u32,
+    /// The sequence number of its Call.
+    pub number: u32,
     service: Service,
 }
 
@@ -198,6 +202,9 @@ impl Context {
             if !told.token.is_empty() {
                 turn = mechanism.step(&told.token)?;
             }
+            if told.major == COMPLETE && told.window == 0 {
+                return Err(GssError::NoWindow);
+            }
             if told.major == COMPLETE {
                 let is_signed = mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
                 return match turn.is_done && is_signed {
@@ -208,6 +215,11 @@ impl Context {
             gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
         }
         Err(GssError::Endless)
+    }
+
+    /// Whether the next Call would put one of this number out of the window.
+    pub fn is_beyond(&self, number: u32) -> bool {
+        self.next.wrapping_sub(number) >= self.window
     }
 
     /// Writes a Call to `out`, which is cleared before: with credential and verifier of this context, and its arguments

@@ -175,9 +175,11 @@ impl Judge {
 
 /// Whether Calls of the program are sent.
 fn is_replayed(asked: &Asked) -> bool {
-    let program = Program(asked.program);
-    matches!(program, Program::NFS | Program::NFSACL)
-        || is_about_files(program, asked.version, asked.procedure)
+    match (Program(asked.program), asked.version) {
+        (Program::NFS, version) => matches!(version, 3 | 4),
+        (Program::NFSACL, version) => version == 3,
+        (program, version) => is_about_files(program, version, asked.procedure),
+    }
 }
 
 /// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.

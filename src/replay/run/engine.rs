@@ -564,6 +564,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         if self.in_flight == 0 {
             // Nothing will come that makes room.
             self.unpark_all();
+            let waiting: Vec<u32> = self.slots.drain().flat_map(|(_, seats)| seats).collect();
+            waiting.into_iter().for_each(|seat| self.requeue(seat));
         }
         if self.restart.is_some() {
             let due = self.recover(transport)?;
@@ -594,7 +596,8 @@ impl<R: Read + Seek> Engine<'_, R> {
                 Going::Sent => self.seats.put(seat, held),
                 Going::Settled(state) => {
                     self.settle(seat, held, state);
-                    // What it gives up others may use.
+                    // What it gives up others may use: also the room that it was woken for.
+                    self.unpark_each();
                     self.admit()?;
                 }
                 Going::Later => self.put_off(seat, held, Instant::now()),
@@ -633,6 +636,19 @@ impl<R: Read + Seek> Engine<'_, R> {
             if let Some(held) = self.seats.get(seat) {
                 self.queue.push(held.turn, seat, None);
             }
+        }
+    }
+
+    /// One step of each line that waits there may look again.
+    fn unpark_each(&mut self) {
+        let of_line = |line: &mut Line| line.parked.pop_front();
+        let seats: Vec<u32> = self.lines.iter_mut().filter_map(of_line).collect();
+        seats.into_iter().for_each(|seat| self.requeue(seat));
+    }
+
+    fn requeue(&mut self, seat: u32) {
+        if let Some(held) = self.seats.get(seat) {
+            self.queue.push(held.turn, seat, None);
         }
     }
 

@@ -224,7 +224,18 @@ impl Parts {
     /// Whether the Call may lead out of the run's directory: LOOKUPP, or the name `..`, from what `may_climb` does not say of
     /// the variable of a filehandle that what is above it is in there, too.
     pub(super) fn leaves(&self, step: &Step<'_>, may_climb: impl Fn(u32) -> bool) -> bool {
-        if self.is_cut {
+        let handles = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE).count();
+        let needed = match step.asked.described() {
+            Some(Procedure::V3(v3::Procedure::NULL)) => 0,
+            Some(Procedure::V3(v3::Procedure::RENAME | v3::Procedure::LINK)) => 2,
+            Some(Procedure::V3(_)) => 1,
+            Some(Procedure::Compound) => {
+                self.operations.iter().filter(|operation| **operation == Operation::PUTFH).count()
+            }
+            _ => 0,
+        };
+        // A filehandle that no value of the run stands for is one of the captured server.
+        if self.is_cut || handles < needed {
             return true;
         }
         if self.has_dots {

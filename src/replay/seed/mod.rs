@@ -100,6 +100,9 @@ pub struct Seeded {
     pub directories: FxHashSet<u32>,
     /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
     pub supported: Option<Vec<u32>>,
+    /// Paths below the root that stand for what the capture mounts, of which none is below another: those, and where they are, no
+    /// step of NFSv3 can change.
+    pub mounts: Vec<Vec<u8>>,
     /// What was made.
     pub made: Made,
 }
@@ -171,7 +174,7 @@ pub fn seed(
             made.map_err(said(name.to_owned()))?
         }
     };
-    let mut maker = Maker { files, how, made: Made::default() };
+    let mut maker = Maker { files, how, made: Made::default(), mounts: Vec::new() };
     let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
     let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
 
@@ -206,10 +209,12 @@ pub fn seed(
             }
         }
     }
-    let made = maker.made;
+    let (made, mounts) = (maker.made, uppermost(&maker.mounts));
     let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
-    Ok(Seeded { path, root, handles, below, directories, supported, made })
+    // A step of NFSv4 can change what is at the root.
+    let mounts = if supported.is_none() { mounts } else { Vec::new() };
+    Ok(Seeded { path, root, handles, below, directories, supported, mounts, made })
 }
 
 /// What is there before the first step, and all directories.
@@ -255,6 +260,7 @@ struct Maker<'f> {
     files: &'f mut dyn Files,
     how: How,
     made: Made,
+    mounts: Vec<Vec<u8>>,
 }
 
 impl Maker<'_> {
@@ -302,6 +308,7 @@ impl Maker<'_> {
             for name in path.split(|byte| *byte == b'/').filter(|name| is_plain(name)) {
                 live = self.directory(&live, name, 0o755)?;
             }
+            self.mounts.push(plain(&path));
             return Ok(self.note(wanted, number, live));
         }
         let kind = match kind {
@@ -359,6 +366,19 @@ impl Maker<'_> {
         }
         Some(live)
     }
+}
+
+/// A path by its plain names: `/srv/nfs`, and nothing for the root.
+pub fn plain(path: &[u8]) -> Vec<u8> {
+    let names = path.split(|byte| *byte == b'/').filter(|name| is_plain(name));
+    names.flat_map(|name| [b"/", name].concat()).collect()
+}
+
+/// Those of these paths that are below no other.
+fn uppermost(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let is_above =
+        |one: &[u8], other: &[u8]| other.strip_prefix(one).is_some_and(|rest| rest.first() == Some(&b'/'));
+    paths.iter().filter(|path| !paths.iter().any(|one| is_above(one, path))).cloned().collect()
 }
 
 /// A name that stays in its directory.

@@ -177,7 +177,8 @@ impl Ear<'_> {
         *before += 1;
         let is_counted = name.is_some_and(|name| range.len() != name.len());
         let range = range.start..range.start + range.len().next_multiple_of(4);
-        let is_constant = name.is_some_and(is_constant);
+        // A filehandle names something on one server alone, whatever it is.
+        let is_constant = holds != Holds::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation();
         self.marks.push(Mark { range, holds, is_counted, operation, place, is_constant });
     }

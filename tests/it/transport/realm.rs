@@ -9,7 +9,7 @@ use std::{env, thread};
 
 use super::ganesha::{find, free_port};
 
-/// A realm with the service `nfs` of localhost, and the client `root/client`.
+/// A realm with the service `nfs` of localhost, and the user `somebody`, whom no server knows.
 pub(super) struct Realm {
     centre: Child,
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl Realm {
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         };
         run(&database, &["create", "-s", "-P", "of no use"]);
-        for (principal, keytab) in [("nfs/localhost", "server.keytab"), ("root/client", "client.keytab")] {
+        for (principal, keytab) in [("nfs/localhost", "server.keytab"), ("somebody", "client.keytab")] {
             run(&admin, &["-q", &format!("addprinc -randkey {principal}")]);
             run(&admin, &["-q", &format!("ktadd -k {place}/{keytab} {principal}")]);
         }

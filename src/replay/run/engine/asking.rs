@@ -8,6 +8,7 @@ use nfsrdma_dissectors::rpc::Program;
 use super::super::report::State;
 use super::held::{Held, unreadable};
 use super::judging::Heard;
+use super::sending::new_header;
 use super::{Engine, Going, LEAVES, RunError, SLACK};
 use crate::replay::beside::{Beside, Leaves, rerooted};
 use crate::replay::trace::Step;
@@ -34,13 +35,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         let xid = beside.xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
         self.values.begin(step.call.body);
-        let emitted = emit(&step.call, Header::Xid(xid), &mut self.values, &mut self.out, &mut self.placed);
+        let header = new_header(step, xid);
+        let header = header.as_deref().map_or(Header::Xid(xid), Header::New);
+        let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         if let Some(why) = self.unsendable(emitted.is_ok()) {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
         let mut message = std::mem::take(&mut self.out);
         if program == Program::MOUNT {
-            match rerooted(&message, version, step.asked.procedure, &self.seeded.path) {
+            let seeded = (&*self.seeded.path, &*self.seeded.mounts);
+            match rerooted(&message, version, step.asked.procedure, seeded) {
                 Ok(Some(other)) => message = other,
                 Ok(None) => {}
                 Err(Leaves) => return Ok(Going::Settled(State::Unreplayable(LEAVES.into()))),

@@ -49,6 +49,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         self.in_flight = self.in_flight.saturating_sub(1);
         self.unpark(connection, 1);
+        if self.signing.is_some() {
+            // A window of sequence numbers is that of all connections.
+            self.unpark_each();
+        }
         if let Some(started) = self.started {
             self.report.elapsed = now - started;
         }
@@ -165,27 +169,25 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// A live slot is free again: who waits for it may go.
     fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
         self.values.occupy(slot, false, is_counted);
-        if self.slots.is_empty() {
-            return;
+        // All that wait for it: the first may be one that is not sent.
+        if !self.slots.is_empty() {
+            self.wake_for(slot);
         }
-        let Some(waiting) = self.slots.get_mut(&slot) else { return };
-        let seat = waiting.pop_front();
-        if waiting.is_empty() {
-            self.slots.remove(&slot);
-        }
-        if let Some((seat, held)) = seat.and_then(|seat| Some((seat, self.seats.get(seat)?))) {
-            self.queue.push(held.turn, seat, None);
+    }
+
+    /// Steps that wait for a slot look again.
+    fn wake_for(&mut self, slot: (u32, u32)) {
+        for seat in self.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.seats.get(seat) {
+                self.queue.push(held.turn, seat, None);
+            }
         }
     }
 
     /// A Call on a live slot was given up: who waits for that slot goes on another.
     pub(super) fn doubt(&mut self, slot: (u32, u32)) {
         self.values.doubt(slot);
-        for seat in self.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.seats.get(seat) {
-                self.queue.push(held.turn, seat, None);
-            }
-        }
+        self.wake_for(slot);
     }
 
     /// What slots and owners count.

@@ -110,6 +110,11 @@ impl HeldStep {
         step
     }
 
+    /// Bytes of the step.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The step, if one is kept.
     pub(super) fn read(&self) -> Option<Step<'_>> {
         let mut step: Step<'_> = self.bare.clone()?;
@@ -230,6 +235,11 @@ impl Seats {
         let mut waiting: Vec<&Held> = seats.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
+    }
+
+    /// What Replies of signed Calls in flight are opened with.
+    pub(super) fn signatures(&self) -> impl Iterator<Item = Signature> + '_ {
+        self.held.iter().filter_map(Option::as_deref).filter_map(|held| held.flight.and(held.signature))
     }
 
     /// The seats of steps in flight.

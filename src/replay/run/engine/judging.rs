@@ -24,6 +24,7 @@ use super::{Engine, OTHERWISE, RunError, TEXT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::Reason;
+use crate::replay::trace::layout::LONGEST;
 use crate::replay::trace::{Content, Holds, NONE, Payload, Seen, Slot, Step, TraceError, keyed};
 use crate::replay::transport::{Payloads, Reply};
 
@@ -87,6 +88,13 @@ struct Kept {
     answer: Answer,
     latency: Duration,
     reply: KeptReply,
+}
+
+impl Kept {
+    /// Bytes that it keeps.
+    fn weight(&self) -> usize {
+        self.reply.bytes.len() + self.held.step.len() + self.held.sent.len()
+    }
 }
 
 /// A Reply that is kept.
@@ -154,7 +162,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         kept.reply.keep(reply);
         let room = std::mem::replace(&mut kept.held, held);
         (kept.answer, kept.latency) = (answer, latency);
-        self.unjudged.bytes += kept.reply.bytes.len();
+        self.unjudged.bytes += kept.weight();
         self.unjudged.queue.push_back(kept);
         while self.unjudged.bytes > KEPT {
             self.judge_next()?;
@@ -165,8 +173,8 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// Judges the Reply that has waited longest.
     pub(super) fn judge_next(&mut self) -> Result<(), RunError> {
         let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
+        self.unjudged.bytes = self.unjudged.bytes.saturating_sub(kept.weight());
         let Kept { held, answer, latency, reply } = &mut kept;
-        self.unjudged.bytes -= reply.bytes.len();
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
         let state = match held.step.read() {
@@ -330,14 +338,18 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
         let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
-        if matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
+        let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
+        if (matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
+            || is_otherwise && copies)
             && self.otherwise.len() < OTHERWISE
         {
             self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
         }
         Ok(match verdict {
             Verdict::Mismatched(differences)
-                if step.asked.flavor == Flavor::RPCSEC_GSS.0 && self.judge.is_of_rights(&differences) =>
+                if step.asked.flavor == Flavor::RPCSEC_GSS.0
+                    && self.signing.is_none()
+                    && self.judge.is_of_rights(&differences) =>
             {
                 State::Tolerated(rules::CREDENTIALS)
             }
@@ -425,6 +437,7 @@ fn listing(step: &Step<'_>, parts: &Parts) -> Option<(u32, bool)> {
 fn expected(key: u64, payload: &Payload, room: &mut Vec<u8>) -> Option<u128> {
     match payload.content {
         Content::UNKNOWN => None,
+        Content::KEYED if payload.length > LONGEST => None,
         Content::KEYED => {
             room.resize(payload.length as usize, 0);
             keyed::fill(key, payload.file, payload.offset, room);

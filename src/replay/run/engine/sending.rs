@@ -15,9 +15,11 @@ use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::{Engine, Going, LEAVES, Listener, RunError, SLACK};
+use super::{Engine, Going, LEAVES, Listener, OTHERWISE, RunError, SLACK};
 use crate::replay::trace::emit::{Header, captured, emit};
-use crate::replay::trace::{Content, Holds, Payload, Protection, Segments, Step, Trace, TraceError, keyed};
+use crate::replay::trace::{
+    Content, Holds, NONE, Payload, Protection, Segments, Step, Trace, TraceError, keyed,
+};
 use crate::replay::transport::{
     Call, Captured, Expected, Payload as Sent, Refusal, Shape, Source, SubmitError, Tag, Transport,
 };
@@ -88,10 +90,6 @@ impl<R: Read + Seek> Engine<'_, R> {
         if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
             return Ok(Going::Parked(number));
         }
-        if self.is_window_full() {
-            return Ok(Going::Parked(number));
-        }
-        let Some(line) = self.lines.get_mut(number) else { return Ok(Going::Parked(number)) };
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         self.values.begin(step.call.body);
@@ -176,6 +174,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(Going::Parked(number)));
         };
+        if self.is_window_full(step) {
+            return Ok(Err(Going::Parked(number)));
+        }
         self.fill()?;
         let is_signed = match self.sign(step, xid) {
             Ok(is_signed) => is_signed,
@@ -282,31 +283,37 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let key = self.contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
-            content(self.contents, key, &placed.payload, buffer)?;
+            let is_known = content(self.contents, key, &placed.payload, buffer)?;
+            // What is read there later is not what was captured.
+            if !is_known && placed.payload.file != NONE && self.otherwise.len() < OTHERWISE {
+                self.otherwise.insert(placed.payload.file);
+            }
         }
         Ok(())
     }
 }
 
-/// Puts the content of a payload into a buffer; zeros where it is not known.
+/// Puts the content of a payload into a buffer; zeros where it is not known. Gives whether it is.
 fn content<R: Read + Seek>(
     contents: &mut Trace<R>,
     key: u64,
     payload: &Payload,
     buffer: &mut Vec<u8>,
-) -> Result<(), TraceError> {
-    if !contents.content(payload, buffer)? {
+) -> Result<bool, TraceError> {
+    let is_keyed = payload.content == Content::KEYED;
+    let is_known = contents.content(payload, buffer)?;
+    if !is_known {
         buffer.clear();
         buffer.resize(payload.length as usize, 0);
-        if payload.content == Content::KEYED {
+        if is_keyed {
             keyed::fill(key, payload.file, payload.offset, buffer);
         }
     }
-    Ok(())
+    Ok(is_known || is_keyed)
 }
 
 /// A header of AUTH_SYS for a Call that had RPCSEC_GSS, whose context this run has not: it goes so, or is signed anew.
-fn new_header(step: &Step<'_>, xid: Xid) -> Option<Vec<u8>> {
+pub(super) fn new_header(step: &Step<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != Protection::PLAIN;
     if !is_secured {
         return None;

@@ -90,6 +90,11 @@ impl Signing {
         }))
     }
 
+    /// Which of the contexts a step is signed with.
+    fn at(&self, step: &Step<'_>) -> usize {
+        handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
+    }
+
     /// Makes of a Call that was emitted the one that goes.
     fn sign(
         &mut self,
@@ -109,7 +114,7 @@ impl Signing {
         };
         let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
         let call = Unsealed { xid, asked, service, arguments: arguments.unwrap_or_default() };
-        let context = handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default();
+        let context = self.at(step);
         let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
         let (at, seal) = with.seal(&call, &mut self.message)?;
         self.last = Some(Signature { context, seal });
@@ -125,9 +130,14 @@ impl Signing {
     }
 }
 
+/// Whether a Call was signed.
+pub(super) fn is_signed(step: &Step<'_>) -> bool {
+    step.asked.flavor == Flavor::RPCSEC_GSS.0
+}
+
 /// The context that a Call of the capture was signed with.
 fn handle<'a>(step: &Step<'a>) -> Option<&'a [u8]> {
-    let is_data = step.asked.flavor == Flavor::RPCSEC_GSS.0 && step.asked.protection != Protection::CONTROL;
+    let is_data = is_signed(step) && step.asked.protection != Protection::CONTROL;
     let mut cursor = Cursor::new(step.call.head.0).known();
     let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok().filter(|_| is_data)?;
     Some(message.call()?.cred.gss()?.handle.0)
@@ -156,17 +166,22 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn sign(&mut self, step: &Step<'_>, xid: Xid) -> Result<bool, MechanismError> {
         let Some(signing) = &mut self.signing else { return Ok(false) };
         signing.last = None;
-        if step.asked.flavor != Flavor::RPCSEC_GSS.0 {
+        if !is_signed(step) {
             return Ok(false);
         }
         signing.sign(step, xid, (&self.out, &self.placed, &self.buffers))?;
         Ok(true)
     }
 
-    /// Whether another signed Call would be out of the window of sequence numbers. RFC 2203 section 5.3.3.1.
-    pub(super) fn is_window_full(&self) -> bool {
-        let mut contexts = self.signing.iter().flat_map(|signing| &signing.contexts);
-        contexts.any(|context| self.in_flight >= context.window as usize)
+    /// Whether a Call that is to be signed would put one in flight out of the window of sequence numbers, so that the server would
+    /// drop that in silence. RFC 2203 section 5.3.3.1.
+    pub(super) fn is_window_full(&self, step: &Step<'_>) -> bool {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
+        let at = signing.at(step);
+        let of_context = self.seats.signatures().filter(|signature| signature.context == at);
+        let oldest = of_context.map(|signature| signature.seal.number).min();
+        let with = signing.contexts.get(at);
+        with.zip(oldest).is_some_and(|(with, oldest)| with.is_beyond(oldest))
     }
 
     /// Checks the Reply of a signed Call, which goes on as if nothing had signed it.

@@ -5,7 +5,7 @@
 //! | what the live server names | used after the step that gives it |
 //! | a slot, the count of an owner (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
 //! | a stateid | steps that change or end it wait for those that use it |
-//! | an open | ends after the locks that came from it |
+//! | an open | ends after the locks that came from it, and before another of the client that has a stateid of its own |
 //! | a name | looked up at once, changed alone; a listing apart from changes of the directory |
 //! | an object | not removed, and its attributes not set, while others use it |
 //! | size of a file | changes and looks in the order of the capture, as far as one was over when the other began |
@@ -150,6 +150,7 @@ impl Claims {
                 }
                 _ => {}
             }
+            self.ends(step, at as u32, operation, file);
             let payload = step.call.payloads.iter().find(|payload| payload.operation as usize == at);
             let act = match act {
                 Act::Write(offset, None) => {
@@ -159,6 +160,21 @@ impl Claims {
             };
             self.act(act, file, before, saved, step, is_directory);
             before = file;
+        }
+    }
+
+    /// An OPEN that was given another stateid than those before came after their CLOSE, though both were under way at once: in front
+    /// of it, it would have had the same (RFC 8881 section 9.9).
+    fn ends(&mut self, step: &Step<'_>, at: u32, operation: Option<Operation>, file: u32) {
+        let is_new =
+            |slot: &Slot| slot.holds == Holds::STATEID && slot.operation == at && slot.part == Part::DEFINED;
+        let way = match operation {
+            Some(Operation::CLOSE) => Way::Use,
+            Some(Operation::OPEN) if step.reply.slots.iter().any(|slot| is_new(&slot)) => Way::Alone,
+            _ => return,
+        };
+        if file != NONE {
+            self.claim(Kind::Ends, file, step.caller.client.into(), way);
         }
     }
 

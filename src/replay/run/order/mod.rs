@@ -39,6 +39,8 @@ pub(super) enum Kind {
     Name,
     /// What is open and locked of a file.
     Opens,
+    /// Opens of a file by one client that end, and that begin anew.
+    Ends,
     /// Size and attributes of a file.
     Size,
 }

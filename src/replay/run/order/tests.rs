@@ -503,6 +503,19 @@ fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
 }
 
 #[test]
+fn rfc8881_section_9_9_an_open_with_a_stateid_of_its_own_came_after_the_close_that_it_overlapped() {
+    let opened = |file, part| {
+        let open = open(1, "a", false).gives(Holds::STATEID, part, 9);
+        open.then(Args::GETFH(Void)).gives(Holds::FILEHANDLE, Part::AGAIN, file).at(50, 150)
+    };
+    let close = || close(5, 7).at(0, 100);
+    assert!(waits(&[close(), opened(5, Part::DEFINED)]));
+    assert!(!waits(&[close(), opened(5, Part::AGAIN)]), "it has the stateid of another open");
+    assert!(!waits(&[close(), opened(6, Part::DEFINED)]));
+    assert!(!waits(&[close().of(2), opened(5, Part::DEFINED)]));
+}
+
+#[test]
 fn locks_of_nlm_are_taken_in_the_order_of_the_capture() {
     let lock = |file, client| Made {
         nlm: Some((4, 2)),
