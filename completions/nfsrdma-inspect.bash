@@ -494,7 +494,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__check)
-            opts="-c -q -T -h --bless --server --rules --no-walk --junit --filter --gss --html --record --record-data --count --quiet --format --color --help"
+            opts="-c -q -T -h --bless --server --rules --no-walk --strict --same-server --min-coverage --junit --filter --gss --html --record --record-data --count --quiet --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -517,6 +517,10 @@ _nfsrdma__inspect() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --min-coverage)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --junit)

@@ -109,6 +109,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l server -d 'Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l rules -d 'A file of rules for --server: what else may differ, and why (docs/replay.md)' -r -F
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l min-coverage -d 'With --server, percent of the steps that must be replayed, of those that are not skipped (default: 90)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l junit -d 'Write a report as JUnit XML: a suite a capture, a case an operation' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l filter -d 'Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l gss -d 'Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way' -r -f -a "as-sys\t'They are sent with AUTH_SYS, as root'
@@ -126,6 +127,8 @@ always\t'Also in a pipe or a file'
 never\t'Nowhere'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l bless -d 'Write the baselines instead; the settings that stand in one stay'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l no-walk -d 'With --server, do not look at the files in the end'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l strict -d 'With --server, tolerate nothing'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -l same-server -d 'With --server, use the server though the captures are of it'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s q -l quiet -d 'Say nothing of captures that are as they were'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand compare" -l ignore -d 'Leave these differences out: kinds, fields or operations' -r
@@ -215,7 +218,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 hash\t'Its hash is kept, which `compare` needs'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l rules -d 'A file of rules: what else may differ, and why (docs/replay.md)' -r -F
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed, of those that are not skipped' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s c -l count -d 'Mismatches that are shown' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l junit -d 'Write a report as JUnit XML: a case an operation' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'

@@ -131,7 +131,12 @@ pub(super) fn to_file(capture: &Path, output: &Path) -> Result<()> {
         anyhow!("{}: cannot write: {why}; make room, or name another place with TMPDIR", output.display())
     };
     let mut source = Source::open([capture])?;
-    let to = BufWriter::new(File::create(output).map_err(failed)?);
+    // File data of the capture is for whoever may read that.
+    let mut private = File::options();
+    private.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut private, 0o600);
+    let to = BufWriter::new(private.open(output).map_err(failed)?);
     let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
     let errors = read(&mut source, None, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {

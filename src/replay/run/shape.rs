@@ -64,6 +64,9 @@ impl Titles {
 
 fn title(step: &Step<'_>, operation: Option<Operation>) -> String {
     let asked = &step.asked;
+    if asked.program == NONE {
+        return "Reply without its Call".into();
+    }
     let name = Program(asked.program).name();
     let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
     let about = match (operation, asked.described()) {

@@ -88,7 +88,8 @@ impl Watch for Witness<'_> {
     }
 }
 
-/// Whether a report says that something is wrong with the server.
+/// Whether a report says that something is wrong with the server. Connections that break off, Replies that come twice and sessions
+/// that are none are mended by a run, and counted in its report; everything else its exit code tells.
 fn is_told(report: &Report) -> bool {
     report.is_different()
         || report.discarded + report.disconnects + report.recovered > 0

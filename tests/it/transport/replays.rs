@@ -1,6 +1,9 @@
 //! Traces of real captures run against nfs-ganesha.
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
@@ -209,4 +212,92 @@ fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
     }
     let output = program(&["replay", "run", file, "--server", "tcp://127.0.0.1:1/export"]);
     assert_eq!(output.status.code(), Some(4));
+}
+
+/// Runs a trace slowly, does something to it after its first second, and gives the exit code with the report.
+fn disturbed(server: &str, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i32>, Json, String) {
+    let child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args([
+            "replay",
+            "run",
+            trace,
+            "--server",
+            server,
+            "--pace",
+            "rate=60",
+            "--timeout",
+            "2",
+            "-T",
+            "json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(2000));
+    disturb(child.id());
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
+    (output.status.code(), report, error)
+}
+
+/// Whether each step has a state, and some but not all were replayed.
+fn is_of_a_part(report: &Json) -> bool {
+    let states: Vec<u64> =
+        report["states"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).collect();
+    let done = report["states"]["matched"].as_u64().unwrap();
+    states.iter().sum::<u64>() == report["steps"].as_u64().unwrap() && (10..200).contains(&done)
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_leaves_a_report_and_its_own_exit_code() {
+    let Some(mut server) = Ganesha::start(false) else { return };
+    let trace = compiled("rxe-v41", "dies");
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let (code, report, error) = disturbed(&url, trace.name(), |_| server.kill());
+    assert!(is_of_a_part(&report), "{report:#}");
+    assert_eq!(code, Some(4), "{error}");
+    assert!(error.contains("nothing listens there") && error.contains("ended before its end"), "{error}");
+}
+
+#[test]
+fn a_run_that_somebody_ends_says_so_by_its_exit_code() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let trace = compiled("rxe-v41", "ended");
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let interrupt = |process: u32| {
+        let process = rustix::process::Pid::from_raw(process as i32).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    };
+    let (code, report, error) = disturbed(&url, trace.name(), interrupt);
+    assert!(is_of_a_part(&report), "{report:#}");
+    assert_eq!((code, &report["interrupted"]), (Some(3), &Json::Bool(true)), "{error}");
+}
+
+#[test]
+fn a_url_of_another_version_than_the_trace_is_refused_before_anything_is_made() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let trace = compiled("rxe-v41", "version");
+    let url = format!("tcp://localhost:{}/export?vers=3&mountport={}", server.port, server.mount_port);
+    let output = program(&["replay", "run", trace.name(), "--server", &url]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("is of NFSv4"), "{error}");
+    assert_eq!(fs::read_dir(server.export()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_check_of_which_little_can_be_replayed_is_not_green() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let capture = captures::path("rxe-v42-snap128");
+    let check = ["check", "-q", "--server", &url, capture.to_str().unwrap()];
+    assert_eq!(program(&check).status.code(), Some(3));
+    let output = program(&[&check[..], &["--min-coverage", "0"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    for percent in ["-1", "101", "nan"] {
+        let output = program(&[&check[..], &["--min-coverage", percent]].concat());
+        assert_eq!(output.status.code(), Some(2), "{percent}");
+    }
 }

@@ -77,7 +77,12 @@ depth_of() {
 # replayed NAME TURN: drives what was recorded again as fast as it goes, with as many Calls in flight at most.
 replayed() {
     "$program" replay run "${run[@]}" --directory "speed-$1" --seeded --pace asap --credits "$(depth_of "$1")" -T json "/tmp/$1.trace" \
-        > "/shared/$1-$2.json" 2> "/shared/$1.said" || true
+        > "/shared/$1-$2.json" 2> "/shared/$1.said" || {
+        cat "/shared/$1.said"
+        return 1
+    }
+    # Nothing is fast that is left out.
+    grep -q '"mismatched":0,"repaired":[0-9]*,"skipped":0,"tolerated":[0-9]*,"unreplayable":0}' "/shared/$1-$2.json"
 }
 
 mount_export 4.2 rsize=1048576,wsize=1048576

@@ -54,6 +54,7 @@ pub(super) fn drive<R: Read + Seek>(
     callbacks: &Callbacks,
 ) -> Result<(), RunError> {
     let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
@@ -94,8 +95,10 @@ pub(super) fn drive<R: Read + Seek>(
             Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
             None => Some(deadline),
         };
-        // What came is judged while nothing else is to be done.
-        let is_behind = engines.iter().any(Engine::is_behind)
+        // What came is judged while nothing else is to be done. A processor that is alone has something else to do as long as a
+        // Reply is to come: it is the device's, too.
+        let may_wait = is_alone && in_flight > 0;
+        let is_behind = engines.iter().any(if may_wait { Engine::is_far_behind } else { Engine::is_behind })
             && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {

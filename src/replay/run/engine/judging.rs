@@ -149,6 +149,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         !self.unjudged.queue.is_empty()
     }
 
+    /// Whether so many wait that they must be judged soon.
+    pub(super) fn is_far_behind(&self) -> bool {
+        self.unjudged.bytes > KEPT / 2
+    }
+
     /// Keeps a Reply to be judged. Gives room for another step.
     pub(super) fn judge_later(
         &mut self,
