@@ -95,9 +95,9 @@ pub(super) fn drive<R: Read + Seek>(
             Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
             None => Some(deadline),
         };
-        // What came is judged while nothing else is to be done. A processor that is alone has something else to do as long as a
-        // Reply is to come: it is the device's, too.
-        let may_wait = is_alone && in_flight > 0;
+        // What came is judged while nothing else is to be done. A processor that is alone has something else to do while the one
+        // Reply is to come: it is the device's, too. With more in flight, waiting would cost more than that gives.
+        let may_wait = is_alone && in_flight == 1;
         let is_behind = engines.iter().any(if may_wait { Engine::is_far_behind } else { Engine::is_behind })
             && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
