@@ -1,8 +1,8 @@
 //! What is remembered: nodes, each a file under the name in its directory, found by filehandle or by that name.
 //!
 //! A directory and a file in it are two nodes, and the path is put together when it is asked for, so that one RENAME of
-//! a directory is enough for all that is below it. Bytes are bounded; then what was used longest ago is forgotten, as a
-//! clock does it that passes over what was used since it came by the last time.
+//! a directory is enough for all that is below it. Bytes are bounded: the least recently used node is evicted. The use of a
+//! file is a use of the directories above it, so a directory outlives the files in it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -44,7 +44,11 @@ enum Origin {
 struct Node {
     generation: u32,
     is_live: bool,
-    is_used: bool,
+    /// Neighbors in the order of use.
+    newer: Option<u32>,
+    older: Option<u32>,
+    /// [`Store::references`] when it was used.
+    referenced_at: u64,
     origin: Origin,
     /// The name that LINK gave it later.
     other: Option<Seat>,
@@ -86,7 +90,14 @@ pub(super) struct Store {
     by_name: HashMap<Box<[u8]>, Id>,
     bytes: usize,
     limit: usize,
-    hand: usize,
+    /// Ends of the order of use.
+    newest: Option<u32>,
+    oldest: Option<u32>,
+    /// Uses of nodes, directories above them not counted.
+    references: u64,
+    /// Nodes that were put at the newest end: the work of keeping the order.
+    #[cfg(test)]
+    pub(super) moves: u64,
     /// What a table is asked for.
     key: Vec<u8>,
     /// Nodes that the bound made it forget.
@@ -133,7 +144,11 @@ impl Store {
             by_name: HashMap::new(),
             bytes: 0,
             limit,
-            hand: 0,
+            newest: None,
+            oldest: None,
+            references: 0,
+            #[cfg(test)]
+            moves: 0,
             key: Vec::new(),
             forgotten: 0,
         }
@@ -152,9 +167,9 @@ impl Store {
         let Some(node) = self.get_mut(id) else { return };
         let before = node.weight();
         change(node);
-        node.is_used = true;
         let after = node.weight();
         self.bytes = self.bytes + after - before;
+        self.reference(id);
     }
 
     fn insert(&mut self) -> Id {
@@ -166,40 +181,85 @@ impl Store {
         let generation = match self.nodes.get_mut(index as usize) {
             Some(node) => {
                 let generation = node.generation;
-                *node = Node { generation, is_live: true, is_used: true, ..Node::default() };
+                *node = Node { generation, is_live: true, ..Node::default() };
                 self.bytes += node.weight();
                 generation
             }
             None => 0,
         };
+        self.link_newest(index);
         Id { index, generation }
     }
 
-    /// Forgets what was used longest ago.
-    fn forget_one(&mut self) -> bool {
-        for _ in 0..2 * self.nodes.len() {
-            let index = self.hand;
-            self.hand = (self.hand + 1) % self.nodes.len();
-            let Some(node) = self.nodes.get_mut(index).filter(|node| node.is_live) else { continue };
-            if std::mem::take(&mut node.is_used) {
-                // Who uses a file uses the directories above it.
-                if let Origin::Seat(Seat { parent, .. }) = node.origin
-                    && let Some(parent) = self.get_mut(parent)
-                {
-                    parent.is_used = true;
-                }
-                continue;
-            }
-            let id = Id { index: index as u32, generation: node.generation };
-            self.remove_node(id);
-            self.forgotten += 1;
-            return true;
+    /// Takes a node out of the order of use.
+    fn unlink(&mut self, index: u32) {
+        let Some(node) = self.nodes.get_mut(index as usize) else { return };
+        let (newer, older) = (node.newer.take(), node.older.take());
+        match newer.and_then(|newer| self.nodes.get_mut(newer as usize)) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
         }
-        false
+        match older.and_then(|older| self.nodes.get_mut(older as usize)) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
+        }
+    }
+
+    /// Puts a node that is not in the order of use at its newest end.
+    fn link_newest(&mut self, index: u32) {
+        #[cfg(test)]
+        {
+            self.moves += 1;
+        }
+        let older = self.newest.replace(index);
+        if let Some(node) = self.nodes.get_mut(index as usize) {
+            node.older = older;
+        }
+        match older.and_then(|older| self.nodes.get_mut(older as usize)) {
+            Some(older) => older.newer = Some(index),
+            None => self.oldest = Some(index),
+        }
+    }
+
+    /// Records the use of a node, and then of the directories above it, as far as a path is followed.
+    ///
+    /// It stops at a directory whose use was recorded a moment ago, so that files of one directory do not cost its depth each.
+    /// A moment is so short that [`DEPTH`] of them are a quarter of the time that an unused node stays.
+    fn reference(&mut self, id: Id) {
+        let moment = (self.nodes.len() - self.free.len()) / (4 * DEPTH);
+        let mut next = Some(id);
+        self.references += 1;
+        for above in 0..DEPTH {
+            let (Some(id), now) = (next, self.references) else { return };
+            let Some(node) = self.get_mut(id) else { return };
+            if above > 0 && now - node.referenced_at <= moment as u64 {
+                return;
+            }
+            node.referenced_at = now;
+            next = match node.origin {
+                Origin::Seat(Seat { parent, .. }) => Some(parent),
+                Origin::Unknown | Origin::Root(_) => None,
+            };
+            self.unlink(id.index);
+            self.link_newest(id.index);
+        }
+    }
+
+    /// Evicts the least recently used node.
+    fn forget_one(&mut self) -> bool {
+        let Some(index) = self.oldest else { return false };
+        let Some(node) = self.nodes.get(index as usize) else { return false };
+        self.remove_node(Id { index, generation: node.generation });
+        self.forgotten += 1;
+        true
     }
 
     fn remove_node(&mut self, id: Id) {
         self.unseat(id);
+        if self.get(id).is_none() {
+            return;
+        }
+        self.unlink(id.index);
         let Some(node) = self.get_mut(id) else { return };
         let weight = node.weight();
         let (key, root_key) = (node.key.take(), node.root_key.take());
@@ -226,9 +286,9 @@ impl Store {
         address_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && let Some(node) = self.get_mut(id)
+            && self.get(id).is_some()
         {
-            node.is_used = true;
+            self.reference(id);
             return id;
         }
         let id = self.insert();
@@ -273,8 +333,8 @@ impl Store {
     pub(super) fn existing(&mut self, parent: Id, name: &[u8]) -> Option<Id> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
-        let node = self.get_mut(id)?;
-        node.is_used = true;
+        self.get(id)?;
+        self.reference(id);
         Some(id)
     }
 
@@ -288,9 +348,7 @@ impl Store {
         if let Some(id) = self.existing(parent, name) {
             return id;
         }
-        if let Some(parent) = self.get_mut(parent) {
-            parent.is_used = true;
-        }
+        self.reference(parent);
         let id = self.insert();
         self.seat(id, Seat { parent, name: name.into() });
         id
@@ -437,6 +495,8 @@ impl Store {
         let live = || self.nodes.iter().filter(|node| node.is_live);
         assert_eq!(self.bytes, live().map(Node::weight).sum::<usize>());
         assert_eq!(self.nodes.len(), live().count() + self.free.len());
+        let in_order = std::iter::successors(self.oldest, |index| self.nodes[*index as usize].newer);
+        assert_eq!(in_order.take(self.nodes.len() + 1).count(), live().count());
         let keys = |node: &Node| node.key.iter().chain(&node.root_key).count();
         assert_eq!(self.by_handle.len(), live().map(keys).sum::<usize>());
         for (key, id) in &self.by_handle {

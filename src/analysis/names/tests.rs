@@ -136,6 +136,45 @@ fn memory_is_bounded_and_what_is_forgotten_is_counted() {
     assert_eq!(named(&store, &0_u32.to_be_bytes()), "");
 }
 
+/// Moves in the order of use while a chain of directories is made, one below the other, in a store that holds some thousand.
+fn moves_for_chain(depth: u32) -> u64 {
+    let mut store = store();
+    let mut directory = store.root(SERVER);
+    for level in 0..depth {
+        let child = store.child(directory, b"d");
+        directory = store.bind(child, SERVER, &level.to_be_bytes());
+    }
+    assert!(store.forgotten > u64::from(depth / 2));
+    store.check();
+    store.moves
+}
+
+#[test]
+fn evictions_from_a_deep_chain_of_directories_cost_linear_time() {
+    let moves = [1, 2, 4, 8].map(|times| moves_for_chain(times * 8_192));
+    for pair in moves.windows(2) {
+        assert!(pair[1] * 10 <= pair[0] * 22, "{moves:?}");
+    }
+    assert!(moves[3] <= 32 * 8 * 8_192, "{moves:?}");
+}
+
+#[test]
+fn directories_in_use_outlive_files_that_were_used_once() {
+    let mut store = store();
+    let root = store.root(SERVER);
+    let mut directory = root;
+    for level in 0..5_u32 {
+        let child = store.child(directory, format!("d{level}").as_bytes());
+        directory = store.bind(child, SERVER, &level.to_be_bytes());
+    }
+    for at in 100..20_000_u32 {
+        let file = store.child(directory, &at.to_be_bytes());
+        store.bind(file, SERVER, &at.to_be_bytes());
+    }
+    assert!(store.forgotten > 10_000);
+    assert_eq!(text(&store, directory), "/d0/d1/d2/d3/d4");
+}
+
 #[test]
 fn the_hash_is_the_one_that_wireshark_has() {
     // tshark -r rxe-v3.pcap -T fields -e nfs.fh.hash, frames 61 and 63.
