@@ -114,6 +114,9 @@ pub struct Comparison {
     pairs: u64,
     reordered: u64,
     set_up: u64,
+    /// Clients that passes over all of them visited.
+    #[cfg(test)]
+    visited: u64,
 }
 
 impl Comparison {
@@ -137,6 +140,8 @@ impl Comparison {
             pairs: 0,
             reordered: 0,
             set_up: 0,
+            #[cfg(test)]
+            visited: 0,
         }
     }
 
@@ -168,8 +173,7 @@ impl Comparison {
 
     /// Whether a side has enough records for [`Self::advance`].
     pub fn has_enough(&self, side: Side) -> bool {
-        let at = side as usize;
-        self.waiting[at] >= WAITING || self.waiting_bytes[at] >= WAITING_BYTES
+        self.holds(side, WAITING)
     }
 
     /// Puts together what can be. Some of what waits is left, so that what follows can still be looked at; `are_over` says
@@ -180,10 +184,10 @@ impl Comparison {
         }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
-            self.with_lane(at, |this, lane| {
-                this.work(lane, Pace::Steady);
-                this.leave_alone(lane);
-            });
+            self.with_lane(at, |this, lane| this.work(lane, Pace::Steady));
+        }
+        for side in [Side::A, Side::B].into_iter().filter(|side| self.has_enough(*side)).collect::<Vec<_>>() {
+            self.drop_unmatched(side);
         }
         // Of many clients each has little that waits, and all of it is too much. What is the same needs no look ahead. Half
         // of it goes, so that this is not done again for the next record.
@@ -200,15 +204,24 @@ impl Comparison {
     }
 
     fn with_lane(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut Lane)) {
+        #[cfg(test)]
+        {
+            self.visited += 1;
+        }
         let Some(mut lane) = self.lanes.get_mut(at).map(std::mem::take) else { return };
         work(self, &mut lane);
         self.lanes[at] = lane;
     }
 
-    /// Whether so many records wait on a side, or as many bytes in proportion.
+    /// Whether so many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
-        let bytes = WAITING_BYTES / WAITING * records;
-        (0..2).any(|at| self.waiting[at] >= records || self.waiting_bytes[at] >= bytes)
+        [Side::A, Side::B].into_iter().any(|side| self.holds(side, records))
+    }
+
+    /// Whether so many records of a side wait, or as many bytes in proportion.
+    fn holds(&self, side: Side, records: usize) -> bool {
+        let at = side as usize;
+        self.waiting[at] >= records || self.waiting_bytes[at] >= WAITING_BYTES / WAITING * records
     }
 
     /// Of those that found no partner only so many wait for one that comes late.

@@ -274,3 +274,29 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
     assert_eq!(kinds(&comparison), [Kind::Missing]);
     assert_eq!(comparison.pairs(), clients * rounds - 1);
 }
+
+/// Visits to clients while A has this many, each with one Call, and B has none of them.
+fn visits_for_unmatched(clients: u64) -> u64 {
+    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut numbers = 0..clients;
+    let next = |side: Side| {
+        let number = numbers.next().filter(|_| side == Side::A)?;
+        let record = operation(number, 2 * number, 2 * number + 1);
+        Some((client(&number.to_string()), record))
+    };
+    let mut found = 0;
+    let Ok(()) = comparison.drive(next, |_| {
+        found += 1;
+        Ok::<_, std::convert::Infallible>(())
+    });
+    assert!(found > 0);
+    comparison.visited
+}
+
+#[test]
+fn clients_of_one_side_alone_cost_linear_time() {
+    // Nothing is dropped before the records that may wait are there.
+    let [one, two, four] = [1, 2, 4].map(|times| visits_for_unmatched(times * 40_000));
+    assert!((four - two) * 10 <= (two - one) * 22, "{one}, {two}, {four}");
+    assert!(four <= 4 * 4 * 40_000, "{one}, {two}, {four}");
+}
