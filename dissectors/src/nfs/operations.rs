@@ -117,9 +117,22 @@ macro_rules! operations {
                     number: number.0,
                 };
                 let field = number.field().ok_or(unknown)?;
-                match number {
+                let this = match number {
                     $($number::$name => <$body as $crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$name),)*
                     _ => Err(unknown),
+                };
+                if Self::is_ddp_eligible(number) {
+                    cursor.end_eligible();
+                }
+                this
+            }
+
+            /// Whether the body of operation `number` can hold a DDP-eligible item, whatever form it takes (RFC 8267
+            /// sections 4 and 6.1). Such results match the Write chunks, one by one.
+            pub const fn is_ddp_eligible(number: $number) -> bool {
+                match number {
+                    $($number::$name => <$body as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE,)*
+                    _ => false,
                 }
             }
 
@@ -134,6 +147,9 @@ macro_rules! operations {
             pub fn encode(&self, encoder: &mut $crate::xdr::Encoder) {
                 match self {
                     $(Self::$name(body) => $crate::xdr::Xdr::encode(body, encoder),)*
+                }
+                if Self::is_ddp_eligible(self.number()) {
+                    encoder.end_eligible();
                 }
             }
         }

@@ -85,6 +85,7 @@ impl<S: Status, T, E> Outcome<S, T, E> {
 
 impl<'a, S: Status, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for Outcome<S, T, E> {
     const KIND: Kind = Kind::Group;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE || E::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut Registry) {
         registry.xdr::<S>(S::FIELD, "");

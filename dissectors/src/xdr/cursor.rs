@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::roundup;
+use super::{WriteChunkPairing, roundup};
 
 /// Why a message could not be decoded further; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl std::error::Error for Error {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkItem<'a> {
     /// Read chunks: the byte offset in the unreduced message where the item's content belongs (RFC 8166
-    /// section 3.4.5). Write chunks have none; they are used in order.
+    /// section 3.4.5). Write chunks have none: each matches an operation (RFC 8267 section 6.4.1).
     pub position: Option<u32>,
     /// Length of the content in bytes; for a Write chunk the length that the Reply returned.
     pub length: u32,
@@ -114,7 +114,9 @@ pub struct Cursor<'a> {
     length: usize,
     /// Position of the message's first byte in what the observer looks at.
     base: usize,
+    /// Read chunks that are still to come, or all Write chunks.
     chunks: &'a [ChunkItem<'a>],
+    pairing: WriteChunkPairing,
     /// Bytes of chunks, with their roundup, that belong before `at` in the unreduced message.
     spliced: usize,
     is_known: bool,
@@ -123,7 +125,8 @@ pub struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// A cursor at the start of a message that was captured whole and sent without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], spliced: 0, is_known: false }
+        let pairing = WriteChunkPairing::default();
+        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], pairing, spliced: 0, is_known: false }
     }
 
     /// A message that was `length` bytes long on the wire, of which `bytes` were captured.
@@ -153,7 +156,8 @@ impl<'a> Cursor<'a> {
         self
     }
 
-    /// A reduced message: these items travelled in chunks.
+    /// A reduced message: these items travelled in chunks. Of Write chunks all are here that the Call offered, in their
+    /// order; those that returned nothing have length 0.
     #[must_use]
     pub fn with_chunks(mut self, chunks: &'a [ChunkItem<'a>]) -> Self {
         self.chunks = chunks;
@@ -306,20 +310,31 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes the chunk that holds a DDP-eligible item of this length, if the item is not inline: the Read chunk
-    /// whose Position is here, or the next Write chunk that returned anything (RFC 8166 section 4.3.2).
+    /// whose Position is here, or the Write chunk that matches the operation (RFC 8267 section 6.4.1).
     pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
         let item = match self.chunks.first()?.position {
-            Some(_) => self.read_chunk_here()?,
+            Some(_) => {
+                let item = self.read_chunk_here()?;
+                self.chunks = self.chunks.get(1..).unwrap_or_default();
+                item
+            }
             None if length == 0 => return None,
             None => {
-                let unused = self.chunks.iter().take_while(|chunk| chunk.length == 0).count();
-                self.chunks = self.chunks.get(unused..).unwrap_or_default();
-                self.chunks.first()?
+                let chunks = self.chunks;
+                let returned = |at: usize| chunks.get(at).map(|chunk| chunk.length);
+                let fits_inline = length as usize + roundup(length as usize) <= self.remaining();
+                chunks.get(self.pairing.take(returned, length, fits_inline)?)?
             }
         };
-        self.chunks = self.chunks.get(1..).unwrap_or_default();
         self.spliced += length as usize + roundup(length as usize);
         Some(item)
+    }
+
+    /// Ends an operation that can have a DDP-eligible item, whether it has one or not: what follows matches the next Write
+    /// chunk (RFC 8267 section 6.4.1).
+    #[inline]
+    pub fn end_eligible(&mut self) {
+        self.pairing.end_operation();
     }
 }
 

@@ -81,7 +81,8 @@ macro_rules! xdr {
             |this, encoder| {
                 $($crate::xdr::Xdr::encode(&this.$field, encoder);)*
             },
-            [], $crate::xdr::sum(&[$(<$type as $crate::xdr::Xdr>::LENGTH),*]), |registry| {
+            [], $crate::xdr::sum(&[$(<$type as $crate::xdr::Xdr>::LENGTH),*]),
+            $crate::xdr::any(&[$(<$type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE),*]), |registry| {
                 let [$($field),*] = Self::FIELDS;
                 $(registry.xdr::<$type>($field, Self::DOC);)*
             }
@@ -132,7 +133,7 @@ macro_rules! xdr {
             |this, encoder| {
                 encoder.word(this.0);
             },
-            [$(($number, stringify!($value))),*], Some(4), |registry| {}
+            [$(($number, stringify!($value))),*], Some(4), false, |registry| {}
         );
     };
 
@@ -170,7 +171,7 @@ macro_rules! xdr {
             |this, encoder| {
                 encoder.word(this.0);
             },
-            [$(($number, stringify!($value))),*], Some(4), |registry| {}
+            [$(($number, stringify!($value))),*], Some(4), false, |registry| {}
         );
     };
 
@@ -248,7 +249,11 @@ macro_rules! xdr {
                     })?
                 }
             },
-            [], None, |registry| {
+            [], None,
+            $crate::xdr::any(&[
+                $($(<$type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE,)?)*
+                $($(<$default_type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE)?)?
+            ]), |registry| {
                 const DOC: &str = concat!($($doc, "\n"),+);
                 registry.xdr::<$tag_type>(Self::TAG, DOC);
                 $($($crate::xdr!(@describe registry, DOC, $group $label $filter $type);)?)*
@@ -286,26 +291,27 @@ macro_rules! xdr {
 
     (@implement [] $name:ident, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
             $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, |$registry| $describe);
+                $names, $length, $is_eligible, |$registry| $describe);
         }
     };
     (@implement [$lt:lifetime] $name:ident, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
         impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
             $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, |$registry| $describe);
+                $names, $length, $is_eligible, |$registry| $describe);
         }
     };
     (@functions $lt:lifetime, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, |$registry:ident| $describe:block) => {
+     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
         const KIND: $crate::field::Kind = $kind;
         const NAMES: &'static [$crate::field::FlagName] = &$names;
         const LENGTH: Option<usize> = $length;
+        const IS_DDP_ELIGIBLE: bool = $is_eligible;
 
         #[allow(unused_variables)]
         fn describe($registry: &mut $crate::field::registry::Registry) {

@@ -29,6 +29,7 @@ impl<T, const BOUND: u32> Enclosed<'_, T, BOUND> {
 
 impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for Enclosed<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);

@@ -9,6 +9,9 @@ pub struct Splice {
     pub position: usize,
     /// Length of the content in bytes.
     pub length: u32,
+    /// How many operations that can have a DDP-eligible item came before: of a result, the index of the Write chunk that
+    /// matches it (RFC 8267 section 6.4.1).
+    pub ordinal: usize,
 }
 
 /// A message that is being written.
@@ -17,6 +20,8 @@ pub struct Encoder {
     bytes: Vec<u8>,
     splices: Vec<Splice>,
     spliced: usize,
+    /// Operations with a possible DDP-eligible item that were appended.
+    eligible: usize,
 }
 
 impl Encoder {
@@ -77,18 +82,29 @@ impl Encoder {
     /// Appends the length of an item whose content travels in a chunk.
     pub fn chunk(&mut self, length: u32) {
         self.word(length);
-        self.splices.push(Splice { position: self.bytes.len() + self.spliced, length });
+        let position = self.bytes.len() + self.spliced;
+        self.splices.push(Splice { position, length, ordinal: self.eligible });
         self.spliced += length as usize + roundup(length as usize);
+    }
+
+    /// Ends an operation that can have a DDP-eligible item, whether it has one or not.
+    pub fn end_eligible(&mut self) {
+        self.eligible += 1;
     }
 
     /// Appends what another encoder holds, with the items that were left out of it.
     pub fn append(&mut self, other: &Self) {
         let before = self.bytes.len() + self.spliced;
-        let moved =
-            other.splices.iter().map(|splice| Splice { position: splice.position + before, ..*splice });
+        let eligible = self.eligible;
+        let moved = other.splices.iter().map(|splice| Splice {
+            position: splice.position + before,
+            ordinal: splice.ordinal + eligible,
+            ..*splice
+        });
         self.splices.extend(moved);
         self.bytes.extend_from_slice(&other.bytes);
         self.spliced += other.spliced;
+        self.eligible += other.eligible;
     }
 
     /// Appends a counted item whose content `write` appends: an opaque field that holds XDR itself. Its length counts

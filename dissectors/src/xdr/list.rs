@@ -128,6 +128,7 @@ list! {
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);
@@ -167,6 +168,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     const KIND: Kind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);

@@ -10,12 +10,14 @@ mod describe;
 mod enclosed;
 mod encoder;
 mod list;
+mod pairing;
 mod types;
 
 pub use cursor::{ChunkItem, Cursor, Error};
 pub use enclosed::Enclosed;
 pub use encoder::{Encoder, Splice};
 pub use list::{Chain, Items, List};
+pub use pairing::WriteChunkPairing;
 pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};
 
 use crate::field::registry::Registry;
@@ -29,6 +31,8 @@ pub trait Xdr<'a>: Sized {
     const NAMES: &'static [FlagName] = &[];
     /// Bytes of the XDR form, where every value has as many.
     const LENGTH: Option<usize> = None;
+    /// Whether a value can hold a DDP-eligible item (RFC 8166 section 6.1): some form of it has one.
+    const IS_DDP_ELIGIBLE: bool = false;
 
     /// Adds the fields inside a value to a registry; one without fields has none to add.
     fn describe(_: &mut Registry) {}
@@ -56,6 +60,14 @@ pub const fn sum(lengths: &[Option<usize>]) -> Option<usize> {
             None => None,
         },
         [None, ..] => None,
+    }
+}
+
+/// Whether one of these is true.
+pub const fn any(flags: &[bool]) -> bool {
+    match flags {
+        [] => false,
+        [first, rest @ ..] => *first || any(rest),
     }
 }
 

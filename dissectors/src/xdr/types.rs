@@ -104,6 +104,7 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
 /// Fixed-length array of numbers (RFC 4506 section 4.12).
 impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
     const KIND: Kind = T::KIND;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     #[inline]
     fn decode<O: Observer<'a>>(
@@ -229,6 +230,7 @@ macro_rules! ddp_data {
 
         impl<'a> Xdr<'a> for $name<'a> {
             const KIND: Kind = Kind::$kind;
+            const IS_DDP_ELIGIBLE: bool = true;
 
             #[inline]
             fn decode<O: Observer<'a>>(
@@ -296,6 +298,7 @@ impl<'a> Xdr<'a> for Rest<'a> {
 impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     const KIND: Kind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);
@@ -381,13 +384,66 @@ mod tests {
         assert_eq!(cursor.unreduced(), 16 + 8 + 4);
     }
 
+    /// Decodes one item per operation, as READ and READLINK results have them.
+    fn results<'a>(cursor: &mut Cursor<'a>, count: usize) -> Vec<Result<Ddp<'a>, Error>> {
+        let one = |_| {
+            let item = decode(cursor);
+            cursor.end_eligible();
+            item
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn returned<const N: usize>(lengths: [u32; N]) -> [ChunkItem<'static>; N] {
+        lengths.map(|length| ChunkItem { position: None, length, bytes: None })
+    }
+
+    const fn in_chunk(length: u32) -> Result<Ddp<'static>, Error> {
+        Ok(Ddp::Chunk { length, bytes: None })
+    }
+
     #[test]
-    fn write_chunks_are_used_in_order_and_unused_ones_passed_over() {
-        let chunks = [0, 4, 8].map(|length| ChunkItem { position: None, length, bytes: None });
+    fn rfc8267_section_6_4_3_an_empty_chunk_in_the_middle_has_its_result_inline() {
+        let chunks = returned([4, 0, 8]);
+        let mut cursor = Cursor::new(b"\0\0\0\x04\0\0\0\x05hello\0\0\0\0\0\0\x08").with_chunks(&chunks);
+        let expected = [in_chunk(4), Ok(Ddp::Inline(b"hello")), in_chunk(8)];
+        assert_eq!(results(&mut cursor, 3), expected);
+        assert_eq!((cursor.remaining(), cursor.unreduced()), (0, 20 + 12));
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_1_a_chunk_without_a_result_comes_back_empty_in_its_place() {
+        let chunks = returned([4, 0, 8]);
         let mut cursor = Cursor::new(b"\0\0\0\x04\0\0\0\0\0\0\0\x08").with_chunks(&chunks);
-        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 4, bytes: None }));
-        assert_eq!(decode(&mut cursor), Ok(Ddp::Inline(b"")));
-        assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 8, bytes: None }));
+        assert_eq!(results(&mut cursor, 3), [in_chunk(4), Ok(Ddp::Inline(b"")), in_chunk(8)]);
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_1_results_without_a_chunk_are_inline() {
+        let chunks = returned([4]);
+        let mut cursor = Cursor::new(b"\0\0\0\x04\0\0\0\x04here").with_chunks(&chunks);
+        assert_eq!(results(&mut cursor, 2), [in_chunk(4), Ok(Ddp::Inline(b"here"))]);
+    }
+
+    #[test]
+    fn rfc8166_section_4_3_2_2_a_server_that_passes_over_a_result_without_data_is_read() {
+        let chunks = returned([8, 0]);
+        let mut cursor = Cursor::new(b"\0\0\0\0\0\0\0\x08").with_chunks(&chunks);
+        assert_eq!(results(&mut cursor, 2), [Ok(Ddp::Inline(b"")), in_chunk(8)]);
+        // With as many results as chunks: the last one has none of its own.
+        let chunks = returned([8, 4]);
+        let mut cursor = Cursor::new(b"\0\0\0\0\0\0\0\x08\0\0\0\x04").with_chunks(&chunks);
+        assert_eq!(results(&mut cursor, 3), [Ok(Ddp::Inline(b"")), in_chunk(8), in_chunk(4)]);
+    }
+
+    #[test]
+    fn a_server_that_answers_inline_although_a_chunk_was_offered_is_read() {
+        let chunks = returned([0, 8]);
+        let mut cursor = Cursor::new(b"\0\0\0\x04here\0\0\0\x08").with_chunks(&chunks);
+        assert_eq!(results(&mut cursor, 2), [Ok(Ddp::Inline(b"here")), in_chunk(8)]);
+        // The message cannot hold it, so it travelled in the next chunk.
+        let mut cursor = Cursor::new(b"\0\0\0\x08").with_chunks(&chunks);
+        assert_eq!(results(&mut cursor, 1), [in_chunk(8)]);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::address::{Address, Lid};
+use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport};
-use nfsrdma_dissectors::xdr::roundup;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::{LONGEST, Transport as Kind};
@@ -141,6 +143,18 @@ fn address(text: &str) -> Address {
     text.parse().ok().map(Address::Ip).or_else(lid).unwrap_or_default()
 }
 
+/// The operations of a COMPOUND that can have a DDP-eligible result, by their places in it: those match the Write chunks (RFC 8267
+/// section 6.4.1). Of another procedure there is none before its result.
+fn eligible(reply: &Message<'_>) -> Vec<u32> {
+    let items = reply.items();
+    let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
+    let mut cursor = Cursor::new(results).with_chunks(&items);
+    let Ok(compound) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return Vec::new() };
+    let operations = compound.operations().map_while(Result::ok).zip(0..);
+    let eligible = operations.filter(|(results, _)| v4::Results::is_ddp_eligible(results.number()));
+    eligible.map(|(_, at)| at).collect()
+}
+
 /// A message whose file data was fetched.
 struct Assembled<'m> {
     message: &'m Message<'m>,
@@ -214,15 +228,15 @@ impl<'m> Assembled<'m> {
         let mut items: Vec<_> = chunks
             .map(|(segments, returned)| Item { segments, length: Some(returned), ..Item::default() })
             .collect();
-        let mut next = 0;
+        let mut pairing = WriteChunkPairing::default();
+        let operations = eligible(self.message);
         let message = self.inline(|payload, content, _| {
-            let unused = items.get(next..)?.iter().take_while(|item| item.length == Some(0)).count();
-            let item = items.get_mut(next + unused)?;
-            if item.length != Some(payload.length) {
-                return None;
-            }
+            let before = operations.iter().take_while(|operation| **operation < payload.operation).count();
+            pairing = pairing.at(before);
+            let returned = |at: usize| items.get(at).and_then(|item| item.length);
+            let at = pairing.take(returned, payload.length, true)?;
+            let item = items.get_mut(at)?;
             item.content = content;
-            next += unused + 1;
             Some(())
         });
         (message, items)

@@ -103,12 +103,13 @@ fn items<'s>(
     let [calls, replies] = contents;
     let content = if is_call { calls } else { replies };
     let mut beside = 0;
-    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| !payload.is_inside);
+    let is_beside = |payload: &Payload| !payload.is_inside && payload.length > 0;
+    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| is_beside(payload));
     payloads
         .map(|(at, Payload { at: place, length, .. })| {
             let position = place.saturating_sub(message.body).saturating_add(beside);
             beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
-            ChunkItem { position: is_call.then_some(position), length, bytes: content(at) }
+            ChunkItem { position: Some(position), length, bytes: content(at) }
         })
         .collect()
 }

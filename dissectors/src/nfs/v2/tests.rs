@@ -193,6 +193,20 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
 }
 
 #[test]
+fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
+    let chunks = [ChunkItem { position: None, length: 0, bytes: None }];
+    for bytes in [lay_out![5], lay_out![0, fattr(), 0], lay_out![0, fattr(), "hello"]] {
+        let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+        let again = reduce(|encoder| decoded.encode(encoder));
+        assert_eq!((cursor.remaining(), again), (0, (bytes, Vec::new())));
+    }
+    let eligible: Vec<_> =
+        Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
+    assert_eq!(eligible, [&Procedure::READLINK, &Procedure::READ]);
+}
+
+#[test]
 fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out![FH, 4];
     let chunks = [ChunkItem { position: Some(36), length: 4, bytes: None }];

@@ -452,6 +452,25 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
 }
 
 #[test]
+fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
+    let chunks = [0, 0].map(|length| ChunkItem { position: None, length, bytes: None });
+    // READ with NFS3ERR_IO, READ at the end of the file, and READ inline although a chunk was offered.
+    for (bytes, splices) in [
+        (lay_out![5, 0], 0),
+        (lay_out![0, 1, fattr(), 0, 1, 0], 0),
+        (lay_out![0, 1, fattr(), 5, 1, "hello"], 0),
+    ] {
+        let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+        let (again, left_out) = reduce(|encoder| decoded.encode(encoder));
+        assert_eq!((cursor.remaining(), again, left_out.len()), (0, bytes, splices));
+    }
+    let eligible: Vec<_> =
+        Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
+    assert_eq!(eligible, [&Procedure::READLINK, &Procedure::READ]);
+}
+
+#[test]
 fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out!["handle7", 4];
     let chunks = [ChunkItem { position: Some(16), length: 4, bytes: None }];

@@ -398,6 +398,93 @@ mod tests {
         assert_eq!(statuses, [Nfsstat4::NFS4_OK; 3]);
     }
 
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    /// PUTFH LOOKUP READ PUTFH LOOKUP READLINK PUTFH LOOKUP READ: the example of RFC 8267 section 6.4.3. An item has a
+    /// length and, where it is inline, content.
+    fn example(items: [&[u32]; 3]) -> Vec<u8> {
+        let mut reply = vec![0, 0, 9];
+        for (operation, item) in [25, 27, 25].into_iter().zip(items) {
+            reply.extend([22, 0, 15, 0, operation, 0]);
+            reply.extend((operation == 25).then_some(1));
+            reply.extend(item);
+        }
+        words(&reply)
+    }
+
+    /// What the results of the example are with these lengths returned in the Write chunks: how many bytes of a chunk, or
+    /// what is inline; and which chunks the encoder gives them. The message must encode to its own bytes.
+    fn results(bytes: &[u8], returned: [u32; 3]) -> (Vec<String>, Vec<(usize, u32)>) {
+        let chunks = returned.map(|length| ChunkItem { position: None, length, bytes: None });
+        let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
+        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let (mut operations, mut results) = (reply.operations(), Vec::new());
+        for body in operations.by_ref() {
+            let (length, bytes) = match body.unwrap() {
+                Results::READ(Outcome::Ok(ReadResok { data: Ddp::Inline(bytes), .. }))
+                | Results::READLINK(Outcome::Ok(ReadlinkResok { link: DdpText::Inline(bytes) })) => {
+                    (0, Some(bytes))
+                }
+                Results::READ(Outcome::Ok(read)) => (read.data.length(), None),
+                Results::READLINK(Outcome::Ok(link)) => (link.link.length(), None),
+                _ => continue,
+            };
+            results.push(match bytes {
+                Some(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+                None => length.to_string(),
+            });
+        }
+        assert_eq!((operations.rest(), operations.left()), (&b""[..], 0));
+        let mut encoder = Encoder::new();
+        reply.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), bytes);
+        (results, encoder.splices().iter().map(|splice| (splice.ordinal, splice.length)).collect())
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_3_the_results_of_a_compound_are_paired_with_the_write_chunks_in_order() {
+        let expected =
+            |results: [&str; 3], chunks: &[_]| (results.map(str::to_owned).to_vec(), chunks.to_vec());
+        let full = example([&[4096], &[7], &[100]]);
+        let each = expected(["4096", "7", "100"], &[(0, 4096), (1, 7), (2, 100)]);
+        assert_eq!(results(&full, [4096, 7, 100]), each);
+        // B is empty: the link text is inline.
+        let inline = example([&[4096], &[4, 0x6c69_6e6b], &[100]]);
+        let without_b = expected(["4096", "link", "100"], &[(0, 4096), (2, 100)]);
+        assert_eq!(results(&inline, [4096, 0, 100]), without_b);
+        // The first READ is at the end of its file: A comes back empty in its place.
+        let empty = example([&[0], &[7], &[100]]);
+        let without_a = expected(["", "7", "100"], &[(1, 7), (2, 100)]);
+        assert_eq!(results(&empty, [0, 7, 100]), without_a);
+        // A server that does not count results without data.
+        assert_eq!(results(&empty, [7, 100, 0]), without_a);
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_1_an_operation_that_failed_has_its_write_chunk_all_the_same() {
+        // READ with NFS4ERR_DELAY, READ of 100 bytes.
+        let bytes = words(&[0, 0, 2, 25, 10008, 25, 0, 1, 100]);
+        let chunks = [0, 100].map(|length| ChunkItem { position: None, length, bytes: None });
+        let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
+        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let read = Results::READ(Outcome::Ok(ReadResok {
+            eof: true,
+            data: Ddp::Chunk { length: 100, bytes: None },
+        }));
+        assert_eq!(reply.operations().nth(1), Some(Ok(read)));
+    }
+
+    #[test]
+    fn rfc8267_section_6_1_of_the_results_those_of_read_and_readlink_are_ddp_eligible() {
+        let eligible = |is: fn(Operation) -> bool| Operation::ALL.iter().copied().filter(move |op| is(*op));
+        let results: Vec<_> = eligible(Results::is_ddp_eligible).collect();
+        assert_eq!(results, [Operation::READ, Operation::READLINK]);
+        let arguments: Vec<_> = eligible(Args::is_ddp_eligible).collect();
+        assert_eq!(arguments, [Operation::CREATE, Operation::WRITE]);
+    }
+
     #[test]
     fn a_callback_is_named_after_what_it_asks() {
         let bytes = bytes(RECALL_CALL);

@@ -403,12 +403,25 @@ fn must_come(slot: &Slot) -> bool {
 
 /// How the recorded Reply went.
 fn recorded(step: &Step<'_>, message: &[u8]) -> Outcome {
-    let items: Vec<ChunkItem<'_>> = step
-        .reply
-        .payloads
-        .iter()
-        .filter(|payload| !payload.is_inside)
-        .map(|payload| ChunkItem { position: None, length: payload.length, bytes: None })
-        .collect();
+    let items = recorded_items(step, |_| None);
     Outcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
+}
+
+/// The items that stand beside the recorded Reply, at their Positions in the message that [`plain`] gives; `content` is asked for
+/// the bytes of each by its number.
+pub(super) fn recorded_items<'s>(
+    step: &Step<'_>,
+    content: impl Fn(usize) -> Option<&'s [u8]>,
+) -> Vec<ChunkItem<'s>> {
+    let before = if step.asked.protection == Protection::INTEGRITY { 8 } else { 0 };
+    let body = step.reply.body.saturating_sub(before);
+    let items = step.reply.items().into_iter().enumerate();
+    items
+        .filter(|(_, item)| item.length > 0)
+        .map(|(at, item)| ChunkItem {
+            position: item.position.map(|position| position.saturating_add(body)),
+            length: item.length,
+            bytes: content(at),
+        })
+        .collect()
 }

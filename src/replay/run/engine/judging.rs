@@ -18,7 +18,7 @@ use super::super::recovery;
 use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
-use super::hearing::plain;
+use super::hearing::{plain, recorded_items};
 use super::held::{Held, unreadable};
 use super::{Engine, OTHERWISE, RunError, TEXT};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
@@ -315,10 +315,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         }
         let text = |at: usize| texts.get(at).and_then(Option::as_deref);
-        let items: Vec<ChunkItem<'_>> = payloads()
-            .enumerate()
-            .map(|(at, payload)| ChunkItem { position: None, length: payload.length, bytes: text(at) })
-            .collect();
+        let items = recorded_items(step, text);
         let parts = &held.parts;
         let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
         self.directories.clear();

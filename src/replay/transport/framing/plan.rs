@@ -61,10 +61,15 @@ impl Plan {
         Ok(draft.plan(call, asked))
     }
 
-    /// Length in bytes of the chunk for a result: what the Call asks for, or more where the capture offered more.
+    /// Length in bytes of the chunk for a result: what the Call asks for, or more where the capture offered more. 0 where the
+    /// capture offered an empty chunk: its result is wanted in the message (RFC 8166 section 4.3.2.3).
     pub fn write_length(call: &Call<'_>, result: usize) -> u32 {
         let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
-        asked.max(total(captured_writes(call, result)))
+        match captured(call).writes.get(result) {
+            Some(segments) if total(segments) == 0 => 0,
+            Some(segments) => asked.max(total(segments)),
+            None => asked,
+        }
     }
 
     /// Whether the payload of this index travels in a Read chunk.
@@ -175,7 +180,10 @@ impl Draft {
         Self {
             long: !captured.call.is_empty(),
             reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
-            writes: mask(captured.writes.iter().map(|segments| !segments.is_empty())),
+            // An empty chunk keeps its place before others: chunks match results in their order (RFC 8267 section 6.4.1).
+            writes: mask((0..captured.writes.len()).map(|at| {
+                captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)
+            })),
             reply: (!captured.reply.is_empty()).then_some(0),
         }
     }
@@ -234,7 +242,8 @@ impl Draft {
 
     /// The most bytes of the Reply's message, without what has Write chunks.
     fn reply_message(&self, call: &Call<'_>) -> usize {
-        let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| !bit(self.writes, *index));
+        let is_inline = |index: usize| !bit(self.writes, index) || Plan::write_length(call, index) == 0;
+        let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| is_inline(*index));
         call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
     }
 
@@ -244,10 +253,13 @@ impl Draft {
         let captured = captured(call);
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let write_segments = self.write_segments(call).sum();
+        // An empty chunk is written without segments.
+        let written: usize =
+            captured.writes.iter().filter(|chunk| total(chunk) > 0).map(|chunk| chunk.len()).sum();
         let reply_segments = self.reply_segments(call);
         let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != asked
             || read_segments as usize != captured.call.len() + segments(captured.reads)
-            || write_segments as usize != segments(captured.writes)
+            || write_segments as usize != written
             || reply_segments as usize != captured.reply.len();
         Plan {
             long: self.long,
@@ -351,6 +363,22 @@ mod tests {
         let reply = Expected { message: 700, payloads: &[0, 4000] };
         let plan = Plan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
+    }
+
+    #[test]
+    fn rfc8267_section_6_4_1_an_empty_chunk_of_a_capture_keeps_its_place() {
+        let writes: [&[u32]; 4] = [&[4096], &[], &[100], &[0]];
+        let call = Call {
+            shape: Shape::Captured(Captured { writes: &writes, ..Captured::default() }),
+            ..call(&MESSAGE, &[], Expected { message: 100, payloads: &[4096, 1024, 100, 512] })
+        };
+        let plan = Plan::of(&call, &terms(4096)).unwrap();
+        assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
+        assert_eq!([0, 1, 2].map(|at| Plan::write_length(&call, at)), [4096, 0, 100]);
+        // What is wanted inline counts for the message: 28 of the header, 3 chunks, 100 + 1,024 + 512.
+        let header = SHORTEST_HEADER + 3 * WRITE_CHUNK + 2 * SEGMENT;
+        let fits = |inline: usize| Plan::of(&call, &terms(inline as u32)).unwrap().reply.is_none();
+        assert_eq!((fits(header + 1636), fits(header + 1632)), (true, false));
     }
 
     #[test]

@@ -194,25 +194,21 @@ impl Responder {
         if offered > CHUNKS {
             return Err(Failure::Chunk);
         }
-        let mut inline = 0u64;
-        let mut writes = lists.rdma_writes.iter();
-        for index in 0..self.answer.data.len() {
-            let Some(data) = self.answer.data.get(index).filter(|data| !data.is_empty()) else { continue };
-            match writes.next() {
-                // An empty Write chunk asks for the result in the message: section 4.3.2.3.
-                Some(chunk) if chunk.target.is_empty() => {
-                    self.ends.push(self.segments.len());
-                    inline |= 1 << index.min(63);
-                }
-                Some(chunk) => {
+        let results = self.answer.data.len().min(CHUNKS);
+        let mut inline = u64::MAX;
+        for (ordinal, chunk) in lists.rdma_writes.iter().enumerate() {
+            let result = (0..results).find(|index| self.answer.ordinal(*index) == Some(ordinal));
+            // An empty Write chunk asks for the result in the message: section 4.3.2.3.
+            let result = result.filter(|_| chunk.length() > 0);
+            match result.and_then(|index| Some((index, self.answer.data.get(index)?))) {
+                Some((index, data)) => {
                     fill(&chunk, data, device, fault, &mut self.segments)?;
-                    self.ends.push(self.segments.len());
+                    inline &= !(1 << index.min(63));
                 }
-                None => inline |= 1 << index.min(63),
+                None => {
+                    self.segments.extend(chunk.target.iter().map(|segment| Segment { length: 0, ..segment }));
+                }
             }
-        }
-        for unused in writes {
-            self.segments.extend(unused.target.iter().map(|segment| Segment { length: 0, ..segment }));
             self.ends.push(self.segments.len());
         }
         let written: Vec<u32> = match fault {

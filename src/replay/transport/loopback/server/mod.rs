@@ -77,6 +77,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The index of the Write chunk that matches a result (RFC 8267 section 6.4.1); `None` where there is no such result.
+    pub fn ordinal(&self, result: usize) -> Option<usize> {
+        self.splices.get(result).map(|splice| splice.ordinal)
+    }
+
     /// Writes the message with the results whose bits are set, and their fill, in their places.
     pub fn splice(&self, inline: u64, to: &mut Vec<u8>) {
         to.clear();

@@ -69,7 +69,6 @@ struct Finder<'s, 'a> {
     name: usize,
     /// Whether the entry is one of those that NFSv3 alone has, which need not be there.
     is_dots: bool,
-    items: usize,
     found: Option<Place>,
 }
 
@@ -107,8 +106,6 @@ impl<'a> Observer<'a> for Finder<'_, 'a> {
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
-        let item = self.items;
-        self.items += usize::from(matches!(value, Value::Chunk(..)));
         if let (true, Value::Enum(_, name)) = (field.label == "type", value) {
             let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
             self.no_directory = (!is_directory).then_some(self.above.len());
@@ -128,12 +125,9 @@ impl<'a> Observer<'a> for Finder<'_, 'a> {
             }
             Value::Text(text) | Value::Bytes(text) if !text.is_empty() => self.span(text).map(Place::Text),
             Value::Chunk(length, content) if length > 0 => {
-                // Of a Call it is known by its content, of a Reply by its turn.
-                let of = |chunk: &ChunkItem<'_>| {
-                    chunk.position.is_some() && chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr)
-                };
-                let at = self.chunks.iter().position(of).unwrap_or(item);
-                Some(Place::Item(at, bytes))
+                let of =
+                    |chunk: &ChunkItem<'_>| chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr);
+                self.chunks.iter().position(of).map(|at| Place::Item(at, bytes))
             }
             _ => None,
         };
@@ -151,7 +145,6 @@ impl<'s, 'a> Finder<'s, 'a> {
             no_directory: None,
             name: 0,
             is_dots: false,
-            items: 0,
             found: None,
         }
     }
@@ -186,13 +179,16 @@ pub(super) fn result(asked: &Asked, answer: &Answer, operation: &str, field: &st
     finder.found
 }
 
-/// The data items of an answer, as if each had come by a Write chunk.
+/// The data items of an answer, at their places in it.
 fn items(answer: &Answer) -> Vec<ChunkItem<'_>> {
-    let length = |data: &Vec<u8>| u32::try_from(data.len()).unwrap_or(u32::MAX);
-    answer
-        .data
-        .iter()
-        .map(|data| ChunkItem { position: None, length: length(data), bytes: Some(data) })
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let items = answer.splices.iter().zip(&answer.data);
+    items
+        .map(|(splice, data)| ChunkItem {
+            position: Some(number(splice.position)),
+            length: number(data.len()),
+            bytes: Some(data),
+        })
         .collect()
 }
 
