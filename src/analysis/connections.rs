@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::reading::Facts;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Which};
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -39,9 +40,9 @@ impl ConnectionTally {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, transaction: &Transaction) {
+    pub fn add(&mut self, transaction: &Transaction, facts: &Facts) {
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
-        let is_complete = transaction.missing().is_empty();
+        let is_complete = facts.missing(transaction).is_empty();
         self.count(transaction, is_complete, length(Which::Call) + length(Which::Reply));
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::flow::reading::Facts;
 use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
@@ -85,9 +86,10 @@ pub struct OpenConnections {
 
 impl OpenConnections {
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction) {
+    pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
         let name = transaction.connection;
-        self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name)).add(transaction);
+        let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
+        tally.add(transaction, facts);
         self.lives.transaction(transaction);
     }
 
@@ -125,11 +127,14 @@ mod tests {
         let mut open = OpenConnections::default();
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
-        let count = on_it.inspect(|transaction| open.transaction(transaction)).count();
+        let count = |open: &mut OpenConnections, transaction: &Transaction| {
+            open.transaction(transaction, &transaction.read(|reading| reading.facts()));
+        };
+        let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();
-        assert_eq!((row.tally.transactions, row.word()), (count as u64, "ended"));
+        assert_eq!((row.tally.transactions, row.word()), (count_of_all as u64, "ended"));
         assert!(open.close(state).is_none());
-        open.transaction(&transactions[0]);
+        count(&mut open, &transactions[0]);
         assert_eq!(open.close(state).map(|row| row.tally.transactions), Some(1));
     }
 }

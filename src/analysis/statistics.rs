@@ -187,6 +187,8 @@ pub struct MissingTally {
     pub message_bytes: u64,
     /// Bytes of a chunk were not captured.
     pub chunk_bytes: u64,
+    /// A message was captured, but not decoded to its end.
+    pub undecoded: u64,
 }
 
 impl MissingTally {
@@ -196,6 +198,7 @@ impl MissingTally {
         self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
         self.message_bytes += has(|missing| matches!(missing, Missing::Header(_) | Missing::Bytes(..)));
         self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..)));
+        self.undecoded += has(|missing| matches!(missing, Missing::Undecoded(..)));
     }
 }
 
@@ -236,7 +239,7 @@ impl Statistics {
 
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
-        let missing = transaction.missing();
+        let missing = facts.missing(transaction);
         self.transactions += 1;
         self.incomplete += u64::from(!missing.is_empty());
         self.missing.add(&missing);

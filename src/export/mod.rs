@@ -64,18 +64,19 @@ impl Export {
     /// What writing gives.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         let Self { transactions, operations, segments, connections, tallies, lines, names } = self;
-        transaction.read(|reading| {
+        let is_complete = transaction.read(|reading| {
             let facts = reading.facts();
             names.learn(transaction, reading, &facts);
             transactions.add(&TransactionRow::of(transaction, &facts, names.about()))?;
             lines.said(reading, &facts, |of| {
                 operations::each(transaction.index, &facts, of, names, |row| operations.add(row))
-            })
+            })?;
+            io::Result::Ok(facts.missing(transaction).is_empty())
         })?;
         for segment in SegmentRow::of(transaction) {
             segments.add(&segment)?;
         }
-        for tally in tallies.add(transaction) {
+        for tally in tallies.add(transaction, is_complete) {
             connections.add(&ConnectionRow::of(&tally))?;
         }
         Ok(())

@@ -177,7 +177,7 @@ impl<'r> TransactionRow<'r> {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (Message::of(transaction, Which::Call), Message::of(transaction, Which::Reply));
         let phases = transaction.phases();
-        let missing: Vec<String> = transaction.missing().iter().map(ToString::to_string).collect();
+        let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();
         let sum = |chunks: &[Chunk], of: fn(&Chunk) -> u64| chunks.iter().map(of).sum();
         Self {
             index: transaction.index,

@@ -31,7 +31,7 @@ pub(super) struct Tallies {
 
 impl Tallies {
     /// Counts a Transaction; gives the connections that are counted no more, because there are too many.
-    pub(super) fn add(&mut self, transaction: &Transaction) -> Vec<Tally> {
+    pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<Tally> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
@@ -48,7 +48,7 @@ impl Tallies {
         tally.name = name;
         tally.touched = self.transactions;
         tally.transactions += 1;
-        tally.incomplete += u64::from(!transaction.missing().is_empty());
+        tally.incomplete += u64::from(!is_complete);
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
         tally.bytes += length(Which::Call) + length(Which::Reply);
         for message in transaction.call.iter().chain(&transaction.reply) {

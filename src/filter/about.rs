@@ -198,7 +198,7 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
         };
         to.fact(Fact::Direction, || Some(Value::Text(direction.as_bytes())));
         if to.slot_of(Fact::Missing).is_some() || to.slot_of(Fact::Complete).is_some() {
-            let missing = transaction.missing();
+            let missing = transaction.read(|reading| reading.facts().missing(transaction));
             to.fact(Fact::Complete, || Some(Value::Bool(missing.is_empty())));
             for missing in missing {
                 text(to, Fact::Missing, || Some(missing.to_string()));

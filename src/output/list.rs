@@ -342,7 +342,7 @@ pub(crate) fn status_and_marks(
     glyphs: &Glyphs,
     cell: &mut String,
 ) -> (bool, usize) {
-    let missing = transaction.missing();
+    let missing = facts.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
     let is_ok = status(facts, cell);
     if is_ok && bytes > 0 && !has_room {
@@ -375,6 +375,8 @@ pub(crate) fn status_and_marks(
             Missing::Message(Which::Reply) => mark(format_args!("no reply")),
             Missing::Header(Which::Call) => mark(format_args!("call cut")),
             Missing::Header(Which::Reply) => mark(format_args!("reply cut")),
+            Missing::Undecoded(Which::Call, _) => mark(format_args!("call undecoded")),
+            Missing::Undecoded(Which::Reply, _) => mark(format_args!("reply undecoded")),
             Missing::Bytes(..) | Missing::Chunk(..) => {}
         }
     }
@@ -467,7 +469,7 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
 /// How many bytes are missing, where that is known and not a whole message is.
 fn missing_bytes(missing: &Missing) -> u64 {
     match missing {
-        Missing::Message(_) | Missing::Header(_) => 0,
+        Missing::Message(_) | Missing::Header(_) | Missing::Undecoded(..) => 0,
         Missing::Bytes(_, range) | Missing::Chunk(_, _, range) => range.end.saturating_sub(range.start),
     }
 }

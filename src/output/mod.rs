@@ -243,7 +243,7 @@ impl<W: Write> Output<W> {
                 | Lines::Fields(_)
                 | Lines::Operations => Ok(()),
                 Lines::Connections(_, open) => {
-                    open.transaction(transaction);
+                    open.transaction(transaction, &facts);
                     Ok(())
                 }
                 Lines::List(list) => list.transaction(to, transaction, reading, &facts, names),

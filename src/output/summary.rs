@@ -188,12 +188,13 @@ struct MissingObject {
     reply: u64,
     message_bytes: u64,
     chunk_bytes: u64,
+    undecoded: u64,
 }
 
 impl From<MissingTally> for MissingObject {
     fn from(tally: MissingTally) -> Self {
-        let MissingTally { call, reply, message_bytes, chunk_bytes } = tally;
-        Self { call, reply, message_bytes, chunk_bytes }
+        let MissingTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
+        Self { call, reply, message_bytes, chunk_bytes, undecoded }
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::captures;
+use crate::program;
 
 /// A folder of a test's own, which is gone when the test is done with it.
 struct Folder(PathBuf);
@@ -100,6 +101,41 @@ fn what_changed_is_named_at_its_frame() {
     assert!(text.contains(&format!("frame {frame}: NFS 4.2 ")), "{text}");
     assert!(text.contains("status: GETFH status: NFS4_OK → NFS4ERR_STALE"), "{text}");
     assert!(text.ends_with("1 capture: 1 differs\n"), "{text}");
+}
+
+/// RFC 8881 section 16.2.3: a Reply that says NFS4_OK has a result for each operation. Here the count of a Reply is one less than
+/// its results, so that the last one belongs to nothing.
+#[test]
+fn a_message_that_is_not_decoded_to_its_end_is_seen_everywhere() {
+    let folder = blessed("undecoded");
+    let mut bytes = captures::bytes("rxe-v42-deleg");
+    // Status, tag, how many results, SEQUENCE and its status.
+    let begins = |window: &[u8]| {
+        window.starts_with(&[0; 11]) && window[11] > 2 && window[12..].starts_with(b"\0\0\0\x35\0\0\0\0")
+    };
+    let at = bytes.windows(20).position(begins).expect("a Reply to a COMPOUND with SEQUENCE");
+    let operations = bytes[at + 11];
+    bytes[at + 11] -= 1;
+    let capture = folder.write("trace.pcap", &bytes);
+
+    let lines = program::json(&capture);
+    let changed: Vec<_> = { lines.transactions.iter() }.filter(|t| t.0["complete"] == false).collect();
+    let [changed] = changed[..] else { panic!("{changed:?}") };
+    let undecoded = &changed.0["reply"]["undecoded"];
+    let reason = format!("results of {} of {operations} operations only", operations - 1);
+    assert_eq!(undecoded["reason"], reason, "{changed:?}");
+    assert_eq!(changed.missing(), [format!("undecoded:reply:{}-", undecoded["offset"])]);
+    assert_eq!(changed.0["call"]["undecoded"], Value::Null);
+    let summary = lines.summary.expect("a summary");
+    assert_eq!((&summary["incomplete"], &summary["missing"]["undecoded"]), (&1.into(), &1.into()));
+
+    let list = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).arg(&capture).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert_eq!(list.matches("reply undecoded").count(), 1, "{list}");
+    assert!(list.contains("1 not complete: 1 not decoded to the end."), "{list}");
+
+    let text = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(text.contains("undecoded:reply:"), "{text}");
 }
 
 #[test]

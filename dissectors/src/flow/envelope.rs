@@ -193,6 +193,8 @@ impl Envelope {
             note_returned(chunk, returned);
         }
         transaction.reply_read_chunks = self.read_chunks;
+        let whole_replies = transaction.reply_read_chunks.iter_mut();
+        whole_replies.filter(|chunk| chunk.position == Some(0)).for_each(|chunk| chunk.keep(true));
         transaction.reply = Some(reply);
     }
 }

@@ -1,6 +1,7 @@
 //! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
 
 mod again;
+mod ending;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
 use crate::xdr::{ChunkItem, Cursor, Error, roundup};
 
 use super::chunk::{Chunk, Segment};
-use super::transaction::{MessageRecord, Transaction, Which};
+use super::transaction::{MessageRecord, Missing, Transaction, Which};
 
 pub use again::{Again, Beside};
 
@@ -38,9 +39,9 @@ pub struct Facts {
     pub rpc_status: Option<RpcStatus>,
     /// How arguments and results are protected.
     pub payload: Option<Payload>,
-    /// Why the Call could not be read to its end.
+    /// Why the Call could not be read to its end, or what follows its end.
     pub call_error: Option<Error>,
-    /// Why the Reply could not be read to its end.
+    /// Why the Reply could not be read to its end, or what follows its end.
     pub reply_error: Option<Error>,
 }
 
@@ -50,6 +51,31 @@ impl Facts {
         let program = self.program?;
         let is_callback = program.is_transient() && self.procedure_name.is_some();
         program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
+    }
+
+    /// Where and why a message is not decoded to its end although its bytes were captured. `None` where all of it is decoded,
+    /// where the capture lacks what follows (which [`Transaction::missing`] says), and where it is encrypted or belongs to
+    /// a program that is not described.
+    pub fn undecoded(&self, transaction: &Transaction, which: Which) -> Option<Error> {
+        let error = match which {
+            Which::Call => self.call_error,
+            Which::Reply => self.reply_error,
+        }?;
+        // Where packets were lost, the length of the message is a guess.
+        let by_length = matches!(error, Error::Short { .. } | Error::TooLong { .. } | Error::Trailing { .. });
+        let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());
+        (!error.is_cut() && !(by_length && has_gaps)).then_some(error)
+    }
+
+    /// What keeps a Transaction from being complete: what is not in the capture, and what could not be decoded.
+    pub fn missing(&self, transaction: &Transaction) -> Vec<Missing> {
+        let mut missing = transaction.missing();
+        for which in [Which::Call, Which::Reply] {
+            if let Some(error) = self.undecoded(transaction, which) {
+                missing.push(Missing::Undecoded(which, error.at() as u64));
+            }
+        }
+        missing
     }
 }
 
@@ -112,6 +138,14 @@ fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
     Item { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
 }
 
+/// Length of the RPC message in the Reply chunk, as the header of the Reply has it.
+fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
+    let mut cursor = Cursor::new(&reply.bytes).with_length(reply.length);
+    let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+    let chunk = header.chunk_lists()?.rdma_reply.as_ref()?;
+    usize::try_from(chunk.length()).ok()
+}
+
 impl<'t> Material<'t> {
     fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
         let message = transaction.message(which)?;
@@ -133,11 +167,32 @@ impl<'t> Material<'t> {
                 }
             }
             Which::Reply => {
+                // RFC 5666: the Requester may fetch what the Reply offers.
+                let (read_whole, read_items): (Vec<_>, Vec<_>) =
+                    transaction.reply_read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+                let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
                 let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
+                // The Call that offered the Reply chunk may not have been captured: then none of its bytes is known.
+                let unknown = match message.is_nomsg() {
+                    true => long_reply_length(message).unwrap_or(nothing.length),
+                    false => nothing.length,
+                };
+                let (whole, length) = match (read_whole, whole) {
+                    (Some(chunk), _) => {
+                        (chunk.content(offered), chunk.offered() as usize + usize::from(chunk.is_cut))
+                    }
+                    (None, Some(chunk)) => (chunk.content(returned), chunk.returned().unwrap_or(0) as usize),
+                    (None, None) => (None, unknown),
+                };
+                let is_elsewhere = read_whole.is_some() || transaction.reply_chunk.is_some();
                 Self {
-                    whole: whole.map(|chunk| chunk.content(returned).unwrap_or_default()),
-                    length: whole.map_or(nothing.length, |chunk| chunk.returned().unwrap_or(0) as usize),
-                    items: transaction.write_chunks.iter().map(|chunk| item(chunk, returned)).collect(),
+                    whole: (message.is_nomsg() && is_elsewhere).then(|| whole.unwrap_or_default()),
+                    length,
+                    items: if read_items.is_empty() {
+                        transaction.write_chunks.iter().map(|chunk| item(chunk, returned)).collect()
+                    } else {
+                        read_items.into_iter().map(|chunk| item(chunk, offered)).collect()
+                    },
                 }
             }
         };
@@ -231,20 +286,19 @@ impl<'a> Reading<'a> {
     /// Reads what both messages say.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::default();
-        let mut procedure = None;
-        if let Some((call, cursor)) = self.call_header() {
-            let payload = call.cred.payload();
-            procedure = Procedure::of(call.prog, call.vers, call.proc);
+        let header = self.call_header();
+        if let Some((call, cursor)) = &header {
             facts.program = Some(call.prog);
             facts.version = Some(call.vers);
             facts.procedure = Some(call.proc);
-            facts.payload = Some(payload);
+            facts.payload = Some(call.cred.payload());
             facts.procedure_name = nfs::procedure_name(call.prog, call.vers, call.proc);
             facts.operation = facts.procedure_name.map(Operation::Named);
-            facts.call_error = self.arguments(procedure, payload, cursor, &mut facts).err();
+            facts.call_error = self.arguments(call, *cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut heard = CallWords::default();
-            facts.call_error = rpc::Message::decode(&mut cursor, &mut heard).err();
+            let read = rpc::Message::decode(&mut cursor, &mut heard);
+            facts.call_error = self.unknown_header(Which::Call).or(read.err());
             heard.tell(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
@@ -258,57 +312,101 @@ impl<'a> Reading<'a> {
                 Ok(message) => {
                     let status = message.reply().map(rpc::Reply::status);
                     facts.rpc_status = status.map(RpcStatus::Rpc);
-                    if status.is_some_and(Status::is_success) {
-                        facts.reply_error = self.results(procedure, facts.payload, cursor, &mut facts).err();
-                    }
+                    facts.reply_error = match header {
+                        Some((call, _)) if status.is_some_and(Status::is_success) => {
+                            facts.status = procedure_status(&call, cursor);
+                            self.body(Which::Reply, &call, cursor, &mut Unobserved).err()
+                        }
+                        _ if status.is_some_and(|status| !status.is_success()) => cursor.end().err(),
+                        _ => None,
+                    };
                 }
-                Err(error) => facts.reply_error = Some(error),
+                Err(error) => {
+                    facts.reply_error = Some(self.unknown_header(Which::Reply).unwrap_or(error));
+                }
             }
         }
         facts
     }
 
+    /// Reads the arguments for what they are about.
     fn arguments(
         &self,
-        procedure: Option<Procedure>,
-        payload: Payload,
+        call: &rpc::Call<'a>,
         mut cursor: Cursor<'a>,
         facts: &mut Facts,
     ) -> Result<(), Error> {
-        let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
-        match procedure {
-            Some(Procedure::Compound) => {
-                let call = v4::Call::decode(&mut cursor, &mut Unobserved)?;
-                facts.minor_version = Some(call.head.minorversion);
-                let named = call.named();
-                let operation = named.operation.map(|number| (number.name(), number.0));
-                facts.operation = operation.map(Operation::new).or(facts.operation);
-                named.stop.map_or(Ok(()), Err)
-            }
-            Some(Procedure::CbCompound) => {
-                let call = v4::CbCall::decode(&mut cursor, &mut Unobserved)?;
-                facts.minor_version = Some(call.head.minorversion);
-                let named = call.named();
-                let operation = named.operation.map(|number| (number.name(), number.0));
-                facts.operation = operation.map(Operation::new).or(facts.operation);
-                named.stop.map_or(Ok(()), Err)
-            }
-            Some(procedure) => procedure.arguments(&mut cursor, &mut Unobserved),
-            None => Ok(()),
+        let procedure = Procedure::of(call.prog, call.vers, call.proc);
+        let payload = call.cred.payload();
+        if !procedure.is_some_and(Procedure::is_compound) {
+            return self.body(Which::Call, call, cursor, &mut Unobserved);
+        }
+        let Some(mut body) = opened(payload, &mut cursor, &mut Unobserved)? else {
+            return ending::control(payload, Which::Call, &mut cursor, &mut Unobserved);
+        };
+        let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
+            let call = v4::Call::decode(&mut body, &mut Unobserved)?;
+            let named = call.named();
+            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+        } else {
+            let call = v4::CbCall::decode(&mut body, &mut Unobserved)?;
+            let named = call.named();
+            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+        };
+        facts.minor_version = Some(minor_version);
+        facts.operation = operation.map(Operation::new).or(facts.operation);
+        match stop {
+            Some(error) => Err(error),
+            None => ending::protection(payload, &mut cursor, &mut Unobserved),
         }
     }
 
-    fn results(
+    /// Tells an observer the arguments or results, and holds that the message ends with them; the cursor stands behind the RPC
+    /// header.
+    fn body<O: Observer<'a>>(
         &self,
-        procedure: Option<Procedure>,
-        payload: Option<Payload>,
+        which: Which,
+        call: &rpc::Call<'a>,
         mut cursor: Cursor<'a>,
-        facts: &mut Facts,
+        observer: &mut O,
     ) -> Result<(), Error> {
-        let (Some(procedure), Some(payload)) = (procedure, payload) else { return Ok(()) };
-        let Some(mut cursor) = opened(payload, &mut cursor, &mut Unobserved)? else { return Ok(()) };
-        facts.status = procedure.status(cursor)?;
-        procedure.results(&mut cursor, &mut Unobserved)
+        let payload = call.cred.payload();
+        let Some(mut body) = opened(payload, &mut cursor, observer)? else {
+            return ending::control(payload, which, &mut cursor, observer);
+        };
+        let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else {
+            return ending::not_described(call, &body);
+        };
+        match which {
+            Which::Call => procedure.arguments(&mut body, observer)?,
+            Which::Reply => {
+                let results = body;
+                procedure.results(&mut body, observer)?;
+                self.all_results(procedure, results, body.at())?;
+            }
+        }
+        body.end()?;
+        ending::protection(payload, &mut cursor, observer)
+    }
+
+    /// Holds that a COMPOUND that was done has a result for each operation of its Call; those before byte `end` were read.
+    fn all_results(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), Error> {
+        let arguments = |(call, mut cursor): (rpc::Call<'a>, Cursor<'a>)| {
+            opened(call.cred.payload(), &mut cursor, &mut Unobserved).ok().flatten()
+        };
+        let Some(results) = procedure.successful_results(results) else { return Ok(()) };
+        let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operations(call));
+        match operations {
+            Some(operations) if results < operations => {
+                Err(Error::ResultsMissing { at: end, results, operations })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why an RPC message cannot be found: its RPC-over-RDMA header is of a version or a procedure that is not known.
+    fn unknown_header(&self, which: Which) -> Option<Error> {
+        self.transaction.message(which)?.unknown_header()
     }
 
     /// Tells an observer everything in one of the messages: the RPC-over-RDMA header, the RPC header, and the arguments or
@@ -366,30 +464,25 @@ impl<'a> Reading<'a> {
     /// Where the message could not be read further; what was told before stands.
     pub fn observe_rpc<O: Observer<'a>>(&self, which: Which, observer: &mut O) -> Result<(), Error> {
         let Some(mut cursor) = self.cursor(which) else { return Ok(()) };
+        if let Some(error) = self.unknown_header(which) {
+            return Err(error);
+        }
         let message = rpc::Message::decode(&mut cursor, observer)?;
-        let call = self.call_header().map(|(call, _)| call);
-        let Some(call) = call else { return Ok(()) };
         if message.reply().is_some_and(|reply| !reply.status().is_success()) {
-            return Ok(());
+            return cursor.end();
         }
-        let payload = call.cred.payload();
-        if let Payload::Control(control) = payload {
-            return match which {
-                Which::Call => control.arguments(&mut cursor, observer),
-                Which::Reply => control.results(&mut cursor, observer),
-            };
-        }
-        let Some(mut body) = opened(payload, &mut cursor, observer)? else { return Ok(()) };
-        let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else { return Ok(()) };
-        match which {
-            Which::Call => procedure.arguments(&mut body, observer)?,
-            Which::Reply => procedure.results(&mut body, observer)?,
-        }
-        match payload {
-            Payload::Integrity => gss::Checksum::read(&mut cursor, observer).map(|_| ()),
-            _ => Ok(()),
+        match self.call_header() {
+            Some((call, _)) => self.body(which, &call, cursor, observer),
+            None => Ok(()),
         }
     }
+}
+
+/// How a procedure went, where the results begin.
+fn procedure_status(call: &rpc::Call<'_>, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
+    let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+    let results = opened(call.cred.payload(), &mut cursor, &mut Unobserved).ok().flatten()?;
+    procedure.status(results).ok().flatten()
 }
 
 /// The cursor at the arguments or results inside their protection; `None` where they cannot be read.

@@ -8,6 +8,7 @@ use crate::address::Address;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, Proc};
+use crate::xdr::Error;
 
 use super::chunk::{Chunk, ChunkKind, Segment};
 
@@ -157,6 +158,20 @@ impl MessageRecord {
         self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)
     }
 
+    /// Why no RPC message can be found in it: its header has a version or a procedure that is not known (RFC 8166 sections
+    /// 4.2.2 and 4.2.4). The offset counts in the RPC message, of which nothing is decoded.
+    pub fn unknown_header(&self) -> Option<Error> {
+        let words = self.rpcrdma?;
+        let unknown = |what, number| Some(Error::Unknown { at: 0, what, number });
+        match words.proc {
+            // The answer to an unknown version has the same form in all of them.
+            Proc::RDMA_ERROR => None,
+            _ if words.version != rpcrdma::VERSION => unknown("RPC-over-RDMA version", words.version),
+            proc if proc.name().is_none() => unknown("RPC-over-RDMA procedure", proc.0),
+            _ => None,
+        }
+    }
+
     /// Whether `copy` is the same message again, as far as both were captured.
     pub(super) fn is_same(&self, copy: &Self) -> bool {
         let (one, other) = (self.inline(), copy.inline());
@@ -216,9 +231,12 @@ pub enum Missing {
     Bytes(Which, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
+    /// Nothing of the capture: the message could not be decoded from this byte of its RPC message on.
+    Undecoded(Which, u64),
 }
 
-/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`; first and last byte.
+/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`, with first and last byte;
+/// `undecoded:call:256-`.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |which| match which {
@@ -233,6 +251,7 @@ impl fmt::Display for Missing {
             Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Reply, _, range) => write!(f, "replychunk:{}", bytes(range)),
+            Self::Undecoded(which, at) => write!(f, "undecoded:{}:{at}-", message(*which)),
         }
     }
 }

@@ -197,9 +197,42 @@ impl Procedure {
         }
     }
 
+    /// Whether the procedures of this version are described. Callback programs, whose number the client picks, are not told
+    /// from programs that nobody knows.
+    pub fn describes(program: Program, version: u32) -> bool {
+        (program, version) == (Program::NFS, 4) || Self::PROGRAMS.contains(&(program, version))
+    }
+
     /// Whether it is made of operations.
     pub fn is_compound(self) -> bool {
         matches!(self, Self::Compound | Self::CbCompound)
+    }
+
+    /// How many operations a Call of COMPOUND or CB_COMPOUND says it has; `None` for other procedures, and where the message
+    /// ends before.
+    pub fn operations(self, mut arguments: Cursor<'_>) -> Option<u32> {
+        let (cursor, observer) = (&mut arguments, &mut Unobserved);
+        match self {
+            Self::Compound => v4::Call::decode(cursor, observer).map(|call| call.count()).ok(),
+            Self::CbCompound => v4::CbCall::decode(cursor, observer).map(|call| call.count()).ok(),
+            _ => None,
+        }
+    }
+
+    /// How many results a Reply of COMPOUND or CB_COMPOUND says it has, if it says that all operations were done.
+    pub fn successful_results(self, mut results: Cursor<'_>) -> Option<u32> {
+        let (cursor, observer) = (&mut results, &mut Unobserved);
+        let (status, count) = match self {
+            Self::Compound => {
+                v4::Reply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
+            }
+            Self::CbCompound => {
+                v4::CbReply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
+            }
+            _ => return None,
+        }
+        .ok()?;
+        (status == v4::Nfsstat4::NFS4_OK).then_some(count)
     }
 }
 

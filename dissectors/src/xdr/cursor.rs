@@ -51,6 +51,22 @@ pub enum Error {
         /// Where the item's length stands.
         at: usize,
     },
+    /// The message goes on after its last item.
+    Trailing {
+        /// Where the last item ends.
+        at: usize,
+        /// How many bytes follow it.
+        length: usize,
+    },
+    /// A COMPOUND that succeeded has fewer results than its Call has operations (RFC 8881 section 16.2.3).
+    ResultsMissing {
+        /// Where the last result ends.
+        at: usize,
+        /// How many results there are.
+        results: u32,
+        /// How many operations the Call has.
+        operations: u32,
+    },
 }
 
 impl Error {
@@ -67,27 +83,46 @@ impl Error {
             | Self::TooLong { at, .. }
             | Self::Invalid { at, .. }
             | Self::Unknown { at, .. }
-            | Self::NotEligible { at } => at,
+            | Self::NotEligible { at }
+            | Self::Trailing { at, .. }
+            | Self::ResultsMissing { at, .. } => at,
+        }
+    }
+
+    /// The error without its byte offset, for output that has the offset in a place of its own.
+    pub fn reason(&self) -> impl fmt::Display {
+        Reason(*self)
+    }
+}
+
+/// An error without its byte offset.
+struct Reason(Error);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Short { needed, .. } => {
+                write!(f, "the message ends before the {needed} bytes that belong here")
+            }
+            Error::Cut { .. } => f.write_str("the rest was not captured"),
+            Error::TooLong { length, bound, .. } => write!(f, "length {length} where at most {bound} can be"),
+            Error::Invalid { what, value, .. } => write!(f, "{value} is no {what}"),
+            Error::Unknown { what, number, .. } => write!(f, "{what} {number} is not known"),
+            Error::NotEligible { .. } => {
+                f.write_str("a chunk takes the place of an item that is not DDP-eligible")
+            }
+            Error::Trailing { length: 1, .. } => f.write_str("1 byte follows the last item"),
+            Error::Trailing { length, .. } => write!(f, "{length} bytes follow the last item"),
+            Error::ResultsMissing { results, operations, .. } => {
+                write!(f, "results of {results} of {operations} operations only")
+            }
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Short { at, needed } => {
-                write!(f, "byte {at}: the message ends before the {needed} bytes that belong here")
-            }
-            Self::Cut { at } => write!(f, "byte {at}: the rest was not captured"),
-            Self::TooLong { at, length, bound } => {
-                write!(f, "byte {at}: length {length} where at most {bound} can be")
-            }
-            Self::Invalid { at, what, value } => write!(f, "byte {at}: {value} is no {what}"),
-            Self::Unknown { at, what, number } => write!(f, "byte {at}: unknown {what} {number}"),
-            Self::NotEligible { at } => {
-                write!(f, "byte {at}: a chunk takes the place of an item that is not DDP-eligible")
-            }
-        }
+        write!(f, "byte {}: {}", self.at(), Reason(*self))
     }
 }
 
@@ -187,6 +222,17 @@ impl<'a> Cursor<'a> {
     /// Bytes of the message from here on, captured or not.
     pub fn remaining(&self) -> usize {
         self.length - self.at
+    }
+
+    /// Holds that the message ends here.
+    ///
+    /// # Errors
+    /// [`Error::Trailing`] where bytes follow, captured or not.
+    pub fn end(&self) -> Result<(), Error> {
+        match self.remaining() {
+            0 => Ok(()),
+            length => Err(Error::Trailing { at: self.at, length }),
+        }
     }
 
     /// The captured bytes from here on.

@@ -136,7 +136,7 @@ impl Recorder {
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,
-                missing: transaction.missing().iter().map(ToString::to_string).collect(),
+                missing: facts.missing(transaction).iter().map(ToString::to_string).collect(),
                 status: self.word(&status(&facts)),
             }
         })

@@ -10,6 +10,7 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::xdr::Error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 #[cfg(feature = "parquet")]
@@ -155,8 +156,8 @@ impl<'t, 'a> Line<'t, 'a> {
     ) -> Self {
         let About { path, new_path } = names.about();
         let connection = &transaction.connection;
-        let missing = transaction.missing();
-        let message = |which| Message::of(transaction, which);
+        let missing = facts.missing(transaction);
+        let message = |which| Message::of(transaction, facts, which);
         let is_compound = !tape.parts.is_empty();
         let body = |at, end| Body(Members::new(&tape.items, at, if is_compound { at } else { end }));
         Self {
@@ -389,6 +390,7 @@ struct Message<'t> {
     rpcrdma: Option<RpcRdma>,
     length: Option<usize>,
     rpc_length: Option<u64>,
+    undecoded: Option<UndecodedObject>,
 }
 
 #[derive(Serialize)]
@@ -407,7 +409,7 @@ impl Serialize for Frames<'_> {
 }
 
 impl<'t> Message<'t> {
-    fn of(transaction: &'t Transaction, which: Which) -> Option<Self> {
+    fn of(transaction: &'t Transaction, facts: &Facts, which: Which) -> Option<Self> {
         let record = transaction.message(which)?;
         Some(Self {
             frames: Frames(&record.frames),
@@ -421,7 +423,21 @@ impl<'t> Message<'t> {
             }),
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
+            undecoded: facts.undecoded(transaction, which).map(UndecodedObject::from),
         })
+    }
+}
+
+/// Where a message could not be decoded further although it was captured, and why.
+#[derive(Serialize)]
+struct UndecodedObject {
+    offset: usize,
+    reason: String,
+}
+
+impl From<Error> for UndecodedObject {
+    fn from(error: Error) -> Self {
+        Self { offset: error.at(), reason: error.reason().to_string() }
     }
 }
 

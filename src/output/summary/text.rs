@@ -153,6 +153,7 @@ fn transactions(statistics: &Statistics, text: &mut String) {
                 (missing.reply, "without the Reply"),
                 (missing.message_bytes, "without some bytes of a message"),
                 (missing.chunk_bytes, "without some bytes of a chunk"),
+                (missing.undecoded, "not decoded to the end"),
             ]
             .into_iter()
             .filter(|(count, _)| *count > 0)

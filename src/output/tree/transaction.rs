@@ -199,7 +199,7 @@ impl TreeView {
         if let Some(before) = transaction.retry_of {
             self.lines.push(fact(&styles, 1, "retry of", format_args!("Transaction {before}")));
         }
-        let missing = transaction.missing();
+        let missing = facts.missing(transaction);
         if !missing.is_empty() {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
             self.lines.push(styled_fact(styles.label, "missing", styles.mark, missing.join(", ")));
@@ -469,5 +469,9 @@ fn shifted(error: Error, base: usize) -> Error {
         Error::Invalid { at, what, value } => Error::Invalid { at: at + base, what, value },
         Error::Unknown { at, what, number } => Error::Unknown { at: at + base, what, number },
         Error::NotEligible { at } => Error::NotEligible { at: at + base },
+        Error::Trailing { at, length } => Error::Trailing { at: at + base, length },
+        Error::ResultsMissing { at, results, operations } => {
+            Error::ResultsMissing { at: at + base, results, operations }
+        }
     }
 }

@@ -266,7 +266,7 @@ impl RowWriter {
             xid: transaction.xid,
             is_reverse: transaction.direction == Direction::Reverse,
             has_failed: !is_ok,
-            is_incomplete: !transaction.missing().is_empty(),
+            is_incomplete: !facts.missing(transaction).is_empty(),
             has_copies: [&transaction.call, &transaction.reply]
                 .into_iter()
                 .flatten()

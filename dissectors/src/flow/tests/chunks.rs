@@ -344,13 +344,13 @@ fn the_read_read_model_of_rfc5666_ends_with_done() {
     let source = memory(0xd1, 0x1000, 2000);
     let mut frames = [
         link.send(Client, &read_call(7, 2000)),
-        link.send(Server, &read_reply(7, 2000).read_at(40, &[source])),
+        link.send(Server, &read_reply(7, 2000).read_at(44, &[source])),
         link.read(Client, source, &data(2000)),
     ]
     .concat();
     let done = link.send_bytes(Client, &header(7, 1, 32, rpcrdma::Body::Done));
     frames.extend([done.clone(), done].concat());
-    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr40[2000/2000@4-5] done"]);
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
     let Meaning::Message { key, .. } = outcome.meanings[0] else { panic!() };
     assert_eq!(outcome.meanings[5], Meaning::Message { key, which: Which::Call });
 }

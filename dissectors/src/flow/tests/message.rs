@@ -2,11 +2,12 @@
 
 use crate::nfs::Outcome;
 use crate::nfs::v3::{self, Args, Results};
+use crate::nfs::v4;
 use crate::rdma::Handle;
 use crate::rpc::auth::{AuthBody, Credential, Flavor, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{self, Body, ChunkLists, Header, PaddedHeader, Proc, ReadSegment, Segment, WriteChunk};
-use crate::xdr::{Ddp, Encoder, Opaque, Void, Xdr};
+use crate::xdr::{Ddp, Encoder, Opaque, Text, Void, Xdr};
 
 /// A segment of a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +180,27 @@ fn nfs_reply(xid: u32, results: &Results<'_>) -> Rdma {
 
 const FILE: v3::NfsFh3<'static> = Opaque(b"file");
 const NO_WCC: v3::WccData = v3::WccData { before: None, after: None };
+
+/// COMPOUND of NFSv4.1: PUTROOTFH, GETFH and so on, whatever these operations hold.
+pub(super) fn compound_call(xid: u32, operations: &[v4::Args<'_>]) -> Rdma {
+    let head = v4::CallHead { tag: Text(b""), minorversion: 1 };
+    rpc_call(xid, Program::NFS, 4, 1, |encoder| v4::Call::new(head, operations).encode(encoder))
+}
+
+pub(super) fn compound_reply(xid: u32, status: v4::Nfsstat4, results: &[v4::Results<'_>]) -> Rdma {
+    let head = v4::ReplyHead { status, tag: Text(b"") };
+    rpc_reply(xid, |encoder| v4::Reply::new(head, results).encode(encoder))
+}
+
+/// A Call of a procedure with 8 bytes of arguments.
+pub(super) fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> Rdma {
+    rpc_call(xid, Program(program), version, procedure, |encoder| encoder.hyper(7))
+}
+
+/// The answer to it, with as much of results.
+pub(super) fn reply_of(xid: u32) -> Rdma {
+    rpc_reply(xid, |encoder| encoder.hyper(7))
+}
 
 /// NULL of NFSv3.
 pub(super) fn null_call(xid: u32) -> Rdma {

@@ -14,6 +14,7 @@ mod settling;
 mod streams;
 mod tcp;
 mod udp;
+mod undecoded;
 mod wire;
 
 use std::ops::Range;
@@ -171,7 +172,7 @@ fn line(transaction: &Transaction) -> String {
     if let Some(index) = t.retry_of {
         line += &format!(" retry of #{index}");
     }
-    let missing: Vec<_> = t.missing().iter().map(Missing::to_string).collect();
+    let missing: Vec<_> = facts.missing(t).iter().map(Missing::to_string).collect();
     if !missing.is_empty() {
         line += &format!(" missing {}", missing.join(","));
     }

@@ -271,7 +271,8 @@ pub struct Named<N> {
     /// The first operation of the lowest class among those whose number was read. Where the capture ends before the
     /// others, only one of the lowest class of all: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
-    /// Why the walk ended before the last operation, if it did: one of a lower class may have followed.
+    /// Why the walk ended before the last operation, if it did: one of a lower class may have followed. Or what follows the
+    /// last operation.
     pub stop: Option<Error>,
 }
 
@@ -301,6 +302,7 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
         if unknown > 0 && lowest > LOWEST_CLASS {
             named.operation = None;
         }
+        named.stop = named.stop.or_else(|| operations.cursor()?.end().err());
         named
     }
 }
