@@ -4,6 +4,7 @@ mod callbacks;
 mod client;
 mod copies;
 mod escapes;
+mod final_check;
 mod ganesha;
 mod judged;
 mod killed;
