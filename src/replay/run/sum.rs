@@ -79,6 +79,7 @@ impl Walked {
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
             (&mut self.bytes, other.bytes),
+            (&mut self.written_bytes, other.written_bytes),
             (&mut self.left_out, other.left_out),
             (&mut self.differing, other.differing),
         ] {

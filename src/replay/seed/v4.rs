@@ -469,11 +469,10 @@ fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, P
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
     });
-    let (clientid, sequence) =
-        run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
-            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
-            _ => None,
-        })?;
+    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
+        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+        _ => None,
+    })?;
     let attributes = |size| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: size,

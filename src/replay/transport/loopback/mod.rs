@@ -50,7 +50,12 @@ impl Default for Settings {
     /// As a Linux server: 4,096 bytes each way.
     fn default() -> Self {
         let private_data = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT };
-        Self { private_data: Some(private_data), credits: 128, kind: Kind::Loopback, refuses_both_chunks: false }
+        Self {
+            private_data: Some(private_data),
+            credits: 128,
+            kind: Kind::Loopback,
+            refuses_both_chunks: false,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
 
-use super::device::{Device, Refused};
 use super::Settings;
+use super::device::{Device, Refused};
 use super::faults::Fault;
 use super::server::{Answer, Server};
 use crate::replay::transport::framing::SHORTEST_HEADER;
