@@ -244,7 +244,9 @@ impl View<'_> {
                 "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
             )?;
         }
-        if self.report.is_interrupted {
+        if let Some(limit) = self.report.limit {
+            writeln!(to, "\nThe run was ended after {} s, its limit.", limit.as_secs_f64())?;
+        } else if self.report.is_interrupted {
             writeln!(to, "\nThe run was ended before its end.")?;
         }
         Ok(())

@@ -14,7 +14,7 @@ use super::check::Reported;
 use super::part::{Part, PartArgs};
 use super::ready::{Copy, Ready, Refused, tag};
 use super::reports::ReportArgs;
-use super::server::{ServerArgs, open_trace, parse_percent};
+use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
@@ -147,6 +147,10 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
 
+    /// Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    max_time: Option<f64>,
+
     /// Mismatches that are shown
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
     count: usize,
@@ -187,6 +191,7 @@ impl HowArgs {
             rules: rules.map(Path::to_owned),
             no_walk,
             min_coverage: reported.min_coverage,
+            max_time: None,
             count,
             junit: None,
             quiet,
@@ -215,6 +220,7 @@ impl HowArgs {
             connections: self.connections,
             window: self.window as usize,
             timeout: Duration::from_secs_f64(server.timeout),
+            max_time: self.max_time.map(Duration::from_secs_f64),
             strict: self.strict,
             off,
             rules,
@@ -399,6 +405,12 @@ impl Ran {
             && !self.report.is_interrupted
         {
             complain(shortfall);
+        }
+        if let Some(limit) = self.report.limit {
+            let seconds = limit.as_secs_f64();
+            complain(format!(
+                "the run took longer than {seconds} s, and was ended; --max-time sets another limit"
+            ));
         }
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));

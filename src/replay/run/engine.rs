@@ -50,7 +50,7 @@ use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::touched::Touched;
 use super::values::Values;
-use super::walk::{Live as Left, Walk};
+use super::walk::{Live as Left, Walk, Walked};
 use crate::analysis::comparison::record::hash;
 use crate::replay::beside::Beside;
 use crate::replay::gss::{self, GssError};
@@ -79,6 +79,8 @@ const LATER: Duration = Duration::from_millis(50);
 const FAULTS: usize = 100;
 /// Files that a step left otherwise, which are remembered.
 const OTHERWISE: usize = 1 << 16;
+/// Times in a row that no Reply may come within the timeout before the run ends.
+const SILENCES: u32 = 3;
 /// Copies of the captured clients at most.
 pub const PARTIES: usize = 4096;
 /// Steps in flight at once in the capture that are counted.
@@ -310,6 +312,10 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             depths: BinaryHeap::new(),
             in_flight: 0,
             barren: 0,
+            silences: 0,
+            silent_since: None,
+            delayed_since: None,
+            impatience: 0,
             ledger: Ledger::default(),
             restart: None,
             unasked: VecDeque::new(),
@@ -376,6 +382,13 @@ struct Engine<'r, R> {
     in_flight: usize,
     /// Connections in a row that went away without a Reply.
     barren: u32,
+    /// Times in a row that no Reply came within the timeout, and when the last of them was.
+    silences: u32,
+    silent_since: Option<Instant>,
+    /// Since when the server has answered nothing but that it is to be asked later.
+    delayed_since: Option<Instant>,
+    /// Steps that were sent again in vain because the server asked for it.
+    impatience: u32,
     /// What the clients hold at the server.
     ledger: Ledger,
     /// A client that is set up anew.
@@ -452,7 +465,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
-        if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+        if let (Some(why), true) = (&self.report.unreachable, self.walk.is_some()) {
+            // It would wait once more for what does not come.
+            let failed = Some(format!("not begun: {why}"));
+            self.report.walked = Some(Walked { failed, ..Walked::default() });
+        } else if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
             let left = Left { seeded: self.seeded, values: &self.values };
             let (tag, shown) = (&self.tag, self.options.shown);
             self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));

@@ -209,8 +209,10 @@ pub struct Report {
     pub lateness: Lateness,
     /// From the first Call of the capture to the last, in nanoseconds.
     pub recorded: u64,
-    /// Whether it was ended before its end.
+    /// Whether it was ended before its end: by somebody, or because it took too long.
     pub is_interrupted: bool,
+    /// The limit that it reached, if that ended it.
+    pub limit: Option<Duration>,
     /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.
     pub recorded_as: Option<Result<Recorded, String>>,
     /// What the walk after the run has found; `None` without one.

@@ -52,7 +52,7 @@ impl<'t> V3<'t> {
                 Err(status) => return Err(Problem::Refused(what(), status.to_string())),
             }
         }
-        Err(Problem::Refused(what(), "the server asks to wait, and does not stop".into()))
+        Err(Problem::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).

@@ -131,7 +131,7 @@ impl<'t> V4<'t> {
                 done => return done,
             }
         }
-        Err(Problem::Refused(what.into(), "the server asks to wait, and does not stop".into()))
+        Err(Problem::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     fn run_once<T>(

@@ -9,6 +9,7 @@ mod ganesha;
 mod judged;
 mod killed;
 mod liars;
+mod limits;
 mod loopback;
 mod made;
 mod over_tcp;
