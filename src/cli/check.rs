@@ -48,7 +48,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  everything is as it was\n  1  a \
     capture differs from its baseline, or a server from the capture\n  2  usage, no baseline, or input that could not \
-    be read\n  3  less could be replayed than --min-coverage, or it was interrupted\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+    be read\n  3  too little could be verified: less than --min-coverage, a final check that failed, or it was interrupted\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct CheckArgs {
     /// Capture files, each with its baseline beside it
     #[arg(required = true, value_hint = ValueHint::FilePath)]

@@ -163,9 +163,14 @@ impl View<'_> {
         let [fields, bytes] = self.report.compared;
         writeln!(to, "  compared      {}, {} of file data", Things(fields, "field"), Size(bytes))?;
         if let Some(walked) = &self.report.walked {
-            let Walked { names, objects, bytes, differing, .. } = walked;
+            let Walked { names, objects, bytes, written_bytes, differing, .. } = walked;
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| Things(n, of));
-            writeln!(to, "  files         {names}, {objects}, {}: {differing} differ", Size(*bytes))?;
+            writeln!(
+                to,
+                "  files         {names}, {objects}, {} of {} written: {differing} differ",
+                Size(*bytes),
+                Size(*written_bytes)
+            )?;
             if walked.left_out > 0 {
                 writeln!(to, "                {} were not looked at", walked.left_out)?;
             }
@@ -239,7 +244,9 @@ impl View<'_> {
                 "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
             )?;
         }
-        if self.report.is_interrupted {
+        if let Some(limit) = self.report.limit {
+            writeln!(to, "\nThe run was ended after {} s, its limit.", limit.as_secs_f64())?;
+        } else if self.report.is_interrupted {
             writeln!(to, "\nThe run was ended before its end.")?;
         }
         Ok(())
@@ -308,6 +315,7 @@ impl View<'_> {
             names: walked.names,
             objects: walked.objects,
             bytes: walked.bytes,
+            written_bytes: walked.written_bytes,
             left_out: walked.left_out,
             differing: walked.differing,
             failed: walked.failed.as_deref(),
@@ -414,7 +422,11 @@ impl View<'_> {
             let count = walked.names + walked.objects;
             let failure = (walked.differing > 0)
                 .then(|| (format!("{} of {count} names and objects differ", walked.differing), lines));
-            junit::Case { name: "files", failure, is_skipped: walked.failed.is_some(), live_ns: 0 }
+            let unfinished = || {
+                let why = walked.failed.clone()?;
+                Some(("the final check did not come to its end".to_owned(), vec![why]))
+            };
+            junit::Case { name: "files", failure: failure.or_else(unfinished), is_skipped: false, live_ns: 0 }
         });
         let operations = self.report.operations.iter().map(|(name, of)| {
             let [_, _, mismatched, _, skipped, unreplayable] = of.states;
@@ -489,6 +501,7 @@ struct JsonWalk<'a> {
     names: u64,
     objects: u64,
     bytes: u64,
+    written_bytes: u64,
     left_out: u64,
     differing: u64,
     failed: Option<&'a str>,

@@ -59,7 +59,7 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
         let name = file.to_string_lossy().into_owned();
         match outcome {
             Ok(ran) => {
-                ran.complain();
+                ran.complain(reported.min_coverage);
                 if let Err(error) = ran.recorded(reported.reports) {
                     complain(error);
                     end = worse(end, Exit::Failed);

@@ -85,7 +85,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
     }
     for ran in &runs {
-        ran.complain();
+        ran.complain(0.0);
     }
     let is_own = runs.iter().any(|ran| exit(&ran.report, 0.0) == Exit::OwnFault);
     Ok(if is_own { Exit::OwnFault } else { Exit::Done })

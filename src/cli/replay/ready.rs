@@ -207,7 +207,7 @@ impl ServerArgs {
                 let told = marks::found(files, place, &name).unwrap_or_else(|_| error.to_string());
                 Refused::Usage(anyhow!("{}: {told}", self.server))
             }
-            SeedError::Server(_, problem @ Problem::Call(_)) => self.refused(problem),
+            SeedError::Server(_, problem @ (Problem::Call(_) | Problem::Busy(..))) => self.refused(problem),
             SeedError::Trace(_) => Refused::Usage(anyhow!("{}: {error}", path.display())),
             _ => Refused::Usage(anyhow!("{}: {error}", self.server)),
         })
@@ -216,6 +216,9 @@ impl ServerArgs {
     /// What a problem with the server is to a run that has not begun.
     fn refused(&self, problem: &Problem) -> Refused {
         match problem {
+            Problem::Busy(..) => {
+                Refused::Unreachable(format!("{}: {problem}", self.server.host), Blame::Unreachable)
+            }
             Problem::Call(error) => {
                 Refused::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }

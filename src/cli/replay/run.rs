@@ -14,7 +14,7 @@ use super::check::Reported;
 use super::part::{Part, PartArgs};
 use super::ready::{Copy, Ready, Refused, tag};
 use super::reports::ReportArgs;
-use super::server::{ServerArgs, open_trace, parse_percent};
+use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
@@ -49,8 +49,8 @@ pub(super) const EXAMPLES: &str =
 /// Every step ends in one state: matched, tolerated by a rule, mismatched, repaired, skipped or unreplayable.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  all that was replayed matched\n  1  a \
-    Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  less could be \
-    replayed than --min-coverage\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
+    Reply differs\n  2  usage, a trace that cannot be read, or a directory that cannot be used\n  3  too little could \
+    be verified: less than --min-coverage, or a final check that failed\n  4  the server cannot be reached\n  6  this program broke a rule of the protocol\n"))]
 pub(in crate::cli) struct RunArgs {
     /// The trace
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
@@ -66,6 +66,9 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, requires = "directory")]
     seeded: bool,
 }
+
+/// Percent that must be covered if nothing is said.
+const COVERAGE: f64 = 50.0;
 
 /// What chunks a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,9 +143,13 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long)]
     no_walk: bool,
 
-    /// Percent of the steps that must be replayed, of those that are not skipped
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = parse_percent)]
+    /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
+    #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
+
+    /// Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    max_time: Option<f64>,
 
     /// Mismatches that are shown
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
@@ -184,6 +191,7 @@ impl HowArgs {
             rules: rules.map(Path::to_owned),
             no_walk,
             min_coverage: reported.min_coverage,
+            max_time: None,
             count,
             junit: None,
             quiet,
@@ -212,6 +220,7 @@ impl HowArgs {
             connections: self.connections,
             window: self.window as usize,
             timeout: Duration::from_secs_f64(server.timeout),
+            max_time: self.max_time.map(Duration::from_secs_f64),
             strict: self.strict,
             off,
             rules,
@@ -348,7 +357,7 @@ fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Resu
         write_junit(path, &[view], started)?;
     }
     how.reports.write_html(&[view])?;
-    ran.complain();
+    ran.complain(how.min_coverage);
     ran.recorded(&how.reports)?;
     Ok(exit(&ran.report, how.min_coverage))
 }
@@ -389,8 +398,20 @@ impl Ran {
         }
     }
 
-    /// What this program did wrong itself.
-    pub(super) fn complain(&self) {
+    /// What this program did wrong itself, and what keeps the run from saying that the server is as it was.
+    pub(super) fn complain(&self, min_coverage: f64) {
+        if let Some(shortfall) = self.report.shortfall(min_coverage)
+            && exit(&self.report, min_coverage) == Exit::Uncovered
+            && !self.report.is_interrupted
+        {
+            complain(shortfall);
+        }
+        if let Some(limit) = self.report.limit {
+            let seconds = limit.as_secs_f64();
+            complain(format!(
+                "the run took longer than {seconds} s, and was ended; --max-time sets another limit"
+            ));
+        }
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));
         }
@@ -402,13 +423,51 @@ impl Ran {
 
 /// How the program ends after a run.
 pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
-    let coverage = report.replayed() as f64 * 100.0 / report.chosen().max(1) as f64;
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,
         _ if report.unreachable.is_some() => Exit::Unreachable,
         _ if report.is_different() => Exit::Differs,
         _ if report.is_interrupted => Exit::Uncovered,
-        _ if coverage < min_coverage => Exit::Uncovered,
+        _ if report.shortfall(min_coverage).is_some() => Exit::Uncovered,
         _ => Exit::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::run::walk::Walked;
+
+    /// So many matched, and so many that cannot be done.
+    fn report(matched: u64, unreplayable: u64, walked: Option<Walked>) -> Report {
+        let states = [matched, 0, 0, 0, 0, unreplayable];
+        Report { steps: matched + unreplayable, states, walked, ..Report::default() }
+    }
+
+    #[test]
+    fn a_run_that_replayed_next_to_nothing_is_no_success() {
+        assert_eq!(exit(&report(665, 0, None), COVERAGE), Exit::Done);
+        assert_eq!(exit(&report(1, 664, None), COVERAGE), Exit::Uncovered);
+        for asked in [0.0, COVERAGE] {
+            assert_eq!(exit(&report(0, 665, None), asked), Exit::Uncovered);
+            assert_eq!(exit(&report(0, 0, None), asked), Exit::Uncovered);
+        }
+        assert_eq!(exit(&report(1, 664, None), 0.0), Exit::Done);
+    }
+
+    #[test]
+    fn a_final_check_that_failed_or_covered_too_little_is_no_success() {
+        let whole = Walked { names: 10, objects: 10, bytes: 1000, written_bytes: 1000, ..Walked::default() };
+        let of = |walked: Walked, asked| exit(&report(10, 0, Some(walked)), asked);
+        assert_eq!(of(whole.clone(), 100.0), Exit::Done);
+        let failed = Walked { failed: Some("the connection went away".into()), ..whole.clone() };
+        assert_eq!(of(failed.clone(), 0.0), Exit::Uncovered);
+        // What it found until then counts more.
+        assert_eq!(of(Walked { differing: 1, ..failed }, 0.0), Exit::Differs);
+        let unread = Walked { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
+        assert_eq!(of(unread.clone(), COVERAGE), Exit::Uncovered);
+        assert_eq!(of(unread, 0.0), Exit::Done);
+        assert_eq!(of(Walked { left_out: 30, ..whole }, COVERAGE), Exit::Uncovered);
+        assert_eq!(of(Walked::default(), 100.0), Exit::Done);
     }
 }

@@ -84,6 +84,9 @@ fn outcome(report: &Report) -> (&'static str, String) {
         0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", Count(files))),
         0 if report.is_interrupted => ("fair", "ended before its end".into()),
+        0 if report.walked.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
+            ("fair", "the final check did not come to its end".into())
+        }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
         0 => ("good", "nothing differs".into()),
         1 => ("bad", "1 step differs".into()),
@@ -153,12 +156,13 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         ("compared", format!("{}, {} of file data", Things(fields, "field"), Size(bytes))),
     ];
     if let Some(walked) = &report.walked {
-        let Walked { names, objects, bytes, differing, left_out, failed, .. } = walked;
+        let Walked { names, objects, bytes, written_bytes, differing, left_out, failed, .. } = walked;
         let mut text = format!(
-            "{}, {}, {}: {} differ",
+            "{}, {}, {} of {} written: {} differ",
             Things(*names, "name"),
             Things(*objects, "object"),
             Size(*bytes),
+            Size(*written_bytes),
             Count(*differing)
         );
         if *left_out > 0 {

@@ -10,9 +10,10 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
 use crate::replay::caller::{Line, Procedure};
+use crate::replay::reply_size::ReplySize;
 
 /// Bytes that the Replies asked for here may have; a directory is read in parts of it.
-const REPLY: u32 = 16 << 10;
+const LISTING: u32 = 8 << 10;
 /// Entries of the root that are kept.
 const ENTRIES: usize = 1000;
 /// What is asked of a session: more than servers give, so that what they give is their own limit.
@@ -132,8 +133,9 @@ fn run<T>(
     operations: &[Args<'_>],
     mut read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
-    let more = Procedure::new(Program::NFS, 4, 1, REPLY);
-    let outcome = line.compound(minor, operations, &more, |reply: &Reply<'_>| {
+    let size = ReplySize::of_compound(operations);
+    let procedure = Procedure::new(Program::NFS, 4, 1, 0);
+    let outcome = line.compound(minor, operations, &size.of(&procedure), |reply: &Reply<'_>| {
         let mut found = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -321,8 +323,8 @@ fn read_root(line: &mut Line<'_>, minor: u32, held: &mut Option<Held>, found: &m
         let readdir = Args::READDIR(ReaddirArgs {
             cookie,
             cookieverf,
-            dircount: REPLY / 2,
-            maxcount: REPLY / 2,
+            dircount: LISTING,
+            maxcount: LISTING,
             attr_request: Bitmap4::from(&words[..]),
         });
         let root = &mut found.root;

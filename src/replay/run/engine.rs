@@ -48,8 +48,9 @@ use super::recording::Tape;
 use super::recovery::ledger::Ledger;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
+use super::touched::Touched;
 use super::values::Values;
-use super::walk::{Live as Left, Walk};
+use super::walk::{Live as Left, Walk, Walked};
 use crate::analysis::comparison::record::hash;
 use crate::replay::beside::Beside;
 use crate::replay::gss::{self, GssError};
@@ -78,6 +79,8 @@ const LATER: Duration = Duration::from_millis(50);
 const FAULTS: usize = 100;
 /// Files that a step left otherwise, which are remembered.
 const OTHERWISE: usize = 1 << 16;
+/// Times in a row that no Reply may come within the timeout before the run ends.
+const SILENCES: u32 = 3;
 /// Copies of the captured clients at most.
 pub const PARTIES: usize = 4096;
 /// Steps in flight at once in the capture that are counted.
@@ -309,6 +312,10 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             depths: BinaryHeap::new(),
             in_flight: 0,
             barren: 0,
+            silences: 0,
+            silent_since: None,
+            delayed_since: None,
+            impatience: 0,
             ledger: Ledger::default(),
             restart: None,
             unasked: VecDeque::new(),
@@ -326,7 +333,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             sent: 0,
             is_exhausted: false,
             next_due: None,
-            otherwise: FxHashSet::default(),
+            otherwise: FxHashMap::default(),
             borrowed: FxHashSet::default(),
             out: Vec::new(),
             placed: Vec::new(),
@@ -375,6 +382,13 @@ struct Engine<'r, R> {
     in_flight: usize,
     /// Connections in a row that went away without a Reply.
     barren: u32,
+    /// Times in a row that no Reply came within the timeout, and when the last of them was.
+    silences: u32,
+    silent_since: Option<Instant>,
+    /// Since when the server has answered nothing but that it is to be asked later.
+    delayed_since: Option<Instant>,
+    /// Steps that were sent again in vain because the server asked for it.
+    impatience: u32,
     /// What the clients hold at the server.
     ledger: Ledger,
     /// A client that is set up anew.
@@ -403,8 +417,8 @@ struct Engine<'r, R> {
     is_exhausted: bool,
     /// When the next step is due, if that is known.
     next_due: Option<Instant>,
-    /// Variables of files that a step left otherwise than in the capture.
-    otherwise: FxHashSet<u32>,
+    /// What of files differs from the capture because of a step before, by the variable of the file.
+    otherwise: FxHashMap<u32, Touched>,
     /// Variables of delegations that this server did not give.
     borrowed: FxHashSet<u32>,
     out: Vec<u8>,
@@ -451,8 +465,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
-        if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
-            let left = Left { seeded: self.seeded, values: &self.values, otherwise: &self.otherwise };
+        if let (Some(why), true) = (&self.report.unreachable, self.walk.is_some()) {
+            // It would wait once more for what does not come.
+            let failed = Some(format!("not begun: {why}"));
+            self.report.walked = Some(Walked { failed, ..Walked::default() });
+        } else if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+            let left = Left { seeded: self.seeded, values: &self.values };
             let (tag, shown) = (&self.tag, self.options.shown);
             self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));
         }
@@ -488,15 +506,13 @@ impl<R: Read + Seek> Engine<'_, R> {
             let reason = self.plan.step(&step).reason;
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
-            if reason == Some(Reason::Filtered) && self.otherwise.len() < OTHERWISE {
+            let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
+            if reason == Some(Reason::Filtered) && changes {
                 // What it would have done to these files is not done.
-                self.otherwise.extend(
-                    step.call
-                        .slots
-                        .iter()
-                        .chain(step.reply.slots.iter())
-                        .filter_map(|slot| (slot.holds == Holds::FILEHANDLE).then_some(slot.variable)),
-                );
+                let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+                for slot in slots.filter(|slot| slot.holds == Holds::FILEHANDLE) {
+                    touch(&mut self.otherwise, slot.variable, &Touched::whole());
+                }
             }
             if let Some(state) = unsent(reason) {
                 self.report.settle(held.id, held.parts.title(), state, self.options.shown);
@@ -660,6 +676,13 @@ impl<R: Read + Seek> Engine<'_, R> {
                 }
             }
         }
+    }
+}
+
+/// Notes what of a file differs from the capture, as far as there is room.
+fn touch(files: &mut FxHashMap<u32, Touched>, variable: u32, touched: &Touched) {
+    if !touched.is_nothing() && (files.len() < OTHERWISE || files.contains_key(&variable)) {
+        files.entry(variable).or_default().join(touched);
     }
 }
 

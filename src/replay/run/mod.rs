@@ -5,7 +5,7 @@
 //!   [`sum`]: of several copies together;
 //! - [`engine`]: what is in flight and what comes next; [`order`]: which step waits for which;
 //! - [`values`]: what the live server and this run call things;
-//! - [`judge`]: a live Reply beside the recorded one;
+//! - [`judge`]: a live Reply beside the recorded one; [`touched`]: what of a file differs because of a step before;
 //! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`recovery`]: what follows when a connection goes away;
@@ -31,6 +31,7 @@ mod responder;
 pub mod rules;
 mod shape;
 mod sum;
+mod touched;
 pub mod values;
 pub mod walk;
 mod wants;

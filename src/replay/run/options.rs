@@ -100,8 +100,13 @@ pub struct Options {
     pub window: usize,
     /// How long a Reply may take.
     pub timeout: Duration,
-    /// How often a step is sent again that the server asks to be sent later.
+    /// How often a step is sent again that the server asks to be sent later. Each step that was in vain halves it for the others.
     pub delays: u32,
+    /// How long a server may answer nothing but that it is to be asked later, before the run ends. Longer than a grace period, which
+    /// is as long as a lease (RFC 8881 section 8.4.2.1): 90 s on Linux.
+    pub patience: Duration,
+    /// How long the run may take; `None` for [`DEFAULT_LIMIT`], or ten times as long as the capture at this pace if that is more.
+    pub max_time: Option<Duration>,
     /// Nothing is tolerated.
     pub strict: bool,
     /// Rules that are turned off.
@@ -128,6 +133,23 @@ pub struct Options {
     pub walk: bool,
 }
 
+/// How long a run of a short capture may take if nothing is said.
+pub const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
+
+impl Options {
+    /// How long a run may take whose capture took so many nanoseconds.
+    pub fn limit(&self, recorded_ns: u64) -> Duration {
+        let slower = match self.pace {
+            Pace::Original(times) => 1.0 / times.clamp(1e-6, 1.0),
+            _ => 1.0,
+        };
+        self.max_time.unwrap_or_else(|| {
+            let seconds = recorded_ns as f64 / 1e9 * slower * 10.0;
+            DEFAULT_LIMIT.max(Duration::from_secs_f64(seconds.min(1e9)))
+        })
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -136,7 +158,9 @@ impl Default for Options {
             connections: None,
             window: 256,
             timeout: Duration::from_secs(30),
-            delays: 100,
+            delays: 250,
+            patience: Duration::from_secs(150),
+            max_time: None,
             strict: false,
             off: Vec::new(),
             rules: Vec::new(),

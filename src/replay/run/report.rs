@@ -1,6 +1,7 @@
 //! What came of a run: each step in exactly one state.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use super::lateness::Lateness;
@@ -57,6 +58,48 @@ impl State {
             Self::Tolerated(rule) => Some(rule.name),
             Self::Repaired(why) => Some(why),
             Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
+        }
+    }
+}
+
+/// Why too little could be verified. `min_coverage` is in percent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shortfall {
+    /// Too few steps were replayed.
+    Steps {
+        /// Those that were.
+        replayed: u64,
+        /// Those that were to be.
+        chosen: u64,
+        /// What is asked for.
+        min_coverage: f64,
+    },
+    /// The final check ended before its end, and why.
+    CheckFailed(String),
+    /// The final check left out too much.
+    Files {
+        /// Names and objects that were looked at, and that are to be.
+        looked: [u64; 2],
+        /// Bytes that were read, and that are to be.
+        bytes: [u64; 2],
+        /// What is asked for.
+        min_coverage: f64,
+    },
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too little could be verified: ")?;
+        match self {
+            Self::Steps { replayed: 0, chosen, .. } => write!(f, "none of {chosen} steps was replayed"),
+            Self::Steps { replayed, chosen, min_coverage } => {
+                write!(f, "{replayed} of {chosen} steps were replayed, less than {min_coverage}%")
+            }
+            Self::CheckFailed(why) => write!(f, "the final check did not come to its end: {why}"),
+            Self::Files { looked: [looked, all], bytes: [read, written], min_coverage } => write!(
+                f,
+                "the final check covered {looked} of {all} names and objects, and {read} of {written} bytes, less than {min_coverage}%"
+            ),
         }
     }
 }
@@ -166,8 +209,10 @@ pub struct Report {
     pub lateness: Lateness,
     /// From the first Call of the capture to the last, in nanoseconds.
     pub recorded: u64,
-    /// Whether it was ended before its end.
+    /// Whether it was ended before its end: by somebody, or because it took too long.
     pub is_interrupted: bool,
+    /// The limit that it reached, if that ended it.
+    pub limit: Option<Duration>,
     /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.
     pub recorded_as: Option<Result<Recorded, String>>,
     /// What the walk after the run has found; `None` without one.
@@ -265,6 +310,26 @@ impl Report {
     /// Whether the server answered a step otherwise than it was recorded, or files are otherwise than they must be.
     pub fn is_different(&self) -> bool {
         self.mismatched() > 0 || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+    }
+
+    /// Why too little could be verified, where at least so much is asked for, in percent: of the steps that are not skipped, and
+    /// of what the final check has to look at. A run that replayed nothing, and a check that failed, are never enough.
+    pub fn shortfall(&self, min_coverage: f64) -> Option<Shortfall> {
+        let (replayed, chosen) = (self.replayed(), self.chosen());
+        if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
+            return Some(Shortfall::Steps { replayed, chosen, min_coverage });
+        }
+        let walked = self.walked.as_ref()?;
+        if let Some(why) = &walked.failed {
+            return Some(Shortfall::CheckFailed(why.clone()));
+        }
+        let percent = walked.coverage() * 100.0;
+        let Walked { names, objects, left_out, bytes, written_bytes, .. } = *walked;
+        (percent < min_coverage).then_some(Shortfall::Files {
+            looked: [names + objects, names + objects + left_out],
+            bytes: [bytes, written_bytes],
+            min_coverage,
+        })
     }
 
     /// Whether each step is in exactly one state.

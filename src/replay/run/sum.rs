@@ -61,6 +61,7 @@ impl Report {
         self.elapsed = self.elapsed.max(other.elapsed);
         self.lateness.join(&other.lateness);
         self.is_interrupted |= other.is_interrupted;
+        self.limit = self.limit.or(other.limit);
         self.unreachable = self.unreachable.take().or(other.unreachable);
         match (&mut self.walked, other.walked) {
             (Some(walked), Some(more)) => walked.join(more, copy, shown),
@@ -79,6 +80,7 @@ impl Walked {
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
             (&mut self.bytes, other.bytes),
+            (&mut self.written_bytes, other.written_bytes),
             (&mut self.left_out, other.left_out),
             (&mut self.differing, other.differing),
         ] {

@@ -13,6 +13,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::order::acts::Act;
 use super::report::{Mismatch, State, StepId};
 use super::rules;
 use super::shape::Parts;
@@ -47,7 +48,9 @@ pub struct Walked {
     pub objects: u64,
     /// Bytes of content that were read.
     pub bytes: u64,
-    /// Names and objects that could not be looked at: their directory is in doubt, or not known.
+    /// Bytes of content that were written in the run and are still there, as far as that is known: those that are to be read.
+    pub written_bytes: u64,
+    /// Names and objects that could not be looked at: they or their directory are in doubt, or not known.
     pub left_out: u64,
     /// Names and objects that are otherwise than they must be.
     pub differing: u64,
@@ -55,6 +58,27 @@ pub struct Walked {
     pub mismatches: Vec<Mismatch>,
     /// Why the walk ended before its end.
     pub failed: Option<String>,
+}
+
+impl Walked {
+    /// How much of what is to be checked was: from 0 to 1, of names and objects or of bytes, whichever is less. 1 where there
+    /// was nothing.
+    pub fn coverage(&self) -> f64 {
+        let part = |done: u64, all: u64| if all == 0 { 1.0 } else { done.min(all) as f64 / all as f64 };
+        let looked = self.names + self.objects;
+        part(looked, looked + self.left_out).min(part(self.bytes, self.written_bytes))
+    }
+}
+
+/// How a step went beside the recording, as far as the files follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// As it was recorded.
+    AsRecorded,
+    /// Each operation went as it was recorded, but what the Reply tells of the file was not so in the capture.
+    WithOtherAttributes,
+    /// An operation went another way.
+    Otherwise,
 }
 
 /// What steps must have left.
@@ -73,21 +97,36 @@ impl Walk {
         &mut self,
         step: &Step<'_>,
         parts: &Parts,
-        state: &State,
+        (state, went): (&State, Went),
         is_racing: bool,
         contents: &mut Trace<R>,
     ) {
+        let changes = || parts.acts.iter().filter(|act| act.is_change()).count();
         let is_known = match state {
             State::Matched | State::Repaired(_) => step.reply.is_whole() && step.call.is_whole(),
+            // What a Reply tells of a file that a step before left otherwise is not believed, and what it did is.
+            State::Tolerated(rules::AFTER) if changes() == 0 && !parts.acts.is_empty() => return,
+            State::Tolerated(rules::AFTER) => went == Went::WithOtherAttributes && step.reply.is_whole(),
             // After these the files are not as they were in the capture.
             State::Tolerated(rule) => {
-                ![rules::AFTER, rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule)
-                    && step.reply.is_whole()
+                ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_whole()
             }
             State::Mismatched(_) => false,
-            // What a server has not, it has not done.
+            // What a server has not, it has not done; but what stands before it in the COMPOUND it may have.
+            State::Unreplayable(_) if changes() > 1 => false,
             State::Skipped(_) | State::Unreplayable(_) => return,
         };
+        let writes = || parts.acts.iter().all(|act| !act.is_change() || matches!(act, Act::Write(..)));
+        if *state == State::Tolerated(rules::ROOM) && writes() {
+            // It had no room in the capture.
+            let frames = [step.origin.call_frame, step.origin.reply_frame];
+            for payload in step.call.payloads.iter() {
+                self.tree.replaces(&payload, step.caller.server, step.origin.id, frames);
+            }
+            return;
+        }
+        // Attributes that a Reply tells while others are in flight are not learnt, and so are those of another file.
+        let is_racing = is_racing || went == Went::WithOtherAttributes;
         if !is_known {
             return self.doubt(step);
         }
@@ -188,8 +227,6 @@ fn facts<'s>(step: &'s Step<'s>, contents: [&'s dyn Fn(usize) -> Option<&'s [u8]
 pub(super) struct Live<'a> {
     pub(super) seeded: &'a Seeded,
     pub(super) values: &'a Values,
-    /// Variables of files that a step left otherwise.
-    pub(super) otherwise: &'a FxHashSet<u32>,
 }
 
 struct Looker<'a, R> {
@@ -227,6 +264,8 @@ impl<R: Read + Seek> Looker<'_, R> {
 
     /// Lists the directories, and looks at what stands in them.
     fn names(&mut self) -> Result<(), Problem> {
+        self.walked.left_out += self.tree.names_in_doubt();
+        self.walked.written_bytes = self.tree.written_bytes();
         let mut by_directory: BTreeMap<ObjectId, Vec<Named<'_>>> = BTreeMap::new();
         let mut above: FxHashMap<ObjectId, Named<'_>> = FxHashMap::default();
         for named in self.tree.names_now() {
@@ -303,10 +342,12 @@ impl<R: Read + Seek> Looker<'_, R> {
     fn object(&mut self, id: ObjectId, parent: &[u8], name: &[u8], path: &str) -> Result<(), Problem> {
         let tree = self.tree;
         let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
-        if tree.is_doubtful(id) || node.handles.iter().any(|of| self.live.otherwise.contains(of)) {
+        if tree.is_doubtful(id) {
             self.walked.left_out += 1;
             return Ok(());
         }
+        // Its content is not known, though it was written.
+        self.walked.left_out += u64::from(tree.now(id).is_some_and(File::is_crowded));
         self.walked.objects += 1;
         let found = match self.files.lookup(parent, name) {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
@@ -347,10 +388,17 @@ impl<R: Read + Seek> Looker<'_, R> {
                 self.content(id, now, &handle, path)
             }
             FileType::LINK if !node.target.is_empty() => {
-                let text = self.files.text(&handle)?;
-                if *text != *node.target {
-                    let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
-                    self.differs(id, Kind::Name, path, "text", &shown(&node.target), &shown(&text));
+                let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
+                match self.files.text(&handle) {
+                    Ok(text) if *text == *node.target => {}
+                    Ok(text) => {
+                        self.differs(id, Kind::Name, path, "text", &shown(&node.target), &shown(&text))
+                    }
+                    Err(Problem::Refused(what, status)) => {
+                        let found = format!("{what}: {status}");
+                        self.differs(id, Kind::Status, path, "text", &shown(&node.target), &found);
+                    }
+                    Err(problem) => return Err(problem),
                 }
                 Ok(())
             }
@@ -374,7 +422,16 @@ impl<R: Read + Seek> Looker<'_, R> {
             while at < end && self.walked.bytes < BYTES {
                 let count = (end - at).min(PIECE);
                 let begin = at.saturating_sub(piece.payload.offset) as usize;
-                let got = self.files.read(handle, at, count as u32)?;
+                let got = match self.files.read(handle, at, count as u32) {
+                    Ok(got) => got,
+                    Err(Problem::Refused(what, status)) => {
+                        let field = format!("content at byte {at}");
+                        let found = format!("{what}: {status}");
+                        self.differs(id, Kind::Status, path, &field, "there", &found);
+                        return Ok(());
+                    }
+                    Err(problem) => return Err(problem),
+                };
                 self.walked.bytes += got.len() as u64;
                 let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
                 if got.is_empty() || got != expected {

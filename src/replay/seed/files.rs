@@ -13,6 +13,8 @@ pub type Handle = Vec<u8>;
 pub enum Problem {
     /// The server said no: what was asked, and its status.
     Refused(String, String),
+    /// The server asked to be asked later, for so many seconds.
+    Busy(String, u64),
     /// There was no answer.
     Call(CallError),
 }
@@ -21,6 +23,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(what, status) => write!(f, "{what}: {status}"),
+            Self::Busy(what, seconds) => {
+                write!(f, "{what}: for {seconds} s the server has asked to be asked later; check its state")
+            }
             Self::Call(error) => error.fmt(f),
         }
     }

@@ -11,10 +11,9 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
 use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
 use crate::replay::caller::{Line, Procedure};
+use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
 
-/// Bytes that a Reply may have.
-const REPLY: u32 = 4096;
 /// How often a server may ask to be asked again, and after which time. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -36,23 +35,14 @@ impl<'t> V3<'t> {
         number: Nfs,
         arguments: &Args<'_>,
         data: &[Source<'_>],
-        read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
-    ) -> Result<T, Problem> {
-        let procedure = Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, REPLY) };
-        self.call_as(number, &procedure, arguments, read)
-    }
-
-    fn call_as<T>(
-        &mut self,
-        number: Nfs,
-        procedure: &Procedure<'_>,
-        arguments: &Args<'_>,
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, Problem> {
+        let size = ReplySize::of_v3(arguments);
+        let procedure = size.of(&Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, 0) });
         let what = || number.name().unwrap_or("NFSv3").to_owned();
         for _ in 0..PATIENCE {
             let found = self.line.call(
-                procedure,
+                &procedure,
                 |encoder| arguments.encode(encoder),
                 |cursor| Ok(read(&Results::decode(number, cursor, &mut Unobserved)?)),
             )?;
@@ -62,7 +52,7 @@ impl<'t> V3<'t> {
                 Err(status) => return Err(Problem::Refused(what(), status.to_string())),
             }
         }
-        Err(Problem::Refused(what(), "the server asks to wait, and does not stop".into()))
+        Err(Problem::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).
@@ -215,9 +205,7 @@ impl Files for V3<'_> {
 
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
         let arguments = Args::READ(ReadArgs { file: Opaque(file), offset, count });
-        let procedure =
-            Procedure { results: &[count], ..Procedure::new(Program::NFS, 3, Nfs::READ.0, REPLY) };
-        self.call_as(Nfs::READ, &procedure, &arguments, |results| match results {
+        self.call(Nfs::READ, &arguments, &[], |results| match results {
             Results::READ(outcome) => {
                 outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
             }
@@ -227,9 +215,7 @@ impl Files for V3<'_> {
 
     fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
         let arguments = Args::READLINK(ReadlinkArgs { symlink: Opaque(link) });
-        let procedure =
-            Procedure { results: &[REPLY], ..Procedure::new(Program::NFS, 3, Nfs::READLINK.0, REPLY) };
-        self.call_as(Nfs::READLINK, &procedure, &arguments, |results| match results {
+        self.call(Nfs::READLINK, &arguments, &[], |results| match results {
             Results::READLINK(outcome) => {
                 outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
             }

@@ -15,10 +15,9 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
 
 use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
 use crate::replay::caller::{Line, Procedure};
+use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
 
-/// Bytes that a Reply may have.
-const REPLY: u32 = 16 << 10;
 /// The stateid that stands for no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 
@@ -58,10 +57,6 @@ pub struct V4<'t> {
     held: Held,
 }
 
-fn more() -> Procedure<'static> {
-    Procedure::new(Program::NFS, 4, 1, REPLY)
-}
-
 impl<'t> V4<'t> {
     /// Becomes known to the server as a client of this name.
     ///
@@ -79,7 +74,7 @@ impl<'t> V4<'t> {
                     let mut client = Self { line, minor: *minor, held };
                     if *minor > 0 {
                         let done = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
-                        client.run("RECLAIM_COMPLETE", &[done], &more(), |_| Some(()))?;
+                        client.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))?;
                     }
                     return Ok(client);
                 }
@@ -117,7 +112,7 @@ impl<'t> V4<'t> {
             openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
             claim: OpenClaim4::Fh,
         });
-        self.run("OPEN", &[put(file), open], &more(), |results| match results {
+        self.run("OPEN", &[put(file), open], &[], |results| match results {
             Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
             _ => None,
         })
@@ -127,23 +122,23 @@ impl<'t> V4<'t> {
         &mut self,
         what: &str,
         operations: &[Args<'_>],
-        more: &Procedure<'_>,
+        data: &[Source<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, Problem> {
         for _ in 0..PATIENCE {
-            match self.run_once(what, operations, more, &mut read) {
+            match self.run_once(what, operations, data, &mut read) {
                 Err(Problem::Refused(_, status)) if is_later(&status) => std::thread::sleep(PAUSE),
                 done => return done,
             }
         }
-        Err(Problem::Refused(what.into(), "the server asks to wait, and does not stop".into()))
+        Err(Problem::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     fn run_once<T>(
         &mut self,
         what: &str,
         operations: &[Args<'_>],
-        more: &Procedure<'_>,
+        data: &[Source<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, Problem> {
         let mut all = Vec::with_capacity(operations.len() + 1);
@@ -158,7 +153,7 @@ impl<'t> V4<'t> {
             }));
         }
         all.extend_from_slice(operations);
-        run(&mut self.line, self.minor, what, &all, more, read)
+        run(&mut self.line, self.minor, what, &all, data, read)
     }
 
     fn next_seqid(&mut self) -> u32 {
@@ -188,7 +183,7 @@ impl<'t> V4<'t> {
             claim: OpenClaim4::Null(Text(name)),
         });
         let (mut opened, mut handle) = (None, Vec::new());
-        self.run("OPEN", &[put(directory), open, Args::GETFH(Void)], &more(), |results| {
+        self.run("OPEN", &[put(directory), open, Args::GETFH(Void)], &[], |results| {
             match results {
                 Results::OPEN(outcome) => {
                     let ok = outcome.ok()?;
@@ -203,7 +198,7 @@ impl<'t> V4<'t> {
         if must_confirm {
             let seqid = self.next_seqid();
             let confirm = OpenConfirmArgs { open_stateid: stateid.clone(), seqid };
-            self.run("OPEN_CONFIRM", &[put(&handle), Args::OPEN_CONFIRM(confirm)], &more(), |results| {
+            self.run("OPEN_CONFIRM", &[put(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
                 if let Results::OPEN_CONFIRM(outcome) = results {
                     stateid = outcome.ok()?.open_stateid.clone();
                 }
@@ -212,7 +207,7 @@ impl<'t> V4<'t> {
         }
         let seqid = self.next_seqid();
         let close = Args::CLOSE(CloseArgs { seqid, open_stateid: stateid });
-        self.run("CLOSE", &[put(&handle), close], &more(), |_| Some(()))?;
+        self.run("CLOSE", &[put(&handle), close], &[], |_| Some(()))?;
         Ok(handle)
     }
 }
@@ -239,13 +234,13 @@ impl Files for V4<'_> {
         let names = path.split('/').filter(|name| !name.is_empty());
         way.extend(names.map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
         way.push(Args::GETFH(Void));
-        self.run(path, &way, &more(), handle)
+        self.run(path, &way, &[], handle)
     }
 
     fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem> {
         let operations =
             [put(directory), Args::LOOKUP(LookupArgs { objname: Text(name) }), Args::GETFH(Void)];
-        match self.run("LOOKUP", &operations, &more(), handle) {
+        match self.run("LOOKUP", &operations, &[], handle) {
             Ok(handle) => Ok(Some(handle)),
             Err(Problem::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
             Err(error) => Err(error),
@@ -266,13 +261,13 @@ impl Files for V4<'_> {
             _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
         };
         let create = Args::CREATE(CreateArgs { objtype, objname: Text(name), createattrs });
-        self.run("CREATE", &[put(directory), create, Args::GETFH(Void)], &more(), handle)
+        self.run("CREATE", &[put(directory), create, Args::GETFH(Void)], &[], handle)
     }
 
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem> {
         let link = Args::LINK(LinkArgs { newname: Text(name) });
         let operations = [put(object), Args::SAVEFH(Void), put(directory), link];
-        self.run("LINK", &operations, &more(), |_| Some(()))
+        self.run("LINK", &operations, &[], |_| Some(()))
     }
 
     fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
@@ -282,7 +277,7 @@ impl Files for V4<'_> {
         let (words, values) = mask_and_values(&items);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let set = Args::SETATTR(SetattrArgs { stateid: ANONYMOUS, obj_attributes });
-        self.run("SETATTR", &[put(object), set], &more(), |_| Some(()))
+        self.run("SETATTR", &[put(object), set], &[], |_| Some(()))
     }
 
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
@@ -294,8 +289,8 @@ impl Files for V4<'_> {
                 stable: StableHow4::FILE_SYNC4,
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
-            let more = Procedure { data: &[Source::Copied(rest)], ..more() };
-            let count = self.run("WRITE", &[put(file), write], &more, |results| match results {
+            let data = [Source::Copied(rest)];
+            let count = self.run("WRITE", &[put(file), write], &data, |results| match results {
                 Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
                 _ => None,
             })?;
@@ -315,7 +310,7 @@ impl Files for V4<'_> {
             maxcount: 4096,
             attr_request: Bitmap4::from(&[][..]),
         });
-        self.run("READDIR", &[put(directory), readdir], &more(), |results| match results {
+        self.run("READDIR", &[put(directory), readdir], &[], |results| match results {
             Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
             _ => None,
         })
@@ -324,7 +319,7 @@ impl Files for V4<'_> {
     fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
         let words = words_of([Attributes::SUPPORTED_ATTRS]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[put(object), getattr], &more(), |results| {
+        self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             outcome.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
                 Attribute::SUPPORTED_ATTRS(mask) => {
@@ -338,7 +333,7 @@ impl Files for V4<'_> {
     fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
         let words = words_of([Attributes::TYPE, Attributes::SIZE, Attributes::MODE]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[put(object), getattr], &more(), |results| {
+        self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -355,16 +350,14 @@ impl Files for V4<'_> {
 
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
         let read = Args::READ(ReadArgs { stateid: ANONYMOUS, offset, count });
-        let more = Procedure { results: &[count], ..more() };
-        self.run("READ", &[put(file), read], &more, |results| match results {
+        self.run("READ", &[put(file), read], &[], |results| match results {
             Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
     fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
-        let more = Procedure { results: &[REPLY], ..more() };
-        self.run("READLINK", &[put(link), Args::READLINK(Void)], &more, |results| match results {
+        self.run("READLINK", &[put(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
@@ -380,7 +373,7 @@ impl Files for V4<'_> {
                 maxcount: 4096,
                 attr_request: Bitmap4::from(&[][..]),
             });
-            let is_over = self.run("READDIR", &[put(directory), readdir], &more(), |results| {
+            let is_over = self.run("READDIR", &[put(directory), readdir], &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
                 let before = cookie;
@@ -404,9 +397,9 @@ impl Files for V4<'_> {
         if let Held::Session { clientid, id, .. } = self.held {
             let (line, minor) = (&mut self.line, self.minor);
             let destroy = Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: id });
-            let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &more(), |_| Some(()));
+            let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
             let destroy = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
-            let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &more(), |_| Some(()));
+            let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
         }
     }
 }
@@ -417,10 +410,12 @@ fn run<T>(
     minor: u32,
     what: &str,
     operations: &[Args<'_>],
-    more: &Procedure<'_>,
+    data: &[Source<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<T, Problem> {
-    let found = line.compound(minor, operations, more, |reply: &Reply<'_>| {
+    let size = ReplySize::of_compound(operations);
+    let procedure = Procedure { data, ..Procedure::new(Program::NFS, 4, 1, 0) };
+    let found = line.compound(minor, operations, &size.of(&procedure), |reply: &Reply<'_>| {
         let mut found = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -457,13 +452,13 @@ fn set_clientid(line: &mut Line<'_>, name: &str) -> Result<Held, Problem> {
         },
         callback_ident: 1,
     });
-    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &more(), |results| match results {
+    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &[], |results| match results {
         Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
         _ => None,
     })?;
     let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
     let confirm = Args::SETCLIENTID_CONFIRM(confirm);
-    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &more(), |_| Some(()))?;
+    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &[], |_| Some(()))?;
     Ok(Held::Client { clientid, seqid: 0 })
 }
 
@@ -474,11 +469,10 @@ fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, P
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
     });
-    let (clientid, sequence) =
-        run(line, minor, "EXCHANGE_ID", &[exchange], &more(), |results| match results {
-            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
-            _ => None,
-        })?;
+    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
+        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+        _ => None,
+    })?;
     let attributes = |size| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: size,
@@ -497,7 +491,7 @@ fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, P
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
     });
-    let (id, slots) = run(line, minor, "CREATE_SESSION", &[create], &more(), |results| match results {
+    let (id, slots) = run(line, minor, "CREATE_SESSION", &[create], &[], |results| match results {
         Results::CREATE_SESSION(outcome) => {
             outcome.ok().map(|ok| (ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests))
         }

@@ -10,7 +10,7 @@
 
 mod learn;
 mod present;
-mod ranges;
+pub(in crate::replay) mod ranges;
 mod v3;
 mod v4;
 

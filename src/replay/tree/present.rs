@@ -3,7 +3,7 @@
 //! A tree that [follows](Tree::following) keeps this beside what it learns of the beginning. It knows no more than steps
 //! tell: of what a step left in doubt, it says nothing.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::learn::Attributes;
 use super::{Binding, Facts, NAME, ObjectId, Tree};
@@ -43,6 +43,13 @@ pub struct File {
     is_doubtful: bool,
     /// It had more pieces than are remembered.
     is_crowded: bool,
+}
+
+impl File {
+    /// Whether it had more pieces than are remembered, so that none is.
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
 }
 
 /// Bytes of a file that a payload of a Call put there.
@@ -109,6 +116,41 @@ impl Tree {
                 })
             },
         )
+    }
+
+    /// A payload was written here, though not in the capture: what stood there is not there any more, and how long the file is is
+    /// not known.
+    pub fn replaces(&mut self, payload: &Payload, server: u32, step: u64, frames: [u64; 2]) {
+        let Some(id) = self.handle(payload.file, server, step) else { return };
+        if let Some(present) = &mut self.present {
+            (present.is_racing, present.frames) = (false, frames);
+        }
+        self.overwrites_now(id, payload.offset, payload.offset.saturating_add(payload.length.into()));
+        self.resizes_now(id, None);
+    }
+
+    /// How many names are known in directories that are in doubt.
+    pub fn names_in_doubt(&self) -> u64 {
+        let directories = self
+            .present
+            .iter()
+            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_doubtful(**parent)));
+        directories.map(|(_, names)| names.len() as u64).sum()
+    }
+
+    /// Bytes that were written and are still there, also of objects that are in doubt.
+    pub fn written_bytes(&self) -> u64 {
+        let names = self.present.iter().flat_map(|present| present.names.values());
+        let there: FxHashSet<ObjectId> = names
+            .flat_map(FxHashMap::values)
+            .filter_map(|binding| match binding {
+                Binding::There(id) => Some(*id),
+                Binding::Gone => None,
+            })
+            .collect();
+        let files = self.present.iter().flat_map(|present| &present.files);
+        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| &file.pieces);
+        pieces.map(|piece| piece.range.1 - piece.range.0).sum()
     }
 
     /// What is known of an object; `None` of one that is in doubt.

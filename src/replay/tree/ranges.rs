@@ -2,7 +2,7 @@
 
 /// Ranges in ascending order, apart from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ranges {
+pub(in crate::replay) struct Ranges {
     ranges: Vec<(u64, u64)>,
 }
 
@@ -10,7 +10,13 @@ impl Ranges {
     /// Tells which parts of a range were not accounted for, and accounts for all of it. No more than `most` ranges are remembered
     /// apart: where there are more, those that are near to each other become one, and what lies between them counts as
     /// accounted for. `true` where that was done, so that bytes will be missed.
-    pub(super) fn add(&mut self, from: u64, to: u64, most: usize, mut new: impl FnMut(u64, u64)) -> bool {
+    pub(in crate::replay) fn add(
+        &mut self,
+        from: u64,
+        to: u64,
+        most: usize,
+        mut new: impl FnMut(u64, u64),
+    ) -> bool {
         if from >= to {
             return false;
         }
@@ -34,6 +40,36 @@ impl Ranges {
             self.put_together(most / 2);
         }
         is_full
+    }
+
+    /// Whether nothing is accounted for.
+    pub(in crate::replay) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The ranges, in ascending order.
+    pub(in crate::replay) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().copied()
+    }
+
+    /// The parts of a range that are not accounted for.
+    pub(in crate::replay) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut at = from;
+        let first = self.ranges.partition_point(|(_, end)| *end <= from);
+        for (start, end) in self.ranges.get(first..).unwrap_or_default() {
+            if *start >= to {
+                break;
+            }
+            if at < *start {
+                gaps.push((at, *start));
+            }
+            at = at.max(*end);
+        }
+        if at < to {
+            gaps.push((at, to));
+        }
+        gaps
     }
 
     /// Closes the smallest gaps, until so many ranges are left.
@@ -92,6 +128,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn gaps_are_what_no_range_has(
+            pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..20), from in 0..250_u64, length in 0..50_u64
+        ) {
+            let mut ranges = Ranges::default();
+            for (from, length) in &pieces {
+                ranges.add(*from, from + length, usize::MAX, |_, _| {});
+            }
+            let gaps = ranges.gaps(from, from + length);
+            for at in 0..300 {
+                let is_known = pieces.iter().any(|(from, length)| (*from..from + length).contains(&at));
+                let is_asked = (from..from + length).contains(&at);
+                let times = gaps.iter().filter(|(start, end)| (*start..*end).contains(&at)).count();
+                prop_assert_eq!(times, usize::from(is_asked && !is_known));
+            }
+        }
+
         #[test]
         fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
             let mut ranges = Ranges::default();

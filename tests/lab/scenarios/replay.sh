@@ -153,7 +153,7 @@ replay() {
         await_capturing /tmp/sending
     fi
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order trace --chunks captured --wants asked --no-walk \
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order trace --chunks captured --wants asked \
         --gss "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then

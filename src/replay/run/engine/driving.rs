@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 
 use super::super::callbacks::Callbacks;
+use super::super::options::DEFAULT_LIMIT;
 use super::super::report::Report;
 use super::super::responder;
 use super::held::party;
@@ -55,6 +56,8 @@ pub(super) fn drive<R: Read + Seek>(
 ) -> Result<(), RunError> {
     let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    let recorded = engines.iter().map(|engine| engine.report.recorded).max().unwrap_or(0);
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.limit(recorded));
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
@@ -187,7 +190,9 @@ pub(super) fn drive<R: Read + Seek>(
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
         look(engines, total, watch, now - begin);
-        if ending.is_none() && watch.is_over() {
+        let is_late = now.saturating_duration_since(begin) > limit;
+        if ending.is_none() && (is_late || watch.is_over()) {
+            engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
             ending = Some(now + FAREWELL);
         }

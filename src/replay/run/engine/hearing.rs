@@ -9,12 +9,12 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::super::options::Pace;
 use super::super::outcome::Outcome;
-use super::super::recovery;
+use super::super::recovery::{self, BARREN};
 use super::super::report::State;
 use super::super::values::{Session, Used};
 use super::held::{Held, tagged, unreadable};
 use super::judging::{Answer, Heard, Live};
-use super::{Engine, FAULTS, Listener, OTHERWISE, RunError};
+use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, SILENCES};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::emit::captured;
@@ -34,7 +34,10 @@ pub(super) struct Flown {
 impl<R: Read + Seek> Engine<'_, R> {
     /// A Reply has come.
     pub(super) fn reply(&mut self, reply: &Reply<'_>, tape: &mut Listener) -> Result<(), RunError> {
-        self.barren = 0;
+        if self.barren <= 2 * BARREN {
+            self.barren = 0;
+        }
+        self.silences = 0;
         let Some(seat) = self.seats.find(reply.tag) else {
             if !self.recovered(reply) && !self.is_returned(reply) {
                 self.bound(reply);
@@ -111,7 +114,9 @@ impl<R: Read + Seek> Engine<'_, R> {
             // Nothing of it would matter.
             false => Outcome::default(),
         };
-        if outcome.is_delayed() && !recorded.is_delayed() && held.tries < self.options.delays {
+        if !outcome.is_delayed() {
+            self.delayed_since = None;
+        } else if !recorded.is_delayed() && self.is_patient(held) {
             self.report.delayed += 1;
             return Ok(Heard::Again);
         }
@@ -164,6 +169,24 @@ impl<R: Read + Seek> Engine<'_, R> {
             is_other_lock,
             is_done_twice,
         }))
+    }
+
+    /// Whether a step is sent again because the server asked for it.
+    fn is_patient(&mut self, held: &Held) -> bool {
+        let since = *self.delayed_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.options.patience {
+            let seconds = since.elapsed().as_secs();
+            let why = format!(
+                "{}: for {seconds} s the server has answered nothing but that it is to be asked later (NFS4ERR_DELAY, NFS4ERR_GRACE, \
+                 NFS3ERR_JUKEBOX); check its state, and whether its grace period ends",
+                self.target.name
+            );
+            self.give_up_on_server(&why);
+            return false;
+        }
+        let is_patient = held.tries < self.options.delays >> self.impatience.min(6);
+        self.impatience += u32::from(!is_patient);
+        is_patient
     }
 
     /// A live slot is free again: who waits for it may go.
@@ -325,6 +348,18 @@ impl<R: Read + Seek> Engine<'_, R> {
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
             self.fail(tag, &what, tape)?;
+            // Calls that were in flight together are silent together.
+            if self.silent_since.is_none_or(|since| sent > since) {
+                (self.silences, self.silent_since) = (self.silences + 1, Some(now));
+            }
+            if self.silences >= SILENCES {
+                let why = format!(
+                    "{}: {what}, {SILENCES} times in a row; check that the server runs",
+                    self.target.name
+                );
+                self.give_up_on_server(&why);
+                self.abandon(&what, tape)?;
+            }
             // What may still come there belongs to nobody; the next Call has a connection of its own.
             self.forget(connection);
         }

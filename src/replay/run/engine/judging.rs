@@ -8,9 +8,13 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::time::Duration;
 
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use rustc_hash::FxHashMap;
 
 use super::super::judge::{Replies, Verdict};
 use super::super::outcome::Outcome;
@@ -18,9 +22,12 @@ use super::super::recovery;
 use super::super::report::State;
 use super::super::rules;
 use super::super::shape::{Parts, ROOT};
+use super::super::touched::Touched;
+use super::super::walk::Went;
 use super::hearing::{plain, recorded_items};
 use super::held::{Held, unreadable};
-use super::{Engine, OTHERWISE, RunError, TEXT};
+use super::sending::content;
+use super::{Engine, RunError, TEXT, touch};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::Reason;
@@ -248,9 +255,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         answer: &Answer,
         latency: Duration,
     ) -> Result<State, TraceError> {
-        let mut state = match answer.is_echo {
+        let (mut state, went) = match answer.is_echo {
             true => self.state(held, step, live, answer)?,
-            false => State::Mismatched(vec![misplaced(held)]),
+            false => (State::Mismatched(vec![misplaced(held)]), Went::Otherwise),
         };
         let given = match answer.missing {
             Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
@@ -268,7 +275,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
         }
         if let Some(walk) = &mut self.walk {
-            walk.follow(step, &held.parts, &state, held.is_racing, self.contents);
+            walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
@@ -287,13 +294,13 @@ impl<R: Read + Seek> Engine<'_, R> {
         step: &Step<'_>,
         live: Live<'_>,
         Answer { outcome, recorded, .. }: &Answer,
-    ) -> Result<State, TraceError> {
+    ) -> Result<(State, Went), TraceError> {
         let message = plain(step);
         if step.reply.seen != Seen::WHOLE {
-            return Ok(State::Repaired(Reason::ReplyLost.code()));
+            return Ok((State::Repaired(Reason::ReplyLost.code()), Went::AsRecorded));
         }
         if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
-            return Ok(State::Tolerated(rules::DELAYED));
+            return Ok((State::Tolerated(rules::DELAYED), Went::Otherwise));
         }
         let key = self.contents.summary().key;
         let is_text = held.parts.reads_link(step.asked.described());
@@ -338,16 +345,38 @@ impl<R: Read + Seek> Engine<'_, R> {
         let is_file = |slot: &Slot| {
             slot.holds == Holds::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
         };
-        let mut variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
-        let is_otherwise = variables.clone().any(|slot| self.otherwise.contains(&slot.variable));
+        let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
+        let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
+        let mut touched = Touched::default();
+        files.iter().filter_map(|file| self.otherwise.get(file)).for_each(|of| touched.join(of));
         let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
-        if (matches!(verdict, Verdict::Unsupported(..) | Verdict::Tolerated(rules::ROOM))
-            || is_otherwise && copies)
-            && self.otherwise.len() < OTHERWISE
-        {
-            self.otherwise.extend(variables.by_ref().map(|slot| slot.variable));
+        // Which operations were done in the capture alone, or here alone.
+        let from = match verdict {
+            Verdict::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
+            Verdict::Tolerated(rules::ROOM) => Some(0),
+            _ => (copies && !touched.is_nothing()).then_some(0),
+        };
+        if let Some(from) = from {
+            touch_by(&mut self.otherwise, step, parts, &files, from);
         }
-        Ok(match verdict {
+        let mut went = Went::AsRecorded;
+        let is_after = match &verdict {
+            Verdict::Mismatched(differences)
+                if (self.judge.is_on(rules::AFTER) || self.options.chosen.is_some())
+                    && touched.explains(differences) =>
+            {
+                let is_other_way =
+                    |one: &Difference| matches!(one.kind, Kind::Status | Kind::Missing | Kind::Extra);
+                went = match differences.iter().any(is_other_way) {
+                    true => Went::Otherwise,
+                    false => Went::WithOtherAttributes,
+                };
+                let reads = differences.iter().any(|one| one.kind == Kind::Data);
+                !reads || self.is_same_beside(step, live, &touched)?
+            }
+            _ => false,
+        };
+        let state = match verdict {
             Verdict::Mismatched(differences)
                 if step.asked.flavor == Flavor::RPCSEC_GSS.0
                     && self.signing.is_none()
@@ -361,13 +390,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             {
                 State::Tolerated(rules::DELEGATION)
             }
-            Verdict::Mismatched(differences)
-                if is_otherwise
-                    && (self.judge.is_of_content(&differences)
-                        || self.options.chosen.is_some() && are_of_object(&differences)) =>
-            {
-                State::Tolerated(rules::AFTER)
-            }
+            Verdict::Mismatched(_) if is_after => State::Tolerated(rules::AFTER),
             Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
                 State::Repaired(held.reason.map_or("", Reason::code))
             }
@@ -380,14 +403,84 @@ impl<R: Read + Seek> Engine<'_, R> {
                 State::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
             }
             Verdict::Mismatched(differences) => State::Mismatched(differences),
-        })
+        };
+        Ok((state, went))
+    }
+
+    /// Whether the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
+    /// has it.
+    fn is_same_beside(
+        &mut self,
+        step: &Step<'_>,
+        live: Live<'_>,
+        touched: &Touched,
+    ) -> Result<bool, TraceError> {
+        let key = self.contents.summary().key;
+        let mut recorded = Vec::new();
+        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+            if !content(self.contents, key, &payload, &mut recorded)? {
+                continue;
+            }
+            let is_same = with_data(step.asked.described(), live, payload.operation, |data| {
+                let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+                touched.kept(payload.offset, end).into_iter().all(|(from, to)| {
+                    let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+                    recorded.get(range.clone()) == data.get(range)
+                })
+            });
+            if is_same == Some(false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
-/// Whether differences are of what an object is and holds, which a step that a filter left out would have changed; how it
-/// went is not.
-fn are_of_object(differences: &[Difference]) -> bool {
-    differences.iter().all(|one| matches!(one.kind, Kind::Result | Kind::Data | Kind::Count | Kind::Name))
+/// Lends the data that a READ of a live Reply gave: of a COMPOUND the operation of this number.
+fn with_data<T>(
+    procedure: Option<Procedure>,
+    live: Live<'_>,
+    operation: u32,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
+    let mut cursor = live.cursor();
+    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+            match reply.operations().map_while(Result::ok).nth(operation as usize)? {
+                v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        Procedure::V3(v3::Procedure::READ) => {
+            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut Unobserved).ok()? {
+                v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Notes what operations from this one on have changed that were done in the capture alone, or here alone. `files` are all that
+/// the step names.
+fn touch_by(
+    otherwise: &mut FxHashMap<u32, Touched>,
+    step: &Step<'_>,
+    parts: &Parts,
+    files: &[u32],
+    from: usize,
+) {
+    for (at, act) in parts.acts.iter().enumerate().skip(from) {
+        let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
+        let written = payloads.map(|payload| u64::from(payload.length)).sum();
+        let touched = Touched::of_operation(parts.operations.get(at).copied(), *act, written);
+        let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.is_of_names());
+        for file in file.map_or(files, std::slice::from_ref) {
+            touch(otherwise, *file, &touched);
+        }
+    }
 }
 
 /// SEQUENCE answers to another slot than it was sent on. RFC 8881 section 18.46.3.

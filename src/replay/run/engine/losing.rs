@@ -2,6 +2,7 @@
 //! bound to it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{Read, Seek};
 use std::mem::swap;
 use std::time::Instant;
@@ -18,9 +19,7 @@ use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::trace::{Holds, Step};
-use crate::replay::transport::{
-    Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport, TransportError,
-};
+use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
 
 /// The state of a step that there is no connection for.
 fn no_connection() -> State {
@@ -133,9 +132,9 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The server cannot be reached any more: nothing else is sent, and the run ends with a report of what was.
-    fn give_up_on_server(&mut self, error: &TransportError) {
+    pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
         self.barren = u32::MAX;
-        self.report.unreachable.get_or_insert_with(|| error.to_string());
+        self.report.unreachable.get_or_insert_with(|| why.to_string());
     }
 
     /// A connection is not used any more: the next step for it has a new one.

@@ -13,9 +13,10 @@ use super::super::adapt::{self, adapt};
 use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::shape::Parts;
+use super::super::touched::Touched;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::{Engine, Going, LEAVES, Listener, OTHERWISE, RunError, SLACK};
+use super::{Engine, Going, LEAVES, Listener, RunError, SLACK, touch};
 use crate::replay::trace::emit::{Header, captured, emit};
 use crate::replay::trace::{
     Content, Holds, NONE, Payload, Protection, Segments, Step, Trace, TraceError, keyed,
@@ -285,8 +286,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = content(self.contents, key, &placed.payload, buffer)?;
             // What is read there later is not what was captured.
-            if !is_known && placed.payload.file != NONE && self.otherwise.len() < OTHERWISE {
-                self.otherwise.insert(placed.payload.file);
+            if !is_known && placed.payload.file != NONE {
+                let Payload { offset, length, .. } = placed.payload;
+                let touched = Touched::of_data(offset, offset.saturating_add(length.into()));
+                touch(&mut self.otherwise, placed.payload.file, &touched);
             }
         }
         Ok(())
@@ -294,7 +297,7 @@ impl<R: Read + Seek> Engine<'_, R> {
 }
 
 /// Puts the content of a payload into a buffer; zeros where it is not known. Gives whether it is.
-fn content<R: Read + Seek>(
+pub(super) fn content<R: Read + Seek>(
     contents: &mut Trace<R>,
     key: u64,
     payload: &Payload,

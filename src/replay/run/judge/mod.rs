@@ -348,22 +348,6 @@ impl Judge {
         Verdict::Mismatched(differences)
     }
 
-    /// Whether what differs is no more than what a file holds, so that a step before may explain it.
-    pub fn is_of_content(&self, differences: &[Difference]) -> bool {
-        self.is_on(rules::AFTER)
-            && differences.iter().all(|difference| {
-                let leaf = difference.path.rsplit('.').next().unwrap_or_default();
-                // Who may lock does not follow from what a file holds.
-                let is_lock = difference.path.starts_with("LOCK");
-                !is_lock
-                    && matches!(
-                        difference.kind,
-                        Kind::Data | Kind::Count | Kind::Status | Kind::Offset | Kind::Name
-                    )
-                    || matches!(leaf, "size" | "eof" | "sr_eof" | "numlinks" | "nlink" | "lxr_eof")
-            })
-    }
-
     /// Whether what differs is no more than what a user may do.
     pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
         self.is_on(rules::CREDENTIALS)
@@ -379,7 +363,8 @@ impl Judge {
         self.is_on(rules::DELEGATION) && differences.iter().all(is_busy)
     }
 
-    fn is_on(&self, rule: Rule) -> bool {
+    /// Whether a rule holds.
+    pub fn is_on(&self, rule: Rule) -> bool {
         !self.is_strict && !self.off.contains(rule.name)
     }
 

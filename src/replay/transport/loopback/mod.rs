@@ -41,13 +41,21 @@ pub struct Settings {
     pub credits: u32,
     /// What the connection is said to be, for what goes by that.
     pub kind: Kind,
+    /// Whether a Call that offers a Write chunk and a Reply chunk breaks the connection. RFC 8166 section 4.3 allows both, but
+    /// Linux (7.2, and before) has no place for the data of a READ in a Reply chunk, and closes.
+    pub refuses_both_chunks: bool,
 }
 
 impl Default for Settings {
     /// As a Linux server: 4,096 bytes each way.
     fn default() -> Self {
         let private_data = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT };
-        Self { private_data: Some(private_data), credits: 128, kind: Kind::Loopback }
+        Self {
+            private_data: Some(private_data),
+            credits: 128,
+            kind: Kind::Loopback,
+            refuses_both_chunks: false,
+        }
     }
 }
 
@@ -480,7 +488,7 @@ impl Transport for Loopback {
         let terms = Terms { kind: self.settings.kind, local, peer: target.address, rdma: Some(rdma.clone()) };
         self.links.push(Link {
             terms,
-            responder: Responder::new(rdma.reply_inline, self.settings.credits),
+            responder: Responder::new(rdma.reply_inline, &self.settings),
             rdma,
             credits: Credits::new(wish.credits),
             counts: Counts::default(),

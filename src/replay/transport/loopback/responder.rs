@@ -8,6 +8,7 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
 
+use super::Settings;
 use super::device::{Device, Refused};
 use super::faults::Fault;
 use super::server::{Answer, Server};
@@ -23,6 +24,7 @@ pub(super) struct Responder {
     pub(super) reply_inline: usize,
     /// Credits that it grants.
     pub(super) grant: u32,
+    refuses_both_chunks: bool,
     answer: Answer,
     message: Vec<u8>,
     segments: Vec<Segment>,
@@ -55,10 +57,11 @@ impl From<Refused> for Failure {
 }
 
 impl Responder {
-    pub(super) fn new(reply_inline: u32, grant: u32) -> Self {
+    pub(super) fn new(reply_inline: u32, settings: &Settings) -> Self {
         Self {
             reply_inline: reply_inline as usize,
-            grant,
+            grant: settings.credits,
+            refuses_both_chunks: settings.refuses_both_chunks,
             answer: Answer::default(),
             message: Vec::new(),
             segments: Vec::new(),
@@ -113,6 +116,10 @@ impl Responder {
             Ok(Body::Nomsg(lists)) if !is_refused => (lists, true),
             _ => return self.error(xid, version, RdmaError::Chunk, send),
         };
+        let has_write_chunk = lists.rdma_writes.iter().any(|chunk| chunk.length() > 0);
+        if self.refuses_both_chunks && has_write_chunk && lists.rdma_reply.is_some() {
+            return Outcome::Broken;
+        }
         match self.serve(xid, lists, is_long, cursor.rest(), server, device, fault, send) {
             Ok(()) => Outcome::Answered,
             Err(Failure::Chunk) => self.error(xid, version, RdmaError::Chunk, send),

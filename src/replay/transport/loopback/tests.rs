@@ -607,7 +607,7 @@ proptest::proptest! {
     fn a_server_answers_or_discards_whatever_it_is_sent(bytes: Vec<u8>) {
         let mut server = Server::default();
         let mut device = Device::default();
-        let mut responder = Responder::new(4096, 8);
+        let mut responder = Responder::new(4096, &Settings { credits: 8, ..Settings::default() });
         let _ = responder.respond(&bytes, &mut server, &mut device, None, &mut Vec::new());
     }
 

@@ -137,6 +137,11 @@ impl Server {
         v3::handle(Tree::ROOT)
     }
 
+    /// Whether files and directories are the same as those of another server, times aside.
+    pub fn has_same_files(&self, other: &Self) -> bool {
+        !self.tree.is_changed_since(&other.tree)
+    }
+
     /// Restarts: files stay, and what clients of NFSv4 held is forgotten; they may reclaim it until the grace period is over.
     /// RFC 8881 section 8.4.2.
     pub fn restart(&mut self) {

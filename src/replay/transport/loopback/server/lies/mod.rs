@@ -124,19 +124,26 @@ pub struct Liar {
     /// Occasions that are let go by first.
     skip: u64,
     told: u64,
+    is_constant: bool,
     is_honest: bool,
 }
 
 impl Liar {
     /// One that has told nothing yet.
     pub fn new(lie: Lie) -> Self {
-        Self { lie, skip: 0, told: 0, is_honest: false }
+        Self { lie, skip: 0, told: 0, is_constant: false, is_honest: false }
     }
 
     /// The same, which lets so many occasions go by first.
     #[must_use]
     pub fn after(self, skip: u64) -> Self {
         Self { skip, ..self }
+    }
+
+    /// The same, which lies at each occasion.
+    #[must_use]
+    pub fn always(self) -> Self {
+        Self { is_constant: true, ..self }
     }
 
     /// What it lies about.
@@ -151,7 +158,7 @@ impl Liar {
 
     /// Whether this Call is the occasion.
     fn is_meant(&mut self, asked: &Asked) -> bool {
-        if self.told > 0 || self.is_honest || !asked.has(&self.lie) {
+        if self.told > 0 && !self.is_constant || self.is_honest || !asked.has(&self.lie) {
             return false;
         }
         let is_now = self.skip == 0;

@@ -1,0 +1,124 @@
+//! The final check of a run: it reads every file, and says so where it cannot.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::server::Server;
+use nfsrdma_inspect::replay::transport::loopback::server::lies::{Change, Liar, Lie, What};
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+
+use super::client::target;
+use super::liars::Work;
+
+/// Runs a trace against a server of these settings that may lie once, before the last step is done. The server as it is then.
+fn replayed(work: &Work, settings: Settings, liar: Option<Liar>) -> (Report, Server) {
+    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let mut server = work.server.lock().unwrap().clone();
+    server.liar = liar;
+    let server = Arc::new(Mutex::new(server));
+    let mut transport = Loopback::to(Arc::clone(&server), settings);
+    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let (target, mut watch) = (target(20049), Repenting(&server));
+    let report =
+        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
+    let server = server.lock().unwrap().clone();
+    (report, server)
+}
+
+/// A server that lies no more once the last step is done: the final check is not what it lies to.
+struct Repenting<'s>(&'s Mutex<Server>);
+
+impl Watch for Repenting<'_> {
+    fn look(&mut self, report: &Report, total: u64, _: Duration) {
+        if let Some(liar) = self.0.lock().unwrap().liar.as_mut().filter(|_| report.steps >= total) {
+            liar.repent();
+        }
+    }
+}
+
+/// Tells a lie at each of its occasions in a capture, in a run each. How many there are; and those of them that were not found
+/// though a Reply told them (`is_told`), or though files are other ones in the end.
+fn unfound(work: &Work, lie: Lie, is_told: bool) -> (usize, Vec<u64>) {
+    let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
+    let (_, honest) = replayed(work, Settings::default(), None);
+    loop {
+        let (report, server) = replayed(work, Settings::default(), Some(Liar::new(lie).after(skip)));
+        if server.liar.as_ref().is_none_or(|liar| liar.told() == 0) {
+            return (times, unfound);
+        }
+        // What was written over or removed has left nothing.
+        if is_told || !server.has_same_files(&honest) {
+            times += 1;
+            if !report.is_different() {
+                unfound.push(skip);
+            }
+        }
+        skip += 1;
+    }
+}
+
+/// A server that does as Linux does with a Call that offers both a Write chunk and a Reply chunk.
+#[test]
+fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "one-kind");
+        let settings = Settings { refuses_both_chunks: true, ..Settings::default() };
+        let (report, _) = replayed(&work, settings, None);
+        let walked = report.walked.as_ref().unwrap();
+        assert_eq!((&walked.failed, walked.differing), (&None, 0), "{capture}: {:#?}", walked.mismatches);
+        assert!(walked.bytes > 20_000, "{capture}: {} bytes were read", walked.bytes);
+    }
+}
+
+/// The server has no ALLOCATE, DEALLOCATE, COPY and CLONE, so that files are not as they were in the capture. That explains other
+/// bytes where these would have changed them, and nothing else.
+#[test]
+fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsupported_operation_was_for() {
+    let work = Work::of("rxe-v42", 4, "touched");
+    let (honest, _) = replayed(&work, Settings::default(), None);
+    let tolerated = honest.reasons.keys().filter(|(_, reason)| reason == "after-difference").count();
+    assert_eq!(tolerated, 1, "no step differs because of an unsupported operation: {:#?}", honest.reasons);
+    // NFS4ERR_IO, NFS4ERR_NOENT.
+    for status in [5, 2] {
+        let (times, unfound) =
+            unfound(&work, Lie { version: 4, operation: "READ", what: What::Fails(status) }, true);
+        assert!(times > 7 && unfound.is_empty(), "{status}: {unfound:?} of {times}");
+    }
+}
+
+/// Objects that an unsupported operation was for are looked at like all others.
+#[test]
+fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "covered");
+        let (report, _) = replayed(&work, Settings::default(), None);
+        let walked = report.walked.as_ref().unwrap();
+        let seen = (walked.names, walked.objects, walked.left_out, walked.bytes, walked.written_bytes);
+        println!("{capture}: {seen:?}, {:.3}", walked.coverage());
+        assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
+        assert!(walked.written_bytes > 20_000 && walked.coverage() > 0.97, "{capture}: {seen:?}");
+    }
+}
+
+#[test]
+fn every_write_that_keeps_another_byte_is_found() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "planted");
+        let lie = Lie { version, operation: "WRITE", what: What::Does("data", Change::LastFlipped) };
+        let (honest, _) = replayed(&work, Settings::default(), None);
+        // What the captured file system had no room for nobody expects.
+        let room = honest
+            .reasons
+            .iter()
+            .filter(|((_, reason), _)| reason == "room")
+            .map(|(_, of)| of.steps)
+            .sum::<u64>();
+        let (times, unfound) = unfound(&work, lie, false);
+        println!("{capture}: {} of {times} are not found, {room} steps had no room", unfound.len());
+        assert!(times > 5 && unfound.len() as u64 <= room, "{capture}: {unfound:?} of {times}");
+    }
+}

@@ -1,0 +1,99 @@
+//! No run without a limit: a server that does not answer, or that always asks to be asked later, holds it for a bounded time.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+
+use super::client::target;
+use super::liars::Work;
+
+/// NFS4ERR_DELAY and NFS3ERR_JUKEBOX.
+const DELAY: u32 = 10_008;
+
+/// Runs a trace against a server that lies so each time, with these faults. How long it took.
+fn replayed(
+    work: &Work,
+    lie: Option<Lie>,
+    faults: impl Iterator<Item = (u64, Fault)>,
+    options: Options,
+) -> (Report, Duration) {
+    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let mut server = work.server.lock().unwrap().clone();
+    server.liar = lie.map(|lie| Liar::new(lie).always());
+    let mut transport = Loopback::to(Arc::new(Mutex::new(server)), Settings::default());
+    faults.for_each(|(after, fault)| transport.inject(after, fault));
+    let options = Options { order: Order::Conservative, ..options };
+    let (target, begin) = (target(20049), Instant::now());
+    let report =
+        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    assert!(report.is_sound());
+    (report, begin.elapsed())
+}
+
+#[test]
+fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_does_not_wait_again() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "silent");
+        let options = Options { timeout: Duration::from_secs(2), ..Options::default() };
+        let (report, took) = replayed(&work, None, (100..5000).map(|at| (at, Fault::NoReply)), options);
+        let why = report.unreachable.as_deref().unwrap();
+        assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
+        let walked = report.walked.as_ref().unwrap();
+        assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not begun")), "{walked:?}");
+        assert_eq!(walked.names, 0);
+        // Three of them, and what comes before.
+        assert!(
+            report.mismatched() == 3 && took < Duration::from_secs(30),
+            "{capture}: {took:?} {:?}",
+            report.states
+        );
+        assert!(
+            report.states[0] + report.states[1] > 50 && report.states[5] > 90,
+            "{capture}: {:?}",
+            report.states
+        );
+    }
+}
+
+#[test]
+fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
+    let work = Work::of("rxe-v41", 4, "delays");
+    let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
+    let options = Options { patience: Duration::from_secs(2), ..Options::default() };
+    let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
+    let why = report.unreachable.as_deref().unwrap();
+    assert!(why.contains("NFS4ERR_DELAY"), "{why}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(report.delayed > 0);
+}
+
+/// Others go on, and wait less and less for it.
+#[test]
+fn one_operation_that_is_always_delayed_costs_less_each_time() {
+    let work = Work::of("rxe-v3", 3, "one-delay");
+    let lie = Lie { version: 3, operation: "ACCESS", what: What::Fails(DELAY) };
+    let options = Options { delays: 4, ..Options::default() };
+    let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
+    assert_eq!(report.unreachable, None);
+    assert!(report.mismatched() > 20, "{:?}", report.states);
+    // 4, 2 and 1 tries, and then none.
+    assert_eq!(report.delayed, 4 + 2 + 1);
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn a_run_ends_at_its_limit() {
+    let work = Work::of("rxe-v41", 4, "limit");
+    let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
+    let limit = Duration::from_secs(1);
+    let options = Options { max_time: Some(limit), ..Options::default() };
+    let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
+    assert_eq!((report.limit, report.is_interrupted), (Some(limit), true));
+    assert!(took >= limit && took < Duration::from_secs(30), "{took:?}");
+}
