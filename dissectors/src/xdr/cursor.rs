@@ -185,6 +185,11 @@ impl<'a> Cursor<'a> {
         self.length - self.at
     }
 
+    /// Whether the message ends here, and all its chunks were taken.
+    pub fn is_at_end(&self) -> bool {
+        self.remaining() == 0 && self.chunks.is_empty()
+    }
+
     /// The captured bytes from here on.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
