@@ -16,9 +16,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use rustc_hash::FxHashMap;
 
 use super::caller::{Caller, Line, Procedure};
-use super::seed::plain;
+use super::containment::ContainedCall;
 use super::transport::tcp::Tcp;
-use super::transport::{Call, ConnectionId, Event, Reply, Tag, Target, Transport};
+use super::transport::{ConnectionId, Event, Reply, Target, Transport};
 
 /// The port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
@@ -97,8 +97,7 @@ impl Beside {
         Xid(self.next)
     }
 
-    /// Sends a Call of a client, which is a whole RPC message that begins with `xid`, and lends its Reply, which has `expected` bytes
-    /// at most, to `heard`. Waits for it.
+    /// Sends a Call of a client, and lends its Reply to `heard`. Waits for it.
     ///
     /// # Errors
     /// Why there is no Reply: nobody listens, or not in time.
@@ -106,13 +105,12 @@ impl Beside {
         &mut self,
         client: u32,
         (program, version): (Program, u32),
-        (xid, message): (Xid, &[u8]),
-        expected: u32,
+        call: &ContainedCall<'_>,
         heard: impl FnOnce(&Reply<'_>) -> T,
     ) -> Result<T, String> {
         let connection = self.connection(client, program, version)?;
-        let call = Call::small(xid, Tag(xid.0.into()), message, expected);
-        self.tcp.submit(connection, &call).map_err(|error| error.to_string())?;
+        let xid = call.call().xid;
+        self.tcp.submit(connection, call.call()).map_err(|error| error.to_string())?;
         let deadline = Instant::now() + self.target.wish.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| error.to_string())? {
@@ -157,48 +155,37 @@ impl Beside {
     }
 }
 
-/// A Call of MOUNT that names a path would lead out of the directory of the run, or nobody knows where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaves;
-
-/// A Call of MOUNT that names a path, with the path below `root` instead. `None` for every other.
-///
-/// # Errors
-/// Where the path is none of `mounts`: a server resolves what is in it, links too.
-pub fn rerooted(
-    message: &[u8],
-    version: u32,
-    procedure: u32,
-    (root, mounts): (&str, &[Vec<u8>]),
-) -> Result<Option<Vec<u8>>, Leaves> {
+/// A Call of MOUNT version 3 that names a path, with the path below `root` instead. `None` for every other. Whether the path may be
+/// asked for is [checked](super::containment) when the Call is finished.
+pub fn rerooted(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(|_| Leaves)?;
-    let header = message.get(..cursor.at()).ok_or(Leaves)?;
-    if version != 3 {
-        let names_path = [MountProcedure::MNT, MountProcedure::UMNT].contains(&MountProcedure(procedure));
-        return if names_path { Err(Leaves) } else { Ok(None) };
-    }
-    let path = match Mount::decode(MountProcedure(procedure), &mut cursor, &mut Unobserved) {
-        Ok(Mount::MNT(DirpathArgs { dirpath }) | Mount::UMNT(DirpathArgs { dirpath })) => {
-            let is_absolute = matches!(dirpath.0.first(), None | Some(b'/'));
-            let has_dots = dirpath.0.split(|byte| *byte == b'/').any(|name| matches!(name, b"." | b".."));
-            let path = plain(dirpath.0);
-            if !is_absolute || has_dots || !mounts.contains(&path) {
-                return Err(Leaves);
-            }
-            [root.as_bytes(), &path].concat()
-        }
-        Ok(_) => return Ok(None),
-        Err(_) => return Err(Leaves),
+    let asked = rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
+    let header = message.get(..cursor.at())?;
+    let procedure = MountProcedure(call.proc);
+    let below = |path: &[u8]| {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        names.fold(root.as_bytes().to_vec(), |path, name| [&path, &b"/"[..], name].concat())
     };
     let mut encoder = Encoder::new();
     encoder.raw(header);
-    let path = DirpathArgs { dirpath: Text(&path) };
-    match MountProcedure(procedure) {
-        MountProcedure::MNT => Mount::MNT(path).encode(&mut encoder),
-        _ => Mount::UMNT(path).encode(&mut encoder),
+    match Mount::decode(procedure, &mut cursor, &mut Unobserved).ok()? {
+        Mount::MNT(args) if is_absolute(args.dirpath.0) => {
+            let path = below(args.dirpath.0);
+            Mount::MNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
+        }
+        Mount::UMNT(args) if is_absolute(args.dirpath.0) => {
+            let path = below(args.dirpath.0);
+            Mount::UMNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
+        }
+        _ => return None,
     }
-    Ok(Some(encoder.finish().0))
+    encoder.raw(cursor.rest());
+    Some(encoder.finish().0)
+}
+
+fn is_absolute(path: &[u8]) -> bool {
+    matches!(path.first(), None | Some(b'/'))
 }
 
 #[cfg(test)]
@@ -214,25 +201,15 @@ mod tests {
 
     #[test]
     fn rfc1813_section_5_2_1_a_path_is_mounted_below_the_directory_of_the_run() {
-        let mounts = [b"/export".to_vec()];
-        let seeded = ("/srv/run/tree", &mounts[..]);
         for procedure in [1, 3] {
-            let message = rerooted(&mount(procedure, b"/export"), 3, procedure, seeded);
-            assert_eq!(message, Ok(Some(mount(procedure, b"/srv/run/tree/export"))));
+            let message = rerooted(&mount(procedure, b"/export//home/"), "/srv/run/tree");
+            assert_eq!(message, Some(mount(procedure, b"/srv/run/tree/export/home")));
         }
-        assert_eq!(rerooted(&mount(0, b""), 3, 0, seeded), Ok(None));
-    }
-
-    #[test]
-    fn a_path_that_leads_out_of_the_directory_of_the_run_is_not_mounted() {
-        let mounts = [b"/export".to_vec()];
-        let seeded = ("/srv/run/tree", &mounts[..]);
-        for path in [&b"/export/../../.."[..], b"/..", b"-of-others", b"../x", b"/export/link", b"/"] {
-            assert_eq!(rerooted(&mount(1, path), 3, 1, seeded), Err(Leaves));
+        for (procedure, path) in [(0, &b""[..]), (1, b"relative"), (5, b"")] {
+            assert_eq!(rerooted(&mount(procedure, path), "/srv/run/tree"), None);
         }
-        // Where the paths of other versions stand is not looked at.
-        assert_eq!(rerooted(&mount(1, b"/export"), 1, 1, seeded), Err(Leaves));
-        assert_eq!(rerooted(&mount(1, b"/export")[..44], 3, 1, seeded), Err(Leaves));
+        // What cannot be read stays as it is.
+        assert_eq!(rerooted(&mount(1, b"/export")[..44], "/srv/run/tree"), None);
     }
 
     #[test]

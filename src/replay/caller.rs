@@ -15,6 +15,7 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::RdmaError;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
+use super::containment::{Containment, Escape};
 use super::transport::{
     Blame, Busy, Call, ConnectionId, Disconnect, Event, Expected, Payload, Shape, Source, SubmitError, Tag,
     Transport, TransportError,
@@ -51,6 +52,47 @@ pub struct Line<'t> {
     timeout: Duration,
     /// How long the last Call took.
     pub took: Duration,
+    /// What each Call must pass, if any must.
+    containment: Option<&'t mut Containment>,
+}
+
+/// Calls over one connection of a transport, each of which passed the check of a run.
+pub struct ContainedLine<'t>(Line<'t>);
+
+impl ContainedLine<'_> {
+    /// As [`Line::call`].
+    ///
+    /// # Errors
+    /// As there, and [`CallError::Contained`].
+    pub fn call<T>(
+        &mut self,
+        procedure: &Procedure<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        self.0.call(procedure, arguments, results)
+    }
+
+    /// As [`Line::compound`].
+    ///
+    /// # Errors
+    /// As there, and [`CallError::Contained`].
+    pub fn compound<T>(
+        &mut self,
+        minor: u32,
+        operations: &[v4::Args<'_>],
+        more: &Procedure<'_>,
+        results: impl FnOnce(&v4::Reply<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        self.0.compound(minor, operations, more, results)
+    }
+
+    /// Lets this program speak for a client of this name.
+    pub fn introduce(&mut self, client: &str) {
+        if let Some(containment) = &mut self.0.containment {
+            containment.introduce(client);
+        }
+    }
 }
 
 /// A procedure, and what its Call is made of.
@@ -86,6 +128,8 @@ pub enum CallError {
     Transport(TransportError),
     /// The Call could not be sent.
     Submit(SubmitError),
+    /// The Call must not be sent.
+    Contained(Escape),
     /// No Reply within this time.
     Timeout(Duration),
     /// The connection went away.
@@ -121,6 +165,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Transport(error) => error.fmt(f),
             Self::Submit(error) => error.fmt(f),
+            Self::Contained(escape) => escape.fmt(f),
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
@@ -157,7 +202,12 @@ impl<'t> Line<'t> {
         xid: Xid,
         timeout: Duration,
     ) -> Self {
-        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO }
+        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO, containment: None }
+    }
+
+    /// The same for a run: each Call is checked, and what its Reply gives is noted.
+    pub fn contained(self, containment: &'t mut Containment) -> ContainedLine<'t> {
+        ContainedLine(Self { containment: Some(containment), ..self })
     }
 
     /// The transport.
@@ -228,8 +278,11 @@ impl<'t> Line<'t> {
             shape: procedure.shape,
         };
         let start = Instant::now();
+        if let Some(containment) = &self.containment {
+            containment.admit(call).map_err(CallError::Contained)?;
+        }
         self.submit(&call, start + self.timeout)?;
-        self.receive(xid, start, results)
+        self.receive(&call, start, results)
     }
 
     /// Calls COMPOUND with these operations, and lends the results to `results`.
@@ -289,11 +342,11 @@ impl<'t> Line<'t> {
     /// Waits for the Reply. Calls of the server are told that there is no such program here.
     fn receive<T>(
         &mut self,
-        xid: Xid,
+        call: &Call<'_>,
         start: Instant,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
     ) -> Result<T, CallError> {
-        let mut called = None;
+        let (xid, mut called) = (call.xid, None);
         let deadline = start + self.timeout;
         loop {
             if let Some((connection, xid)) = called.take() {
@@ -304,6 +357,9 @@ impl<'t> Line<'t> {
                 None => return Err(CallError::Timeout(self.timeout)),
                 Some(Event::Reply(reply)) if reply.connection == self.connection && reply.xid == xid => {
                     self.took = start.elapsed();
+                    if let Some(containment) = &mut self.containment {
+                        containment.learn(call, reply.cursor());
+                    }
                     return read(&mut reply.cursor(), results);
                 }
                 Some(Event::RdmaError { connection, xid: failed, error, .. })

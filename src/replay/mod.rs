@@ -8,6 +8,7 @@
 pub mod beside;
 pub mod caller;
 pub mod compile;
+pub mod containment;
 pub mod gss;
 pub mod plan;
 pub mod probe;

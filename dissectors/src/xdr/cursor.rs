@@ -235,6 +235,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whether the message ends here, and all its chunks were taken.
+    pub fn is_at_end(&self) -> bool {
+        self.remaining() == 0 && self.chunks.is_empty()
+    }
+
     /// The captured bytes from here on.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()

@@ -12,7 +12,8 @@ use super::marks;
 use super::server::{ServerArgs, TraceFile};
 use crate::analysis::comparison::record::hash;
 use crate::cli::{Exit, complain};
-use crate::replay::caller::{Caller, Line};
+use crate::replay::caller::{Caller, ContainedLine, Line};
+use crate::replay::containment::Containment;
 use crate::replay::gss::GssError;
 use crate::replay::probe::{Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
@@ -117,9 +118,20 @@ impl ServerArgs {
         let directory = self.directory(path, copy);
         let xid = Xid(hash(directory.as_bytes()) as u32);
         let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout);
-        let (mut files, export) = match self.is_v3(path, trace)? {
-            true => self.mounted(line, address)?,
-            false => (self.opened(line, copy)?, self.server.export.clone()),
+        let mounted = match self.is_v3(path, trace)? {
+            true => Some(self.mounted(address)?),
+            false => None,
+        };
+        let mut containment = Containment::of_seeding(&self.server.export, &directory);
+        let (mut files, export): (Box<dyn Files + '_>, _) = match mounted {
+            Some(Mounted { path, root }) => {
+                containment.begin_at(&root);
+                (Box::new(V3::new(line.contained(&mut containment), root)), path)
+            }
+            None => {
+                let files = self.opened(line.contained(&mut containment), copy)?;
+                (Box::new(files), self.server.export.clone())
+            }
         };
         let place = Place { export: &export, directory: &directory };
         let seeded = self.seeded(path, trace, &mut *files, &place, how);
@@ -159,27 +171,21 @@ impl ServerArgs {
         }
     }
 
-    /// The files of an export that MOUNT gives, and its path.
-    fn mounted<'l>(
-        &self,
-        line: Line<'l>,
-        address: SocketAddr,
-    ) -> Result<(Box<dyn Files + 'l>, String), Refused> {
+    /// What MOUNT gives for the export.
+    fn mounted(&self, address: SocketAddr) -> Result<Mounted, Refused> {
         let (_, mounted) = mount(&self.server, address, &self.wish());
-        let Mounted { path, root } = mounted.map_err(|error| anyhow!("{}: {error}", self.server))?;
-        Ok((Box::new(V3::new(line, root)), path))
+        Ok(mounted.map_err(|error| anyhow!("{}: {error}", self.server))?)
     }
 
     /// The files of a server of NFSv4, to which this run is a client of its own.
-    fn opened<'l>(&self, line: Line<'l>, copy: &Copy) -> Result<Box<dyn Files + 'l>, Refused> {
+    fn opened<'l>(&self, line: ContainedLine<'l>, copy: &Copy) -> Result<V4<'l>, Refused> {
         let minors: &[u32] = match self.server.version {
             Some(NfsVersion::V4(0)) => &[0],
             Some(NfsVersion::V4(1)) => &[1],
             _ => &[2, 1, 0],
         };
         let name = format!("{} {} {}", env!("CARGO_PKG_NAME"), copy.tag, copy.number);
-        let files = V4::new(line, &name, minors).map_err(|problem| self.refused(&problem))?;
-        Ok(Box::new(files))
+        V4::new(line, &name, minors).map_err(|problem| self.refused(&problem))
     }
 
     /// Makes the tree or finds it, and notes down that it is there.

@@ -49,10 +49,11 @@ use super::recovery::ledger::Ledger;
 use super::report::{Report, State, StepId};
 use super::shape::{Parts, Titles};
 use super::touched::Touched;
-use super::values::Values;
+use super::values::{Values, suffix};
 use super::walk::{Live as Left, Walk, Walked};
 use crate::analysis::comparison::record::hash;
 use crate::replay::beside::Beside;
+use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::gss::{self, GssError};
 use crate::replay::plan;
 use crate::replay::plan::judge::Gss;
@@ -85,8 +86,6 @@ const SILENCES: u32 = 3;
 pub const PARTIES: usize = 4096;
 /// Steps in flight at once in the capture that are counted.
 const DEPTH: usize = 1 << 16;
-/// Why a Call is not sent that names what is above the run's directory, or may.
-const LEAVES: &str = "leaves-root: it may lead out of the run's directory";
 /// Text of links that is read to be compared.
 const TEXT: u32 = 4096;
 
@@ -235,6 +234,8 @@ pub fn run_all<R: Read + Seek>(
     if tape.is_some() {
         callbacks.record();
     }
+    // From here on nothing is sent that the check has not passed.
+    let transport = &mut ContainedTransport::new(transport);
     driving::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
     callbacks.end_recording();
     // What the walk asks is not of the run.
@@ -271,7 +272,8 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         for (variable, handle) in &seeded.handles {
             report.forgotten += u64::from(!values.set(*variable, handle));
         }
-        let made = prologue(contents, transport, target, &tag, &mut values);
+        let mut containment = Containment::of_run(seeded, &suffix(&tag));
+        let made = prologue(contents, transport, target, &tag, &mut values, &mut containment);
         match made {
             Ok(made) => report.bridged = made,
             Err(PrologueError::Trace(error)) => return Err(error.into()),
@@ -297,6 +299,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             callbacks,
             plan,
             values,
+            containment,
             judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
                 .with_rules(options.rules.clone()),
             report,
@@ -364,6 +367,8 @@ struct Engine<'r, R> {
     callbacks: &'r Callbacks,
     plan: plan::judge::Judge,
     values: Values,
+    /// What its Calls must pass before they are sent.
+    containment: Containment,
     judge: Judge,
     report: Report,
     titles: Titles,
@@ -448,7 +453,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Nothing is in flight any more: what was not sent has its state, too.
-    fn conclude(mut self, transport: &mut dyn Transport) -> Result<Report, RunError> {
+    fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<Report, RunError> {
         let ended = || State::Skipped("interrupted: the run was ended before it".into());
         for held in self.seats.waiting() {
             self.report.settle(held.id, held.parts.title(), ended(), self.options.shown);
@@ -472,8 +477,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         } else if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
             let left = Left { seeded: self.seeded, values: &self.values };
             let (tag, shown) = (&self.tag, self.options.shown);
-            self.report.walked = Some(walk.look(transport, self.target, tag, &left, self.contents, shown));
+            self.report.walked = Some(walk.look(
+                (transport, &mut self.containment),
+                self.target,
+                tag,
+                &left,
+                self.contents,
+                shown,
+            ));
         }
+        self.report.forgotten += self.containment.take_forgotten();
         self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
         Ok(self.report)
     }
@@ -574,7 +587,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// Sends what may be sent. Gives the time at which the next is due, if there is one.
     fn issue(
         &mut self,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
     ) -> Result<Option<Instant>, RunError> {
         if self.in_flight == 0 {

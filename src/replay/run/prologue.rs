@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::values::{Session, Values};
 use crate::replay::caller::{Caller, Line};
+use crate::replay::containment::Containment;
 use crate::replay::seed::files::Problem;
 use crate::replay::seed::v4::{Known, V4};
 use crate::replay::trace::{Holds, NONE, Trace, TraceError};
@@ -46,13 +47,15 @@ pub(super) fn prologue(
     target: &Target,
     tag: &str,
     values: &mut Values,
+    containment: &mut Containment,
 ) -> Result<u64, PrologueError> {
     let clients = missing(trace).map_err(PrologueError::Trace)?;
     let mut made = 0;
     for (client, missing) in clients {
         let connection = transport.connect(target).map_err(PrologueError::Transport)?;
         let xid = crate::analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
-        let line = Line::new(transport, connection, Caller::default(), Xid(xid as u32), target.wish.timeout);
+        let line = Line::new(transport, connection, Caller::default(), Xid(xid as u32), target.wish.timeout)
+            .contained(containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: Problem| PrologueError::Server(problem.to_string());
         let mut files = V4::new(line, &name, &[missing.minor]).map_err(refused)?;

@@ -29,10 +29,6 @@ pub(super) struct Parts {
     pub(super) files: Vec<u32>,
     /// What it is about: `NFS 4.2 READ`.
     pub(super) title: Title,
-    /// A name in a Call of NFSv3 that leads to the directory above.
-    pub(super) has_dots: bool,
-    /// It has more operations than are looked at.
-    is_cut: bool,
     /// Words of the mask of all attributes that a COMPOUND asks for or sets, but for those of OPEN.
     attributes: Vec<u32>,
 }
@@ -86,7 +82,6 @@ impl Parts {
         self.operations.clear();
         self.acts.clear();
         self.attributes.clear();
-        (self.has_dots, self.is_cut) = (false, false);
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -100,14 +95,10 @@ impl Parts {
                             about = Some(number);
                         }
                         self.operations.push(number);
-                        if let Args::LOOKUP(lookup) = &operation {
-                            self.has_dots |= lookup.objname.0 == b"..";
-                        }
                         self.acts.push(Act::of(&operation));
                         self.note_attributes(&operation);
                     }
-                    self.is_cut = self.operations.len() as u32 != call.count();
-                    if self.is_cut {
+                    if self.operations.len() as u32 != call.count() {
                         about = call.named().operation;
                     }
                 }
@@ -115,9 +106,6 @@ impl Parts {
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) {
                     self.acts.push(Act::of_v3(&arguments));
-                    if let v3::Args::LOOKUP(lookup) = arguments {
-                        self.has_dots = lookup.what.name.0 == b"..";
-                    }
                 }
             }
             _ => {}
@@ -222,39 +210,6 @@ impl Parts {
                 *file = current;
             }
         }
-    }
-
-    /// Whether the Call may lead out of the run's directory: LOOKUPP, or the name `..`, from what `may_climb` does not say of
-    /// the variable of a filehandle that what is above it is in there, too.
-    pub(super) fn leaves(&self, step: &Step<'_>, may_climb: impl Fn(u32) -> bool) -> bool {
-        let handles = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE).count();
-        let needed = match step.asked.described() {
-            Some(Procedure::V3(v3::Procedure::NULL)) => 0,
-            Some(Procedure::V3(v3::Procedure::RENAME | v3::Procedure::LINK)) => 2,
-            Some(Procedure::V3(_)) => 1,
-            Some(Procedure::Compound) => {
-                self.operations.iter().filter(|operation| **operation == Operation::PUTFH).count()
-            }
-            _ => 0,
-        };
-        // A filehandle that no value of the run stands for is one of the captured server.
-        if self.is_cut || handles < needed {
-            return true;
-        }
-        if self.has_dots {
-            let mut handles = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
-            return handles.any(|slot| !may_climb(slot.variable));
-        }
-        // Where LOOKUPP leads to is not known.
-        let mut before = NONE;
-        for (operation, file) in self.operations.iter().zip(self.files.iter().copied()) {
-            let is_up = *operation == Operation::LOOKUPP;
-            if is_up && !may_climb(before) {
-                return true;
-            }
-            before = if is_up { NONE } else { file };
-        }
-        false
     }
 
     /// Whether the COMPOUND may have to be adapted to a server that has these attributes: words of their mask, `None` where

@@ -17,6 +17,14 @@ const LONGEST: usize = 1 << 16;
 /// Slots of one session at most.
 const SLOTS: u32 = 4096;
 
+/// Letters of a tag that are used.
+const TAG: usize = 16;
+
+/// What the names of the clients of a run end with.
+pub fn suffix(tag: &str) -> String {
+    std::iter::once(' ').chain(tag.chars().take(TAG)).collect()
+}
+
 /// What a slot of a live session is like.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slotted {
@@ -78,6 +86,7 @@ pub struct Values {
     create: FxHashMap<u32, u32>,
     /// What makes clients of this run strangers to those of others: at most 16 letters.
     tag: String,
+    suffix: String,
     /// Where `value` puts what it makes.
     scratch: Vec<u8>,
     /// Of the Call that is emitted: where its arguments begin, a variable without a value, and what its counts are.
@@ -98,7 +107,7 @@ pub struct Used {
 impl Values {
     /// None are known. `tag` goes into the names of clients.
     pub fn new(tag: &str) -> Self {
-        Self { tag: tag.chars().take(16).collect(), ..Self::default() }
+        Self { suffix: suffix(tag), tag: tag.chars().take(TAG).collect(), ..Self::default() }
     }
 
     /// Begins a Call whose arguments begin at this byte of its head.
@@ -323,8 +332,7 @@ impl Emitted for Values {
             Holds::CLIENT_OWNER => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(captured);
-                self.scratch.push(b' ');
-                self.scratch.extend_from_slice(self.tag.as_bytes());
+                self.scratch.extend_from_slice(self.suffix.as_bytes());
                 Some(&self.scratch)
             }
             Holds::CLIENT_VERIFIER => {

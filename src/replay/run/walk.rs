@@ -20,14 +20,14 @@ use super::shape::Parts;
 use super::values::Values;
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::record::hash;
-use crate::replay::caller::{Caller, Line};
+use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::seed::Seeded;
 use crate::replay::seed::files::{Files, Handle, Problem, Status};
 use crate::replay::seed::v3::V3;
 use crate::replay::seed::v4::V4;
 use crate::replay::trace::layout::{Existence, FileType};
 use crate::replay::trace::{Content, Message, Payload, Step, Trace, keyed};
-use crate::replay::transport::{Target, Transport};
+use crate::replay::transport::Target;
 use crate::replay::tree::{Facts, File, Named, ObjectId, Tree};
 
 /// Bytes of one READ.
@@ -161,7 +161,7 @@ impl Walk {
     /// Looks at the server.
     pub(super) fn look<R: Read + Seek>(
         &self,
-        transport: &mut dyn Transport,
+        (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
         target: &Target,
         tag: &str,
         live: &Live<'_>,
@@ -174,7 +174,7 @@ impl Walk {
             Err(error) => return Walked { failed: Some(error.to_string()), ..walked },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
-        let line = Line::new(transport, connection, Caller::default(), xid, target.wish.timeout);
+        let line = transport.line(connection, xid, target.wish.timeout, containment);
         let mut files: Box<dyn Files + '_> = match &live.seeded.supported {
             None => Box::new(V3::new(line, live.seeded.root.clone())),
             Some(_) => match V4::new(line, &format!("{} {tag} walk", env!("CARGO_PKG_NAME")), &[2, 1, 0]) {

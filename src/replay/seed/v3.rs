@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
 use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
-use crate::replay::caller::{Line, Procedure};
+use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
 
@@ -20,13 +20,13 @@ const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A client of NFSv3, which needs nothing at the server but the first filehandle.
 pub struct V3<'t> {
-    line: Line<'t>,
+    line: ContainedLine<'t>,
     root: Handle,
 }
 
 impl<'t> V3<'t> {
     /// A client that begins at the filehandle that MOUNT gave for the export.
-    pub fn new(line: Line<'t>, root: Handle) -> Self {
+    pub fn new(line: ContainedLine<'t>, root: Handle) -> Self {
         Self { line, root }
     }
 

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
 
 use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
-use crate::replay::caller::{Line, Procedure};
+use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
 
@@ -52,7 +52,7 @@ pub enum Known {
 
 /// A client of NFSv4.
 pub struct V4<'t> {
-    line: Line<'t>,
+    line: ContainedLine<'t>,
     minor: u32,
     held: Held,
 }
@@ -62,7 +62,8 @@ impl<'t> V4<'t> {
     ///
     /// # Errors
     /// Where the server refuses, or does not answer.
-    pub fn new(mut line: Line<'t>, name: &str, minors: &[u32]) -> Result<Self, Problem> {
+    pub fn new(mut line: ContainedLine<'t>, name: &str, minors: &[u32]) -> Result<Self, Problem> {
+        line.introduce(name);
         let mut last = None;
         for minor in minors {
             let held = match minor {
@@ -406,7 +407,7 @@ impl Files for V4<'_> {
 
 /// Runs operations; the first that fails is the problem. Gives what was read last.
 fn run<T>(
-    line: &mut Line<'_>,
+    line: &mut ContainedLine<'_>,
     minor: u32,
     what: &str,
     operations: &[Args<'_>],
@@ -440,7 +441,7 @@ fn run<T>(
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-fn set_clientid(line: &mut Line<'_>, name: &str) -> Result<Held, Problem> {
+fn set_clientid(line: &mut ContainedLine<'_>, name: &str) -> Result<Held, Problem> {
     let set = Args::SETCLIENTID(SetclientidArgs {
         client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
@@ -462,7 +463,7 @@ fn set_clientid(line: &mut Line<'_>, name: &str) -> Result<Held, Problem> {
     Ok(Held::Client { clientid, seqid: 0 })
 }
 
-fn create_session(line: &mut Line<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
+fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
     let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::run::rules::file::{self, FileRule};
 use nfsrdma_inspect::replay::run::rules::learn::learn;
 use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
@@ -44,6 +45,9 @@ impl Work {
         let connection = transport.connect(&target).unwrap();
         let root = server.lock().unwrap().root().to_vec();
         let line = Line::new(&mut transport, connection, Caller::default(), Xid(1), target.wish.timeout);
+        let mut containment = Containment::of_seeding("/", "run");
+        containment.begin_at(&root);
+        let line = line.contained(&mut containment);
         let mut files: Box<dyn Files> = match version {
             3 => Box::new(V3::new(line, root)),
             _ => Box::new(V4::new(line, "seed", &[2, 1, 0]).unwrap()),

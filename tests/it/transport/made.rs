@@ -8,6 +8,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::run::{Options, Report, run};
 use nfsrdma_inspect::replay::seed::Seeded;
 use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
@@ -96,7 +97,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     let root = transport.server().lock().unwrap().root().to_vec();
     let connection = transport.connect(&target(Wish::default())).unwrap();
     let line = Line::new(&mut transport, connection, Caller::default(), Xid(7), Duration::from_secs(5));
-    let mut files = V3::new(line, root.clone());
+    let mut containment = Containment::of_run(&Seeded { root: root.clone(), ..Seeded::default() }, "");
+    let mut files = V3::new(line.contained(&mut containment), root.clone());
     let file = files.make(&root, b"file", Of::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();

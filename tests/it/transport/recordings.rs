@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::run::recording::{Recording, Tape};
 use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
 use nfsrdma_inspect::replay::seed::v4::V4;
@@ -140,7 +141,8 @@ fn recorded_over_rdma(capture: &str) -> Vec<Json> {
     let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
     let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
-    let mut files = V4::new(line, "recordings", &[2]).unwrap();
+    let mut containment = Containment::of_seeding("/", "run");
+    let mut files = V4::new(line.contained(&mut containment), "recordings", &[2]).unwrap();
     let place = Place { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
     files.leave();
@@ -261,7 +263,8 @@ fn with_one_reply_less(after: u64) -> Report {
     let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
     let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
-    let mut files = V4::new(line, "one less", &[2]).unwrap();
+    let mut containment = Containment::of_seeding("/", "run");
+    let mut files = V4::new(line.contained(&mut containment), "one less", &[2]).unwrap();
     let place = Place { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
     files.leave();

@@ -9,10 +9,11 @@ use super::super::report::State;
 use super::held::{Held, unreadable};
 use super::judging::Heard;
 use super::sending::new_header;
-use super::{Engine, Going, LEAVES, RunError, SLACK};
-use crate::replay::beside::{Beside, Leaves, rerooted};
+use super::{Engine, Going, RunError, SLACK};
+use crate::replay::beside::{Beside, rerooted};
 use crate::replay::trace::Step;
 use crate::replay::trace::emit::{Header, emit};
+use crate::replay::transport::{Call, Tag};
 
 impl<R: Read + Seek> Engine<'_, R> {
     /// Asks, and gives the step the state that follows from the answer.
@@ -41,22 +42,29 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(why) = self.unsendable(emitted.is_ok()) {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
-        let mut message = std::mem::take(&mut self.out);
-        if program == Program::MOUNT {
-            let seeded = (&*self.seeded.path, &*self.seeded.mounts);
-            match rerooted(&message, version, step.asked.procedure, seeded) {
-                Ok(Some(other)) => message = other,
-                Ok(None) => {}
-                Err(Leaves) => return Ok(Going::Settled(State::Unreplayable(LEAVES.into()))),
-            }
+        if !self.placed.is_empty() {
+            return Ok(Going::Settled(State::Unreplayable("payloads: more than can be sent".into())));
         }
+        let mut message = std::mem::take(&mut self.out);
+        if let Some(other) = rerooted(&message, &self.seeded.path) {
+            message = other;
+        }
+        let expected = step.needs.message.saturating_add(SLACK);
+        let call = match self.containment.admit(Call::small(xid, Tag(xid.0.into()), &message, expected)) {
+            Ok(call) => call,
+            Err(escape) => {
+                self.out = message;
+                return Ok(Going::Settled(State::Unreplayable(escape.to_string())));
+            }
+        };
         self.values.swap_used(&mut held.used);
         let sent = Instant::now();
         self.started.get_or_insert(sent);
         self.report.calls += 1;
-        let expected = step.needs.message.saturating_add(SLACK);
+        held.gives = call.gives();
         let (client, of) = (step.caller.client, (program, version));
-        let answered = beside.call(client, of, (xid, &message), expected, |reply| {
+        let answered = beside.call(client, of, &call, |reply| {
+            self.containment.learn(call.call(), reply.cursor());
             Ok(match self.hear(held, step, reply)? {
                 Heard::Again => Going::Later,
                 Heard::Settled(state) => Going::Settled(state),

@@ -11,7 +11,8 @@ use super::super::report::Report;
 use super::super::responder;
 use super::held::party;
 use super::{Engine, Listener, RunError, Watch};
-use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event, Transport};
+use crate::replay::containment::ContainedTransport;
+use crate::replay::transport::{ConnectionId, Discard, Disconnect, Event};
 
 /// Between two looks at whether to stop.
 const TICK: Duration = Duration::from_millis(50);
@@ -49,7 +50,7 @@ impl Busy {
 /// Drives a run to its end.
 pub(super) fn drive<R: Read + Seek>(
     engines: &mut [Engine<'_, R>],
-    transport: &mut dyn Transport,
+    transport: &mut ContainedTransport<'_>,
     watch: &mut dyn Watch,
     tape: &mut Listener,
     callbacks: &Callbacks,

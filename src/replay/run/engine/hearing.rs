@@ -16,8 +16,9 @@ use super::held::{Held, tagged, unreadable};
 use super::judging::{Answer, Heard, Live};
 use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, SILENCES};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
+use crate::replay::containment::Gives;
 use crate::replay::plan::reason::Reason;
-use crate::replay::trace::emit::captured;
+use crate::replay::trace::emit::{Placed, captured};
 use crate::replay::trace::{Holds, Part, Protection, Seen, Slot, Step, bind};
 use crate::replay::transport::{Reply, Tag};
 
@@ -135,10 +136,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         {
             return Ok(Heard::Again);
         }
-        let waits = outcome.granted.is_none() && step.reply.slots.iter().all(|slot| may_wait(&slot));
+        let waits = held.gives < Gives::State
+            && outcome.granted.is_none()
+            && step.reply.slots.iter().all(|slot| may_wait(&slot));
         let missing = match waits {
             true => self.await_names(step),
-            false => self.bind(step, Live::from(reply), &outcome),
+            false => {
+                self.learn(held, Live::from(reply));
+                self.bind(step, Live::from(reply), &outcome)
+            }
         };
         if let Some(granted) = outcome.granted {
             self.begin_session(step, granted);
@@ -223,6 +229,15 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.values.count_owner(*is_lock, *owner, *seqid, *status);
             }
         }
+    }
+
+    /// Notes what the Reply gives, so that Calls with that may be sent: before it is bound, by the server's message alone.
+    pub(super) fn learn(&mut self, held: &Held, reply: Live<'_>) {
+        if held.gives == Gives::Nothing {
+            return;
+        }
+        let items = Placed::items(&held.placed);
+        self.containment.learn_from(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
     }
 
     /// Takes what the Reply gives. Gives the first of what it must give, because later Calls need it, and does not.

@@ -9,6 +9,7 @@ use super::super::report::{State, StepId};
 use super::super::shape::Parts;
 use super::super::values::Used;
 use super::signing::Signature;
+use crate::replay::containment::Gives;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Carried, Message, Needs, Segments, Shape, Slot, Step};
@@ -46,6 +47,8 @@ pub(super) struct Held {
     /// Its Call as it was sent, without its payloads, and where those stand in it.
     pub(super) sent: Vec<u8>,
     pub(super) placed: Vec<Placed>,
+    /// What its Reply may give.
+    pub(super) gives: Gives,
     /// What its Reply is to be opened with, if it was signed.
     pub(super) signature: Option<Signature>,
     /// Its connection went away: the same is to be sent again.

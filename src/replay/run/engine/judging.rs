@@ -191,7 +191,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let live = reply.live(&payloads);
         let state = match held.step.read() {
             Some(step) => {
-                self.take_names(&step, live, answer);
+                self.take_names(held, &step, live, answer);
                 self.judged(held, &step, live, answer, *latency)?
             }
             None => unreadable(),
@@ -214,8 +214,9 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Takes what a kept Reply gives, if that was not done yet.
-    fn take_names(&mut self, step: &Step<'_>, live: Live<'_>, answer: &mut Answer) {
+    fn take_names(&mut self, held: &Held, step: &Step<'_>, live: Live<'_>, answer: &mut Answer) {
         if std::mem::take(&mut answer.is_unbound) {
+            self.learn(held, live);
             answer.missing = self.bind(step, live, &answer.outcome);
         }
     }
@@ -232,7 +233,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         for Kept { held, answer, reply, .. } in queue.iter_mut().filter(|kept| kept.answer.is_unbound) {
             let payloads = reply.payloads();
             if let Some(step) = held.step.read() {
-                self.take_names(&step, reply.live(&payloads), answer);
+                self.take_names(held, &step, reply.live(&payloads), answer);
             }
         }
         self.unjudged.queue = queue;

@@ -18,8 +18,9 @@ use super::held::{BINDING, Held, tagged, unreadable};
 use super::sending::unsigned_header;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
+use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{Holds, Step};
-use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag, Transport};
+use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag};
 
 /// The state of a step that there is no connection for.
 fn no_connection() -> State {
@@ -31,7 +32,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn line(
         &mut self,
         step: &Step<'_>,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
     ) -> Result<Result<usize, Going>, RunError> {
         let of = step.caller.connection;
         let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
@@ -86,7 +87,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn connected(
         &mut self,
         number: usize,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, RunError> {
         let gone = self.lines.get(number).and_then(|line| line.gone).filter(|_| self.barren <= 2 * BARREN);
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
@@ -97,7 +98,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         &mut self,
         number: usize,
         gone: Gone,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, RunError> {
         let now = Instant::now();
         if gone.next > now {
@@ -176,7 +177,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         &mut self,
         seat: u32,
         held: &mut Held,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
     ) -> Result<Going, RunError> {
         let Held { step: kept, parts, sent, placed, turn, .. } = &mut *held;
@@ -190,8 +191,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         let tag = tagged(self.number, seat, *turn);
         swap(&mut self.out, sent);
         swap(&mut self.placed, placed);
-        let since = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
-            Ok(since) => since,
+        let (since, gives) = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+            Ok(sent) => sent,
             Err(going) => {
                 swap(&mut self.out, sent);
                 swap(&mut self.placed, placed);
@@ -200,7 +201,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         held.is_lost = false;
         self.report.resent += 1;
-        self.fly((number, tag, since), held);
+        self.fly((number, tag, since), gives, held);
         Ok(Going::Sent)
     }
 
@@ -246,7 +247,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Asks for the backchannels that the connection had before it went away, as far as there is room.
-    fn bind_backchannels(&mut self, number: usize, transport: &mut dyn Transport) {
+    fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
         let Some(line) = self.lines.get_mut(number) else { return };
         while let Some((session, minor)) = line.unbound.pop() {
             let Some(id) = self.values.get(session).and_then(|id| id.first_chunk()) else { continue };
@@ -258,6 +259,13 @@ impl<R: Read + Seek> Engine<'_, R> {
             let tag = tagged(self.number, BINDING, session.into());
             let call = Call::small(Xid(line.xid), tag, &message, SLACK);
             line.since = self.recoveries;
+            let call = match self.containment.admit(call) {
+                Ok(call) => call,
+                Err(escape) => {
+                    self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));
+                    return;
+                }
+            };
             match transport.submit(line.connection, &call) {
                 Ok(_) => self.report.calls += 1,
                 Err(SubmitError::Busy(_)) => return line.unbound.push((session, minor)),

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::outcome::Outcome;
 use super::super::recovery::asks::{self, Answer, Ask, Got, With};
@@ -20,8 +21,9 @@ use super::super::values::Session;
 use super::hearing::missed;
 use super::held::{Held, RECOVERY, tagged};
 use super::{Engine, FAULTS, LATER, OTHERWISE, RunError, SLACK};
+use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{Holds, Step};
-use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError, Tag, Transport};
+use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError, Tag};
 
 /// A client that is set up anew.
 #[derive(Debug)]
@@ -136,7 +138,10 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Goes on with a recovery. When there is something to do next, if that is known.
-    pub(super) fn recover(&mut self, transport: &mut dyn Transport) -> Result<Option<Instant>, RunError> {
+    pub(super) fn recover(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, RunError> {
         if self.in_flight > 0 {
             return Ok(None);
         }
@@ -177,7 +182,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         self.asked += 1;
         let tag = tagged(self.number, RECOVERY, self.asked);
-        match transport.submit(connection, &Call::small(xid, tag, &bytes, SLACK)) {
+        let call = match self.containment.admit(Call::small(xid, tag, &bytes, SLACK)) {
+            Ok(call) => call,
+            Err(escape) => {
+                let name = restart.todo.front().map_or("", |ask| ask.name());
+                self.give_up(&restart, &format!("{name}: {escape}"));
+                return Ok(None);
+            }
+        };
+        match transport.submit(connection, &call) {
             Ok(_) => {
                 self.report.calls += 1;
                 restart.sent = Some(now);
@@ -246,6 +259,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(mut restart) = self.restart.take().filter(|restart| restart.sent.is_some()) else {
             return true;
         };
+        if let Some((_, bytes)) = &restart.message {
+            self.containment.learn_from(Cursor::new(bytes), reply.cursor());
+        }
         (restart.sent, restart.message) = (None, None);
         let Some(ask) = restart.todo.front().copied() else { return true };
         let Some(answer) = Answer::of(reply.cursor()) else {

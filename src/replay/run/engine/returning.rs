@@ -16,8 +16,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::held::{Held, RETURNING, tagged};
 use super::{Engine, SLACK};
+use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::Step;
-use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError, Transport};
+use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError};
 
 /// Delegations that wait to be returned, at most.
 const WAITING: usize = 1 << 12;
@@ -98,7 +99,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Returns them, as far as there is room on their connections.
-    pub(super) fn return_unasked(&mut self, transport: &mut dyn Transport) {
+    pub(super) fn return_unasked(&mut self, transport: &mut ContainedTransport<'_>) {
         for _ in 0..self.unasked.len() {
             let Some(unasked) = self.unasked.pop_front() else { return };
             // With its connection it may be lost to a server that restarted; who needs the file waits for that.
@@ -107,6 +108,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             line.xid = line.xid.wrapping_add(1);
             let Some(message) = delegreturn(&unasked, Xid(line.xid)) else { continue };
             let call = Call::small(Xid(line.xid), tagged(self.number, RETURNING, 0), &message, SLACK);
+            let Ok(call) = self.containment.admit(call) else {
+                self.report.forgotten += 1;
+                continue;
+            };
             match transport.submit(line.connection, &call) {
                 Ok(_) => {
                     self.report.calls += 1;

@@ -16,13 +16,14 @@ use super::super::shape::Parts;
 use super::super::touched::Touched;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::{Engine, Going, LEAVES, Listener, RunError, SLACK, touch};
+use super::{Engine, Going, Listener, RunError, SLACK, touch};
+use crate::replay::containment::{ContainedTransport, Gives};
 use crate::replay::trace::emit::{Header, captured, emit};
 use crate::replay::trace::{
     Content, Holds, NONE, Payload, Protection, Segments, Step, Trace, TraceError, keyed,
 };
 use crate::replay::transport::{
-    Call, Captured, Expected, Payload as Sent, Refusal, Shape, Source, SubmitError, Tag, Transport,
+    Call, Captured, Expected, Payload as Sent, Refusal, Shape, Source, SubmitError, Tag,
 };
 
 /// Stands in the places of payloads that a Call does not have.
@@ -34,7 +35,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         &mut self,
         seat: u32,
         held: &mut Held,
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
     ) -> Result<Going, RunError> {
         let Held { step: kept, parts, .. } = &*held;
@@ -57,14 +58,6 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(state));
         }
         let root = &self.seeded.root;
-        // A handle that was given anew may be of what a step has moved.
-        let may_climb = |variable: u32| {
-            let seeded = self.seeded.handles.get(&variable).filter(|_| self.seeded.below.contains(&variable));
-            seeded.is_some_and(|seeded| self.values.get(variable) == Some(seeded.as_slice()))
-        };
-        if parts.leaves(&step, may_climb) {
-            return Ok(Going::Settled(State::Unreplayable(LEAVES.into())));
-        }
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back || parts.operations.contains(&Operation::OPEN) {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == Holds::STATEID);
@@ -133,7 +126,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
         let tag = tagged(self.number, seat, held.turn);
-        let sent = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+        let (sent, gives) = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
             Ok(sent) => sent,
             Err(going) => return Ok(going),
         };
@@ -145,12 +138,17 @@ impl<R: Read + Seek> Engine<'_, R> {
         held.has_fewer = has_fewer;
         held.has_other_wants = has_other_wants;
         self.sent += u64::from(held.tries == 0);
-        self.fly((number, tag, sent), held);
+        self.fly((number, tag, sent), gives, held);
         Ok(Going::Sent)
     }
 
     /// Where this run listens for the client that a SETCLIENTID is of. RFC 7530 section 16.33.
-    fn callback(&self, step: &Step<'_>, number: usize, transport: &dyn Transport) -> Option<SocketAddr> {
+    fn callback(
+        &mut self,
+        step: &Step<'_>,
+        number: usize,
+        transport: &ContainedTransport<'_>,
+    ) -> Option<SocketAddr> {
         let message = &step.call;
         // Where the captured client did not listen, no delegation was given.
         let listened = message.slots.iter().any(|slot| {
@@ -160,18 +158,21 @@ impl<R: Read + Seek> Engine<'_, R> {
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
         });
         let terms = self.lines.get(number).and_then(|line| transport.terms(line.connection));
-        self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)
+        let address =
+            self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)?;
+        self.containment.listens_at(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        Some(address)
     }
 
-    /// Submits the Call that was emitted. Gives when it went, or what becomes of it if it could not.
+    /// Submits the Call that was emitted. Gives when it went and what its Reply may give, or what becomes of it if it could not.
     pub(super) fn submit(
         &mut self,
         step: &Step<'_>,
         parts: &Parts,
         (number, xid, tag): (usize, Xid, Tag),
-        transport: &mut dyn Transport,
+        transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
-    ) -> Result<Result<Instant, Going>, RunError> {
+    ) -> Result<Result<(Instant, Gives), Going>, RunError> {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(Going::Parked(number)));
         };
@@ -217,6 +218,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                 None => Shape::Fitting,
             },
         };
+        let call = match self.containment.admit(call) {
+            Ok(call) => call,
+            Err(escape) => return Ok(Err(Going::Settled(State::Unreplayable(escape.to_string())))),
+        };
         match transport.submit(connection, &call) {
             Ok(_) => {}
             Err(SubmitError::Busy(_)) => return Ok(Err(Going::Parked(number))),
@@ -233,7 +238,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let now = Instant::now();
         if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
             tape.gone(&Gone {
-                call: &call,
+                call: call.call(),
                 connection,
                 terms,
                 credits: transport.credits(connection).map_or(0, |credits| credits.requested),
@@ -242,15 +247,16 @@ impl<R: Read + Seek> Engine<'_, R> {
                 roots: &parts.roots(),
             });
         }
-        Ok(Ok(now))
+        Ok(Ok((now, call.gives())))
     }
 
     /// A step is in flight since then. What was sent stays with it, in the room of what it sent before.
-    pub(super) fn fly(&mut self, (number, tag, now): (usize, Tag, Instant), held: &mut Held) {
+    pub(super) fn fly(&mut self, (number, tag, now): (usize, Tag, Instant), gives: Gives, held: &mut Held) {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.out, &mut held.sent);
         std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
+        held.gives = gives;
         held.flight = Some((connection, now));
         held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
         if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {

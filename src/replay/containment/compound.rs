@@ -1,0 +1,537 @@
+//! COMPOUND: what each operation names, with the current and the saved filehandle. RFC 8881 section 16.2.3.
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Attribute, Attributes, Bitmap4, Clientid4, CopyRes, Createhow4, Createtype4, Fattr4,
+    FfReturn4, GetDirDelegationResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByType, Layoutupdate4,
+    LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4, OpenDelegation4, Openflag4, Results,
+    SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
+};
+use nfsrdma_dissectors::nfs::{Outcome, Procedure};
+use nfsrdma_dissectors::rpc::universal_address;
+use nfsrdma_dissectors::xdr::{Cursor, Enclosed};
+
+use super::given::{Kind, Standing};
+use super::{Containment, Escape, Gives, plain};
+use crate::replay::trace::Holds;
+use crate::replay::trace::hear::Ear;
+
+/// What a filehandle of a COMPOUND stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the way to the export: so many names of its path were looked up.
+    Way(usize),
+    /// An object that is known.
+    At(Standing),
+}
+
+/// A walk over the operations of a COMPOUND.
+#[derive(Clone, Copy, Debug, Default)]
+struct Walk {
+    current: Option<Place>,
+    saved: Option<Place>,
+    gives: Gives,
+}
+
+impl Walk {
+    /// The current filehandle is used: it is no place outside the run's directory. Without one the server refuses the operation.
+    fn used(&self) -> Result<(), Escape> {
+        match self.current {
+            None | Some(Place::At(Standing::Home | Standing::Edge | Standing::Inside | Standing::Below)) => {
+                Ok(())
+            }
+            Some(Place::Way(_) | Place::At(Standing::Export)) => Err(Escape::Upward),
+        }
+    }
+
+    /// The saved one is used, too.
+    fn both_used(&self) -> Result<(), Escape> {
+        self.used()?;
+        Self { current: self.saved, ..*self }.used()
+    }
+
+    fn gives(&mut self, gives: Gives) {
+        self.gives = self.gives.max(gives);
+    }
+}
+
+impl Containment {
+    /// Checks the arguments of COMPOUND. Gives where they end.
+    pub(super) fn compound<'a>(&self, mut cursor: Cursor<'a>) -> Result<(Gives, Cursor<'a>), Escape> {
+        let call = v4::Call::decode(&mut cursor, &mut Unobserved).map_err(|_| Escape::Unreadable)?;
+        let mut walk = Walk::default();
+        let mut operations = call.operations();
+        for operation in operations.by_ref() {
+            self.operation(&mut walk, &operation.map_err(|_| Escape::Unreadable)?)?;
+        }
+        Ok((walk.gives, operations.cursor().ok_or(Escape::Unreadable)?))
+    }
+
+    /// Checks an operation, and goes on to what it leaves as the current and the saved filehandle.
+    fn operation(&self, walk: &mut Walk, operation: &Args<'_>) -> Result<(), Escape> {
+        match operation {
+            // Filehandles.
+            Args::PUTFH(args) => {
+                let standing = self.standing(args.object.0)?;
+                walk.current = Some(Place::At(standing));
+            }
+            Args::PUTROOTFH(_) if self.way.is_some() => walk.current = Some(Place::Way(0)),
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(Escape::Upward),
+            Args::GETFH(_) => walk.gives(Gives::Filehandles),
+            Args::SAVEFH(_) => walk.saved = walk.current,
+            Args::RESTOREFH(_) => walk.current = walk.saved,
+            Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
+            Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
+            Args::OPENATTR(_) => {
+                walk.used()?;
+                walk.current = walk.current.map(|_| Place::At(Standing::Inside));
+            }
+            Args::SECINFO(args) => {
+                walk.used()?;
+                plain(args.name.0)?;
+            }
+            Args::SECINFO_NO_NAME(args) if args.style == SecinfoStyle4::SECINFO_STYLE4_CURRENT_FH => {
+                walk.used()?
+            }
+            Args::SECINFO_NO_NAME(_) => drop(self.lookup(walk.current, b"..")?),
+
+            // Names.
+            Args::CREATE(args) => {
+                self.attributes(&args.createattrs)?;
+                let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
+                match walk.current {
+                    Some(Place::At(Standing::Export)) if !is_directory => return Err(Escape::Upward),
+                    Some(Place::Way(_)) => return Err(Escape::Upward),
+                    _ => walk.current = self.named(walk.current, args.objname.0)?,
+                }
+            }
+            Args::REMOVE(args) => {
+                walk.used()?;
+                plain(args.target.0)?;
+            }
+            Args::RENAME(args) => {
+                walk.both_used()?;
+                plain(args.oldname.0)?;
+                plain(args.newname.0)?;
+            }
+            Args::LINK(args) => {
+                walk.both_used()?;
+                plain(args.newname.0)?;
+            }
+            Args::OPEN(args) => {
+                walk.used()?;
+                self.clientid_or_none(args.owner.clientid)?;
+                match &args.openhow {
+                    Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
+                        self.attributes(given)?;
+                    }
+                    Openflag4::Create(Createhow4::Exclusive41(both)) => self.attributes(&both.cva_attrs)?,
+                    Openflag4::Create(Createhow4::Exclusive(_)) | Openflag4::NoCreate(_) => {}
+                }
+                match &args.claim {
+                    OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => {
+                        walk.current = self.named(walk.current, name.0)?;
+                    }
+                    OpenClaim4::DelegateCur(claim) => {
+                        self.stateid(&claim.delegate_stateid)?;
+                        walk.current = self.named(walk.current, claim.file.0)?;
+                    }
+                    OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
+                    OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
+                }
+                walk.gives(Gives::State);
+            }
+
+            // The current filehandle, and no more.
+            Args::ACCESS(_)
+            | Args::COMMIT(_)
+            | Args::READLINK(_)
+            | Args::GETXATTR(_)
+            | Args::SETXATTR(_)
+            | Args::LISTXATTRS(_)
+            | Args::REMOVEXATTR(_) => walk.used()?,
+            Args::GETATTR(args) => {
+                if tells_handles(&args.attr_request) {
+                    walk.gives(Gives::Filehandles);
+                }
+                match walk.current {
+                    Some(Place::At(Standing::Export)) => {}
+                    _ => walk.used()?,
+                }
+            }
+            Args::READDIR(args) => {
+                walk.used()?;
+                if tells_handles(&args.attr_request) {
+                    walk.gives(Gives::Filehandles);
+                }
+            }
+            Args::NVERIFY(args) | Args::VERIFY(args) => {
+                walk.used()?;
+                self.attributes(&args.obj_attributes)?;
+            }
+
+            // Stateids.
+            Args::SETATTR(args) => {
+                walk.used()?;
+                self.attributes(&args.obj_attributes)?;
+                self.stateid(&args.stateid)?;
+            }
+            Args::READ(args) => self.with(walk, &args.stateid)?,
+            Args::WRITE(args) => self.with(walk, &args.stateid)?,
+            Args::READ_PLUS(args) => self.with(walk, &args.rpa_stateid)?,
+            Args::SEEK(args) => self.with(walk, &args.sa_stateid)?,
+            Args::ALLOCATE(args) => self.with(walk, &args.aa_stateid)?,
+            Args::DEALLOCATE(args) => self.with(walk, &args.da_stateid)?,
+            Args::IO_ADVISE(args) => self.with(walk, &args.iaa_stateid)?,
+            Args::WRITE_SAME(args) => {
+                self.with(walk, &args.wsa_stateid)?;
+                walk.gives(Gives::State);
+            }
+            Args::CLOSE(args) => self.with(walk, &args.open_stateid)?,
+            Args::OPEN_CONFIRM(args) => {
+                self.with(walk, &args.open_stateid)?;
+                walk.gives(Gives::State);
+            }
+            Args::OPEN_DOWNGRADE(args) => self.with(walk, &args.open_stateid)?,
+            Args::DELEGRETURN(args) => self.with(walk, &args.deleg_stateid)?,
+            Args::LOCKU(args) => self.with(walk, &args.lock_stateid)?,
+            Args::LOCK(args) => {
+                walk.used()?;
+                match &args.locker {
+                    Locker4::New(new) => {
+                        self.stateid(&new.open_stateid)?;
+                        self.clientid_or_none(new.lock_owner.clientid)?;
+                    }
+                    Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
+                }
+                walk.gives(Gives::State);
+            }
+            Args::LOCKT(args) => {
+                walk.used()?;
+                self.clientid_or_none(args.owner.clientid)?;
+            }
+            Args::RELEASE_LOCKOWNER(args) => self.clientid(args.lock_owner.clientid)?,
+            Args::FREE_STATEID(args) => self.stateid(&args.fsa_stateid)?,
+            Args::TEST_STATEID(args) => {
+                for stateid in args.ts_stateids.iter() {
+                    self.stateid(&stateid)?;
+                }
+            }
+            Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
+                walk.used()?;
+                walk.gives(Gives::State);
+            }
+            Args::OFFLOAD_CANCEL(args) => self.with(walk, &args.oca_stateid)?,
+            Args::OFFLOAD_STATUS(args) => self.with(walk, &args.osa_stateid)?,
+            Args::CLONE(args) => {
+                walk.both_used()?;
+                self.stateid(&args.cl_src_stateid)?;
+                self.stateid(&args.cl_dst_stateid)?;
+            }
+            Args::COPY(args) => {
+                if !args.ca_source_server.is_empty() {
+                    return Err(Escape::Server);
+                }
+                walk.both_used()?;
+                self.stateid(&args.ca_src_stateid)?;
+                self.stateid(&args.ca_dst_stateid)?;
+                walk.gives(Gives::State);
+            }
+            // It lets another server read a file.
+            Args::COPY_NOTIFY(_) => return Err(Escape::Server),
+
+            // Clients and sessions.
+            Args::SEQUENCE(args) => self.has(Kind::Session, &args.sa_sessionid)?,
+            Args::BIND_CONN_TO_SESSION(args) => self.has(Kind::Session, &args.bctsa_sessid)?,
+            Args::DESTROY_SESSION(args) => self.has(Kind::Session, &args.dsa_sessionid)?,
+            Args::EXCHANGE_ID(args) => {
+                self.client(args.eia_clientowner.co_ownerid.0)?;
+                walk.gives(Gives::State);
+            }
+            Args::SETCLIENTID(args) => {
+                self.client(args.client.id.0)?;
+                self.callback(&args.callback.cb_location)?;
+                walk.gives(Gives::State);
+            }
+            Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
+            Args::CREATE_SESSION(args) => {
+                self.clientid(args.csa_clientid)?;
+                walk.gives(Gives::State);
+            }
+            Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
+            Args::RENEW(args) => self.clientid(args.clientid)?,
+            Args::DELEGPURGE(args) => self.clientid_or_none(args.clientid)?,
+            // They are about the client of the session.
+            Args::BACKCHANNEL_CTL(_) | Args::RECLAIM_COMPLETE(_) | Args::SET_SSV(_) => {}
+
+            // Layouts.
+            Args::LAYOUTGET(args) => {
+                self.with(walk, &args.loga_stateid)?;
+                walk.gives(Gives::State);
+            }
+            Args::GETDEVICELIST(_) => {
+                walk.used()?;
+                walk.gives(Gives::State);
+            }
+            Args::GETDEVICEINFO(args) => self.has(Kind::Device, &args.gdia_device_id)?,
+            Args::LAYOUTCOMMIT(args) => {
+                self.with(walk, &args.loca_stateid)?;
+                self.layout_update(&args.loca_layoutupdate)?;
+            }
+            Args::LAYOUTRETURN(args) => {
+                walk.used()?;
+                self.layout_return(&args.lora_by_type)?;
+            }
+            Args::LAYOUTERROR(args) => {
+                self.with(walk, &args.lea_stateid)?;
+                for error in args.lea_errors.iter() {
+                    self.has(Kind::Device, &error.de_deviceid)?;
+                }
+            }
+            Args::LAYOUTSTATS(args) => {
+                self.with(walk, &args.lsa_stateid)?;
+                self.has(Kind::Device, &args.lsa_deviceid)?;
+                self.layout_update(&args.lsa_layoutupdate)?;
+            }
+            Args::ILLEGAL(_) => return Err(Escape::Unreadable),
+        }
+        Ok(())
+    }
+
+    /// Where a name leads, also `..`, and on the way to the export.
+    fn lookup(&self, from: Option<Place>, name: &[u8]) -> Result<Option<Place>, Escape> {
+        Ok(match from {
+            None => {
+                if name != b".." {
+                    plain(name)?;
+                }
+                None
+            }
+            Some(Place::At(standing)) => Some(Place::At(self.looked_up(standing, name)?)),
+            Some(Place::Way(at)) => {
+                let way = self.way.as_ref().and_then(|way| way.get(at));
+                match way.is_some_and(|next| **next == *name) {
+                    true => plain(name).map(|()| Some(Place::Way(at + 1)))?,
+                    // The path of the export is at its end: what follows is looked up in the export.
+                    false => Some(Place::At(self.child(self.arrived(at)?, name)?)),
+                }
+            }
+        })
+    }
+
+    /// The export, where all names of its path were looked up.
+    fn arrived(&self, at: usize) -> Result<Standing, Escape> {
+        match self.way.as_ref().is_some_and(|way| way.len() == at) {
+            true => Ok(Standing::Export),
+            false => Err(Escape::Upward),
+        }
+    }
+
+    /// What a plain name in the current directory stands for.
+    fn named(&self, from: Option<Place>, name: &[u8]) -> Result<Option<Place>, Escape> {
+        match from {
+            Some(Place::At(standing)) => Ok(Some(Place::At(self.child(standing, name)?))),
+            Some(Place::Way(_)) => Err(Escape::Upward),
+            None => plain(name).map(|()| None),
+        }
+    }
+
+    /// The current filehandle is used with a stateid.
+    fn with(&self, walk: &Walk, stateid: &Stateid4) -> Result<(), Escape> {
+        walk.used()?;
+        self.stateid(stateid)
+    }
+
+    /// A stateid that the server has given, or a special one. RFC 8881 section 8.2.3.
+    fn stateid(&self, stateid: &Stateid4) -> Result<(), Escape> {
+        match stateid.other {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            | [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Ok(()),
+            other => self.has(Kind::Stateid, &other),
+        }
+    }
+
+    fn clientid(&self, clientid: Clientid4) -> Result<(), Escape> {
+        self.has(Kind::Clientid, &clientid.to_be_bytes())
+    }
+
+    /// From NFSv4.1 on the session names the client, and the clientid should be 0. RFC 8881 section 18.16.3.
+    fn clientid_or_none(&self, clientid: Clientid4) -> Result<(), Escape> {
+        if clientid == 0 { Ok(()) } else { self.clientid(clientid) }
+    }
+
+    /// Where the server is to call a client of NFSv4.0: at the run's address, or nowhere. RFC 7530 section 16.33.
+    fn callback(&self, at: &Netaddr4<'_>) -> Result<(), Escape> {
+        let text = at.na_r_addr.0.0;
+        let is_own = match universal_address::parse(text) {
+            Some(address) => {
+                address.ip().is_unspecified() && address.port() == 0 || self.callbacks.contains(&address)
+            }
+            None => text.is_empty(),
+        };
+        if is_own { Ok(()) } else { Err(Escape::Server) }
+    }
+
+    /// Attributes that are set or compared: none names another object or another server.
+    fn attributes(&self, given: &Fattr4<'_>) -> Result<(), Escape> {
+        let mut items = given.items();
+        for item in items.by_ref() {
+            match item.map_err(|_| Escape::Unreadable)? {
+                Attribute::FILEHANDLE(handle) => drop(self.object(handle.0)?),
+                Attribute::FS_LOCATIONS(_) | Attribute::FS_LOCATIONS_INFO(_) => return Err(Escape::Server),
+                Attribute::LAYOUT_HINT(_) => return Err(Escape::Layout),
+                _ => {}
+            }
+        }
+        if items.rest().is_empty() { Ok(()) } else { Err(Escape::Unreadable) }
+    }
+
+    fn layout_update(&self, update: &Layoutupdate4<'_>) -> Result<(), Escape> {
+        match update {
+            Layoutupdate4::Other(_, body) if body.0.is_empty() => Ok(()),
+            Layoutupdate4::FlexFiles(Enclosed::Unread(body)) if body.0.is_empty() => Ok(()),
+            _ => Err(Escape::Layout),
+        }
+    }
+
+    fn layout_return(&self, by_type: &LayoutreturnByType<'_>) -> Result<(), Escape> {
+        match by_type {
+            LayoutreturnByType::Other(_, rest) => match &rest.lora_layoutreturn {
+                Layoutreturn4::File(file) if file.lrf_body.0.is_empty() => self.stateid(&file.lrf_stateid),
+                Layoutreturn4::File(_) => Err(Escape::Layout),
+                Layoutreturn4::Other(_) => Ok(()),
+            },
+            LayoutreturnByType::FlexFiles(rest) => match &rest.lora_layoutreturn {
+                FfReturn4::File(file) => {
+                    let is_empty = match &file.lrf_body {
+                        Enclosed::Known(body) => {
+                            body.fflr_ioerr_report.is_empty() && body.fflr_iostats_report.is_empty()
+                        }
+                        Enclosed::Unread(body) => body.0.is_empty(),
+                    };
+                    self.stateid(&file.lrf_stateid)?;
+                    if is_empty { Ok(()) } else { Err(Escape::Layout) }
+                }
+                FfReturn4::Other(_) => Ok(()),
+            },
+            LayoutreturnByType::Objects(_) => Err(Escape::Layout),
+        }
+    }
+
+    /// Takes what the Reply of a COMPOUND gives.
+    pub(super) fn learn_compound(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+        let results = reply;
+        let Ok(call) = v4::Call::decode(&mut sent, &mut Unobserved) else { return };
+        let Ok(reply) = v4::Reply::decode(&mut reply, &mut Unobserved) else { return };
+        let mut walk = Walk::default();
+        let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (asked, got) in pairs {
+            let is_done = got.status() == Nfsstat4::NFS4_OK;
+            if !is_done || self.operation(&mut walk, &asked).is_err() {
+                return;
+            }
+            if matches!(asked, Args::LAYOUTGET(_) | Args::GETDEVICELIST(_)) {
+                self.learn_devices(results);
+            }
+            self.learn_results(&walk, &got);
+        }
+    }
+
+    fn learn_results(&mut self, walk: &Walk, got: &Results<'_>) {
+        let current = match walk.current {
+            Some(Place::At(standing)) => Some(standing),
+            Some(Place::Way(at)) => self.arrived(at).ok(),
+            None => None,
+        };
+        let given = &mut self.given;
+        let mut stateid = |stateid: &Stateid4| given.add(Kind::Stateid, &stateid.other);
+        match got {
+            Results::GETFH(Outcome::Ok(ok)) => {
+                if let Some(standing) = current {
+                    given.handle(ok.object.0, standing);
+                }
+            }
+            Results::GETATTR(Outcome::Ok(ok)) => {
+                if let (Some(standing), Some(handle)) = (current, handle_in(&ok.obj_attributes)) {
+                    given.handle(handle, standing);
+                }
+            }
+            Results::READDIR(Outcome::Ok(ok)) => {
+                let Some(directory) = current else { return };
+                for entry in ok.reply.entries.iter() {
+                    if let (Ok(standing), Some(handle)) =
+                        (self.child(directory, entry.name.0), handle_in(&entry.attrs))
+                    {
+                        self.given.handle(handle, standing);
+                    }
+                }
+            }
+            Results::OPEN(Outcome::Ok(ok)) => {
+                stateid(&ok.stateid);
+                delegated(&ok.delegation).into_iter().for_each(stateid);
+            }
+            Results::WANT_DELEGATION(Outcome::Ok(ok)) => {
+                delegated(&ok.wdr_resok4).into_iter().for_each(stateid);
+            }
+            Results::GET_DIR_DELEGATION(Outcome::Ok(GetDirDelegationResNonFatal::Ok(ok))) => {
+                stateid(&ok.gddr_stateid);
+            }
+            Results::OPEN_CONFIRM(Outcome::Ok(ok)) => stateid(&ok.open_stateid),
+            Results::LOCK(LockRes::Ok(ok)) => stateid(&ok.lock_stateid),
+            Results::COPY(CopyRes::Ok(ok)) => later(&ok.cr_response).iter().for_each(stateid),
+            Results::WRITE_SAME(Outcome::Ok(ok)) => later(ok).iter().for_each(stateid),
+            Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
+            Results::EXCHANGE_ID(Outcome::Ok(ok)) => {
+                given.add(Kind::Clientid, &ok.eir_clientid.to_be_bytes());
+            }
+            Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
+                given.add(Kind::Clientid, &ok.clientid.to_be_bytes());
+            }
+            Results::CREATE_SESSION(Outcome::Ok(ok)) => given.add(Kind::Session, &ok.csr_sessionid),
+            _ => {}
+        }
+    }
+
+    /// Takes the devices that stand anywhere in the results of a COMPOUND: each layout type has them elsewhere.
+    fn learn_devices(&mut self, mut results: Cursor<'_>) {
+        let mut ear = Ear::new(true);
+        let message = Cursor::new(results.rest());
+        results = message;
+        // What was heard before results that cannot be read stands.
+        let _ = Procedure::Compound.results(&mut results, &mut ear);
+        for mark in ear.marks.iter().filter(|mark| mark.holds == Holds::DEVICE) {
+            if let Some(device) = message.rest().get(mark.range.clone()) {
+                self.given.add(Kind::Device, device);
+            }
+        }
+    }
+}
+
+/// Whether attributes are asked for of which one is a filehandle.
+fn tells_handles(mask: &Bitmap4<'_>) -> bool {
+    mask.contains(Attributes::FILEHANDLE)
+}
+
+fn handle_in<'a>(attributes: &Fattr4<'a>) -> Option<&'a [u8]> {
+    if !tells_handles(&attributes.mask) {
+        return None;
+    }
+    attributes.items().map_while(Result::ok).find_map(|item| match item {
+        Attribute::FILEHANDLE(handle) => Some(handle.0),
+        _ => None,
+    })
+}
+
+/// The stateid of a delegation, if one is given.
+fn delegated<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
+    match delegation {
+        OpenDelegation4::Read(given) | OpenDelegation4::ReadAttrs(given) => Some(&given.stateid),
+        OpenDelegation4::Write(given) | OpenDelegation4::WriteAttrs(given) => Some(&given.stateid),
+        OpenDelegation4::None | OpenDelegation4::NoneExt(_) => None,
+    }
+}
+
+/// The stateid of what the server goes on with after its Reply.
+fn later(response: &WriteResponse4<'_>) -> Option<Stateid4> {
+    response.wr_callback_id.iter().next()
+}

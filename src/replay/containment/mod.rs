@@ -1,0 +1,448 @@
+//! The containment of a run: the one check that every Call passes before it is sent.
+//!
+//! A trace is hostile input, and so is a Reply. [`Containment::admit`] reads the finished Call, after substitution and as the
+//! server will read it, and is the only constructor of [`ContainedCall`]. [`ContainedTransport`] and [`ContainedLine`] send
+//! nothing else. A Call passes if it can be decoded to its end, and
+//! - the server has given this run each filehandle, stateid, clientid, session and device in it;
+//! - each name is a plain component, and no operation leads above the trees of the run;
+//! - it names no other server, no other client, and no path but those that were made for MOUNT.
+//!
+//! What the server has given is read from its Replies by [`Containment::learn`], with the Call in hand, and not from the slots
+//! of the trace: those may point anywhere.
+//!
+//! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the programs beside it;
+//! - [`given`]: what the server has given.
+
+mod compound;
+mod given;
+mod procedures;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::rpc::gss::{Checksum, GssProc, Protected, Service};
+use nfsrdma_dissectors::rpc::{self, Program, Xid};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::caller::{Caller, Line};
+use super::seed::Seeded;
+use super::transport::{
+    Call, ConnectionId, Credits, Event, SubmitError, Submitted, Target, Terms, Transport, TransportError,
+};
+use given::{Given, Kind};
+
+pub use super::caller::ContainedLine;
+pub use given::Standing;
+
+/// The reason a Call is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// It cannot be decoded to its end.
+    Unreadable,
+    /// A program or a procedure that concerns more than the files of a run.
+    Program,
+    /// An upward step from what may be the root of a tree, PUTROOTFH, or a path of MOUNT that was not made for the run.
+    Upward,
+    /// A filehandle that the server has not given.
+    Filehandle,
+    /// A name that is not a plain component.
+    Name,
+    /// A stateid, clientid, session or device that the server has not given.
+    State,
+    /// The name of a client that is not one of the run.
+    Client,
+    /// Another server, or an address where the run does not listen.
+    Server,
+    /// Layout data, which names devices and filehandles of other servers.
+    Layout,
+}
+
+impl Escape {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Unreadable,
+        Self::Program,
+        Self::Upward,
+        Self::Filehandle,
+        Self::Name,
+        Self::State,
+        Self::Client,
+        Self::Server,
+        Self::Layout,
+    ];
+
+    /// Its name in output, which does not change.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable-call",
+            Self::Program => "other-procedure",
+            Self::Upward => "leaves-root",
+            Self::Filehandle => "foreign-filehandle",
+            Self::Name => "unsafe-name",
+            Self::State => "foreign-state",
+            Self::Client => "foreign-client",
+            Self::Server => "other-server",
+            Self::Layout => "layout-content",
+        }
+    }
+
+    /// A description for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Unreadable => "the Call cannot be decoded to its end",
+            Self::Program => "the procedure is about more than the run's files",
+            Self::Upward => "it may lead out of the run's directory",
+            Self::Filehandle => "the server has not given this run the filehandle",
+            Self::Name => "a name is empty, has '/' or NUL, or is \".\" or \"..\"",
+            Self::State => "the server has not given this run the stateid, clientid, session or device",
+            Self::Client => "it speaks for a client that is not one of this run",
+            Self::Server => "it names another server, or an address where this run does not listen",
+            Self::Layout => "it carries layout data, which this program does not check",
+        }
+    }
+}
+
+impl fmt::Display for Escape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code(), self.text())
+    }
+}
+
+impl std::error::Error for Escape {}
+
+/// What the Reply of a Call may give the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gives {
+    /// Nothing: the Reply need not be read.
+    #[default]
+    Nothing,
+    /// Filehandles.
+    Filehandles,
+    /// Stateids, clientids, sessions or devices.
+    State,
+}
+
+/// A Call that passed the check.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainedCall<'c> {
+    call: Call<'c>,
+    gives: Gives,
+}
+
+impl<'c> ContainedCall<'c> {
+    /// The Call.
+    pub fn call(&self) -> &Call<'c> {
+        &self.call
+    }
+
+    /// What its Reply may give.
+    pub fn gives(&self) -> Gives {
+        self.gives
+    }
+}
+
+/// Memory of what belongs to one run, and the check that keeps the run to it.
+#[derive(Clone, Debug, Default)]
+pub struct Containment {
+    given: Given,
+    /// The names of the path of the export: NFSv4 seeding finds it from PUTROOTFH on. `None` where PUTROOTFH must not be sent.
+    way: Option<Vec<Box<[u8]>>>,
+    /// The name of the run's directory in the export.
+    home: Box<[u8]>,
+    /// Names of clients that this program makes up.
+    clients: Vec<Box<[u8]>>,
+    /// The end of the names of the other clients of the run.
+    suffix: Option<Box<[u8]>>,
+    /// Paths that may be mounted.
+    mounts: Vec<Box<[u8]>>,
+    /// Where the run listens for Calls of the server.
+    callbacks: Vec<SocketAddr>,
+}
+
+impl Containment {
+    /// For making the tree of a run: in the export of this path (which the user named) a directory of this name, and what is
+    /// below.
+    pub fn of_seeding(export: &str, directory: &str) -> Self {
+        let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
+        Self { way: Some(way.collect()), home: directory.as_bytes().into(), ..Self::default() }
+    }
+
+    /// For the steps of a run, what comes before them, and the check in the end. The names of its clients end with `suffix`.
+    pub fn of_run(seeded: &Seeded, suffix: &str) -> Self {
+        let mut containment = Self { suffix: Some(suffix.as_bytes().into()), ..Self::default() };
+        for mount in &seeded.mounts {
+            containment.mounts.push([seeded.path.as_bytes(), mount].concat().into());
+        }
+        for (variable, handle) in &seeded.handles {
+            let is_below = seeded.below.contains(variable);
+            containment.given.handle(handle, if is_below { Standing::Below } else { Standing::Inside });
+        }
+        // MOUNT resolves paths from the tree's root on: who may change names there could have it resolve a link.
+        if seeded.mounts.iter().all(Vec::is_empty) {
+            containment.given.handle(&seeded.root, Standing::Edge);
+        }
+        containment
+    }
+
+    /// The filehandle of the export, which MOUNT has given for the path that the user named.
+    pub fn begin_at(&mut self, export: &[u8]) {
+        self.given.handle(export, Standing::Export);
+    }
+
+    /// Lets this program speak for a client of this name.
+    pub fn introduce(&mut self, client: &str) {
+        self.clients.push(client.as_bytes().into());
+    }
+
+    /// The run listens at this address for Calls of the server.
+    pub fn listens_at(&mut self, address: SocketAddr) {
+        if !self.callbacks.contains(&address) {
+            self.callbacks.push(address);
+        }
+    }
+
+    /// What was given and could not be remembered: Calls that use it are not sent. Counts from the last call on.
+    pub fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.given.forgotten)
+    }
+
+    /// Checks a Call that is finished. Nothing of the server's answer is known then but what [`learn`](Self::learn) was told.
+    ///
+    /// # Errors
+    /// The reason it must not be sent.
+    pub fn admit<'c>(&self, call: Call<'c>) -> Result<ContainedCall<'c>, Escape> {
+        let mut items = [ChunkItem::default(); Call::MAX_PAYLOADS];
+        let items = items.get_mut(..call.payloads.len()).ok_or(Escape::Unreadable)?;
+        // A payload of another length than the message says would shift what follows it.
+        let mut beside = 0;
+        for (item, payload) in items.iter_mut().zip(call.payloads) {
+            let length = u32::try_from(payload.length()).map_err(|_| Escape::Unreadable)?;
+            let at = (payload.position as usize).checked_sub(beside).ok_or(Escape::Unreadable)?;
+            let said = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
+            if said.map(|said| u32::from_be_bytes(*said)) != Some(length) {
+                return Err(Escape::Unreadable);
+            }
+            beside += payload.padded();
+            *item = ChunkItem { position: Some(payload.position), length, bytes: None };
+        }
+        let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
+        Ok(ContainedCall { call, gives })
+    }
+
+    /// Checks an RPC message.
+    fn message(&self, mut cursor: Cursor<'_>) -> Result<Gives, Escape> {
+        let unreadable = |_| Escape::Unreadable;
+        let message = rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+        let call = message.call().filter(|call| call.rpcvers == rpc::VERSION).ok_or(Escape::Unreadable)?;
+        let asked = (call.prog, call.vers, call.proc);
+        let (gives, end) = match call.cred.gss() {
+            Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => return Err(Escape::Program),
+            Some(gss) if gss.service == Service::rpc_gss_svc_integrity => {
+                let protected = Protected::open(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+                let (gives, end) = self.arguments(asked, protected.body)?;
+                Checksum::read(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+                if !end.is_at_end() {
+                    return Err(Escape::Unreadable);
+                }
+                (gives, cursor)
+            }
+            Some(gss) if gss.service != Service::rpc_gss_svc_none => return Err(Escape::Unreadable),
+            _ => self.arguments(asked, cursor)?,
+        };
+        if end.is_at_end() { Ok(gives) } else { Err(Escape::Unreadable) }
+    }
+
+    /// Checks the arguments of a procedure. Gives where they end.
+    fn arguments<'a>(
+        &self,
+        (program, version, procedure): (Program, u32, u32),
+        cursor: Cursor<'a>,
+    ) -> Result<(Gives, Cursor<'a>), Escape> {
+        match (program, version, procedure) {
+            (Program::NFS | Program::NFSACL | Program::NLM | Program::MOUNT | Program::PORTMAP, _, 0) => {
+                Ok((Gives::Nothing, cursor))
+            }
+            (Program::NFS, 4, 1) => self.compound(cursor),
+            (Program::NFS, 3, _) => self.nfs3(procedure, cursor),
+            (Program::NFSACL, 3, _) => self.nfsacl3(procedure, cursor),
+            (Program::MOUNT, _, _) => self.mount(version, procedure, cursor),
+            (Program::NLM, 4, _) => self.nlm4(procedure, cursor),
+            (Program::PORTMAP, _, _) => procedures::portmap(version, procedure, cursor),
+            _ => Err(Escape::Program),
+        }
+    }
+
+    /// Takes what the Reply of a Call gives. The cursor stands at the beginning of its message.
+    pub fn learn(&mut self, call: &Call<'_>, reply: Cursor<'_>) {
+        let items: Vec<ChunkItem<'_>> = call
+            .payloads
+            .iter()
+            .map(|payload| ChunkItem {
+                position: Some(payload.position),
+                length: payload.length() as u32,
+                bytes: None,
+            })
+            .collect();
+        self.learn_from(Cursor::new(call.message).with_chunks(&items), reply);
+    }
+
+    /// As [`learn`](Self::learn), of a Call that a cursor stands at the beginning of: as it was before it was signed.
+    pub fn learn_from(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+        let asked = rpc::Message::decode(&mut sent, &mut Unobserved);
+        let answered = rpc::Message::decode(&mut reply, &mut Unobserved);
+        let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
+        let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
+        let Some(call) = asked.call().filter(|_| is_done) else { return };
+        match (call.prog, call.vers, call.proc) {
+            (Program::NFS, 4, 1) => self.learn_compound(sent, reply),
+            (Program::NFS, 3, _) => self.learn_nfs3(call.proc, sent, reply),
+            (Program::MOUNT, 3, _) => self.learn_mount(call.proc, reply),
+            _ => {}
+        }
+    }
+
+    /// The standing of a filehandle.
+    fn standing(&self, handle: &[u8]) -> Result<Standing, Escape> {
+        self.given.standing(handle).ok_or(Escape::Filehandle)
+    }
+
+    /// A filehandle that is used and not looked up in: of an object of the run.
+    fn object(&self, handle: &[u8]) -> Result<Standing, Escape> {
+        match self.standing(handle)? {
+            Standing::Export => Err(Escape::Upward),
+            standing => Ok(standing),
+        }
+    }
+
+    /// What a name that is looked up stands for.
+    fn looked_up(&self, directory: Standing, name: &[u8]) -> Result<Standing, Escape> {
+        match name {
+            b".." if directory == Standing::Below => Ok(Standing::Inside),
+            b".." => Err(Escape::Upward),
+            _ => self.child(directory, name),
+        }
+    }
+
+    /// What a plain name in a directory stands for.
+    fn child(&self, directory: Standing, name: &[u8]) -> Result<Standing, Escape> {
+        plain(name)?;
+        match directory {
+            Standing::Export if *name == *self.home => Ok(Standing::Home),
+            Standing::Export => Err(Escape::Upward),
+            Standing::Home => Ok(Standing::Edge),
+            Standing::Edge | Standing::Inside | Standing::Below => Ok(Standing::Below),
+        }
+    }
+
+    /// Whether a client of this name is one of the run.
+    fn client(&self, name: &[u8]) -> Result<(), Escape> {
+        let is_own = self.clients.iter().any(|own| **own == *name)
+            || self.suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
+        if is_own { Ok(()) } else { Err(Escape::Client) }
+    }
+
+    fn has(&self, kind: Kind, value: &[u8]) -> Result<(), Escape> {
+        if self.given.has(kind, value) { Ok(()) } else { Err(Escape::State) }
+    }
+}
+
+/// Whether a name is a plain component: no server can take it for a path.
+fn plain(name: &[u8]) -> Result<(), Escape> {
+    let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
+    // On Windows `\` separates components.
+    let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
+    match name {
+        b"" => Err(Escape::Name),
+        _ if is_dots(name) || has_dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
+            Err(Escape::Name)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A transport that sends what passed the check, and nothing else.
+pub struct ContainedTransport<'t> {
+    transport: &'t mut dyn Transport,
+}
+
+impl fmt::Debug for ContainedTransport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainedTransport").finish_non_exhaustive()
+    }
+}
+
+impl<'t> ContainedTransport<'t> {
+    /// Over this transport.
+    pub fn new(transport: &'t mut dyn Transport) -> Self {
+        Self { transport }
+    }
+
+    /// Sends a Call. See [`Transport::submit`].
+    ///
+    /// # Errors
+    /// As [`Transport::submit`].
+    pub fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &ContainedCall<'_>,
+    ) -> Result<Submitted, SubmitError> {
+        self.transport.submit(connection, &call.call)
+    }
+
+    /// See [`Transport::connect`].
+    ///
+    /// # Errors
+    /// As [`Transport::connect`].
+    pub fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+        self.transport.connect(target)
+    }
+
+    /// See [`Transport::terms`].
+    pub fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+        self.transport.terms(connection)
+    }
+
+    /// See [`Transport::credits`].
+    pub fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+        self.transport.credits(connection)
+    }
+
+    /// Answers a Call of the server. See [`Transport::answer`].
+    ///
+    /// # Errors
+    /// As [`Transport::answer`].
+    pub fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+        self.transport.answer(connection, xid, message)
+    }
+
+    /// See [`Transport::flush`].
+    pub fn flush(&mut self) {
+        self.transport.flush();
+    }
+
+    /// See [`Transport::poll`].
+    ///
+    /// # Errors
+    /// As [`Transport::poll`].
+    pub fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+        self.transport.poll(deadline)
+    }
+
+    /// See [`Transport::disconnect`].
+    pub fn disconnect(&mut self, connection: ConnectionId) {
+        self.transport.disconnect(connection);
+    }
+
+    /// Calls as root over a connection, one at a time, each of which is checked.
+    pub fn line<'l>(
+        &'l mut self,
+        connection: ConnectionId,
+        xid: Xid,
+        timeout: Duration,
+        containment: &'l mut Containment,
+    ) -> ContainedLine<'l> {
+        Line::new(&mut *self.transport, connection, Caller::default(), xid, timeout).contained(containment)
+    }
+}
