@@ -1,11 +1,14 @@
 //! The rooms of the program `nfsrdma-inspect`; see ARCHITECTURE.md for the way of the data.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod analysis;
 pub mod cli;
 #[cfg(feature = "parquet")]
 pub mod export;
 pub mod filter;
+mod interrupt;
 pub mod output;
+pub mod output_file;
 pub mod replay;
 pub mod source;
 #[cfg(feature = "tui")]

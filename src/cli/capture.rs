@@ -12,9 +12,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::live::{LiveArgs, Stop};
 use super::progress::Progress;
 use super::{Exit, PATIENCE, complain};
+use crate::interrupt;
 use crate::output::recording::{Place, Recording, Rotation};
 use crate::output::units;
-use crate::source::{Counters, Next, reason};
+use crate::output_file::is_standard_output;
+use crate::source::{Counters, Next};
 
 /// Record what an interface sees, as pcapng
 ///
@@ -26,6 +28,9 @@ pub(super) struct CaptureArgs {
     live: LiveArgs,
 
     /// Write to FILE; '-' is standard output
+    ///
+    /// The file has its name as soon as the interface is open, and takes the place of an older one then. It grows while it is
+    /// captured into, and can be read meanwhile.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
     write: PathBuf,
 
@@ -121,30 +126,20 @@ impl CaptureArgs {
     }
 
     fn place(&self, rotation: Option<Rotation>) -> Result<Place> {
-        let is_standard_output = self.write.as_os_str() == "-";
+        let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
                 bail!("-w -: standard output is one file; give -b a name with -w, or leave out -b")
             }
             Some(rotation) => Place::Files(self.write.clone(), rotation),
-            None if is_standard_output => {
-                if io::stdout().is_terminal() {
-                    bail!(
-                        "-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it"
-                    );
-                }
-                Place::StandardOutput
+            None if is_standard_output && io::stdout().is_terminal() => {
+                bail!(
+                    "-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it"
+                )
             }
             None => Place::File(self.write.clone()),
         })
     }
-}
-
-/// What is said when a file takes no more.
-fn unwritten(recording: &Recording, error: io::Error) -> anyhow::Error {
-    let what =
-        format!("{}: cannot write: {}; make room or write elsewhere", recording.name(), reason(&error));
-    anyhow::Error::new(error).context(what)
 }
 
 /// Captures until something ends it.
@@ -158,13 +153,10 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
     }
     let place = args.place(rotation)?;
     let opened = args.live.open(interface)?;
-    let mut recording = args.live.give_up(rotation.is_some(), || {
-        let (recording, begun) = Recording::new(place, opened.interface(), opened.filter());
-        match begun {
-            Ok(()) => Ok(recording),
-            Err(error) => Err(unwritten(&recording, error)),
-        }
-    })?;
+    interrupt::catch()?;
+    let mut recording = args
+        .live
+        .give_up(rotation.is_some(), || Ok(Recording::new(place, opened.interface(), opened.filter())?))?;
     let outcome = record(args, opened, &mut recording)?;
     if !args.quiet {
         let counters = outcome.counters;
@@ -211,8 +203,7 @@ fn record(
             Ok(Next::Frame(frame)) => {
                 last = frame.time;
                 is_over = session.frame(frame.time);
-                let written = recording.frame(&frame, || session.counters());
-                written.map_err(|error| unwritten(recording, error))?;
+                recording.frame(&frame, || session.counters())?;
                 is_over |= recording.packets() >= most || recording.length() >= most_bytes;
             }
             Ok(Next::Nothing) => {
@@ -221,8 +212,7 @@ fn record(
                 // Before the first frame nobody knows what time it is.
                 if last != Timestamp::default() {
                     last = now;
-                    let written = recording.idle(now, || session.counters());
-                    written.map_err(|error| unwritten(recording, error))?;
+                    recording.idle(now, || session.counters())?;
                 }
             }
             Ok(Next::End) => break,
@@ -244,7 +234,7 @@ fn record(
         // What came behind the last packet that was wanted was never asked for.
         counters = counters.settled();
     }
-    recording.finish(last, counters).map_err(|error| unwritten(recording, error))?;
+    recording.finish(last, counters)?;
     Ok(Outcome { counters, is_good })
 }
 

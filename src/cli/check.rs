@@ -1,11 +1,11 @@
 //! `check`: recorded captures held to their baselines.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
 use super::progress::Progress;
@@ -15,7 +15,7 @@ use super::replay::reports::ReportArgs;
 use super::replay::server::parse_percent;
 use super::style::{self, Color};
 use super::traces::Reader;
-use super::{Exit, complain, unwritten};
+use super::{Exit, complain, outputs, unwritten};
 use crate::analysis::baseline::{self, Baseline, Checking, Settings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
@@ -24,6 +24,7 @@ use crate::output::ReportFormat;
 use crate::output::checks::{Check, Found, Outcome, Summary, View};
 use crate::output::comparison::json_line;
 use crate::output::junit;
+use crate::output_file::InputFiles;
 use crate::replay::url::Url;
 
 /// Differences of one capture that are shown as text.
@@ -128,9 +129,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.bless && args.junit.is_some() {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
     }
+    let baselines = args.files.iter().map(|file| beside(file));
+    let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
         let reported = Reported {
-            junit: args.junit.as_deref(),
+            junit: args.junit.as_ref(),
             format: args.format,
             color: args.color,
             count: args.count.unwrap_or(COUNT),
@@ -143,13 +146,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             same_server: args.same_server,
             min_coverage: args.min_coverage.unwrap_or(COVERAGE),
         };
-        return replayed(&args.files, server, &reported);
+        return replayed(&args.files, &inputs, server, &reported);
     }
     if args.part.is_asked() || args.reports.is_asked() {
         bail!(
             "--filter, --gss, --html and --record are of replays; name the server with --server, or leave them out"
         );
     }
+    let report = outputs::report("--junit", args.junit.as_ref(), &inputs)?;
+    let captures = InputFiles::new(&args.files);
     let mut progress = Progress::new();
     let started = SystemTime::now();
     let mut to = BufWriter::new(progress.page());
@@ -158,7 +163,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            blessed(file, &mut progress)
+            blessed(file, &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -187,13 +192,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             .map_err(unwritten)?;
     }
     to.flush().map_err(unwritten)?;
-    if let Some(path) = &args.junit {
-        let write = || {
-            let mut to = BufWriter::new(File::create(path)?);
-            junit::write(&mut to, &checks, started)?;
-            to.flush()
-        };
-        write().with_context(|| format!("{}: cannot write the report; check the path", path.display()))?;
+    if let Some(to) = report {
+        outputs::write(to, |to| junit::write(to, &checks, started))?;
     }
     let mut exit = Exit::Done;
     for check in &checks {
@@ -248,7 +248,7 @@ fn read_baseline(capture: &Path) -> Result<Baseline> {
     baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-fn blessed(file: &Path, progress: &mut Progress) -> Result<Outcome> {
+fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Result<Outcome> {
     let path = beside(file);
     // What a person wrote into the baseline outlives it, whatever else stands there.
     let old = text(&path)?;
@@ -277,8 +277,7 @@ fn blessed(file: &Path, progress: &mut Progress) -> Result<Outcome> {
     if old.is_some_and(|old| old.as_bytes() == bytes) {
         return Ok(Outcome::Same(Summary::of(&baseline.counts)));
     }
-    fs::write(&path, bytes)
-        .map_err(|error| anyhow!("{}: cannot write: {error}; check the path", path.display()))?;
+    outputs::write(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
     Ok(Outcome::Blessed(Summary::of(&baseline.counts)))
 }
 

@@ -12,6 +12,8 @@ use nfsrdma_dissectors::flow::{Flow, Limits};
 use super::progress::Progress;
 use super::{Exit, complain};
 use crate::export::Export;
+use crate::interrupt;
+use crate::output_file::{InputFiles, OutputError};
 use crate::source::{Source, SourceError, reason};
 
 /// Write Parquet tables of captures, for DuckDB, Spark and others
@@ -47,9 +49,11 @@ struct Capture<'a> {
 
 /// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
+    interrupt::watch()?;
+    let inputs = InputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {
-        is_good &= export(args, &capture)?;
+        is_good &= export(args, &capture, &inputs)?;
     }
     Ok(if is_good { Exit::Done } else { Exit::Failed })
 }
@@ -77,8 +81,11 @@ fn captures(args: &ExportArgs) -> Result<Vec<Capture<'_>>> {
     Ok(captures)
 }
 
-/// What is said when a table takes no more.
+/// What is said when a table takes no more, or would take the place of what it must not.
 fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
+    if let Some(refused) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
+        return anyhow::anyhow!("{refused}");
+    }
     anyhow::anyhow!(
         "{}: cannot write: {}; make room or write elsewhere with --to",
         args.to.display(),
@@ -87,7 +94,7 @@ fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 }
 
 /// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.
-fn export(args: &ExportArgs, capture: &Capture<'_>) -> Result<bool> {
+fn export(args: &ExportArgs, capture: &Capture<'_>, inputs: &InputFiles) -> Result<bool> {
     let mut source = match Source::open(&capture.files) {
         Ok(source) => source,
         Err(error) => {
@@ -95,7 +102,8 @@ fn export(args: &ExportArgs, capture: &Capture<'_>) -> Result<bool> {
             return Ok(false);
         }
     };
-    let (tables, errors) = read(args, capture, &mut source).map_err(|error| unwritten(args, &error))?;
+    let (tables, errors) =
+        read(args, capture, inputs, &mut source).map_err(|error| unwritten(args, &error))?;
     for error in &errors {
         complain(error);
     }
@@ -108,6 +116,7 @@ fn export(args: &ExportArgs, capture: &Capture<'_>) -> Result<bool> {
 fn read(
     args: &ExportArgs,
     capture: &Capture<'_>,
+    inputs: &InputFiles,
     source: &mut Source,
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
     let mut flow = Flow::new(Limits { connections: args.max_connections.get(), ..Limits::default() });
@@ -138,7 +147,7 @@ fn read(
         }
         // A capture without Transactions has tables without rows; what is no capture has none.
         if tables.is_none() && (!is_over || errors.is_empty()) {
-            tables = Some(Export::create(&args.to, &capture.name)?);
+            tables = Some(Export::create(&args.to, &capture.name, inputs)?);
         }
         while let Some(transaction) = flow.next_transaction() {
             transactions += 1;

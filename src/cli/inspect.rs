@@ -21,8 +21,10 @@ use super::style::{self, Color};
 use super::write::{self, Written};
 use super::{Exit, PATIENCE, complain, unwritten};
 use crate::filter::Filter;
+use crate::interrupt::Orderly;
 use crate::output::fields::FieldLines;
 use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use crate::output_file::is_standard_output;
 use crate::source::{Next, Source, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
@@ -286,7 +288,7 @@ impl InspectArgs {
     }
 
     fn writes_to_standard_output(&self) -> bool {
-        self.write.as_deref().is_some_and(write::is_standard_output)
+        self.write.as_deref().is_some_and(is_standard_output)
     }
 
     /// Whether an interface is named.
@@ -365,9 +367,20 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         let errors = show(args, (filter, fields), &mut source, written, &mut session)?;
         return Ok(told(&errors));
     }
-    let mut source = Source::open(args.files())?;
+    if args.write.is_none() || files.iter().all(|file| file.is_file()) {
+        let mut source = Source::open(args.files())?;
+        let errors = show(args, (filter, fields), &mut source, write()?, &mut AtRest)?;
+        return Ok(told(&errors));
+    }
+    // Who ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -` with Ctrl-C wants what came up to then.
+    let mut ending = Orderly::later()?;
+    let mut source = Source::open_until(args.files(), &ending)?;
     let written = write()?;
-    let errors = show(args, (filter, fields), &mut source, written, &mut AtRest)?;
+    ending.begin()?;
+    let mut errors = show(args, (filter, fields), &mut source, written, &mut AtRest)?;
+    if ending.is_asked() {
+        errors.retain(|error| !error.kind().is_torn());
+    }
     Ok(told(&errors))
 }
 
@@ -485,14 +498,15 @@ fn show(
             output.not_kept()
         ));
     }
-    // Of what is no capture there is nothing to sum up.
-    if has_frames || errors.is_empty() || args.is_live() {
+    // Of what is no capture there is nothing to sum up, and nothing to write: an older file stays.
+    let is_capture = has_frames || errors.is_empty() || args.is_live();
+    if is_capture {
         let counters = source.counters();
         // What came behind the last packet or line that was wanted was never asked for.
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.settled()) };
         output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
-    if let Some(written) = written {
+    if let Some(written) = written.filter(|_| is_capture) {
         written.finish(&mut flow)?;
     }
     Ok(errors)

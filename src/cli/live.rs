@@ -2,17 +2,15 @@
 
 use std::num::NonZeroU64;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::bytes::Bytes;
 use super::{PATIENCE, complain};
+use crate::interrupt::Orderly;
 use crate::source::live::opening::LONGEST;
 use crate::source::live::rights::{self, Target};
 use crate::source::live::{self, Live, Opened, Options};
@@ -140,16 +138,7 @@ impl LiveArgs {
 
     /// Begins to capture, and says so, unless it is to be quiet.
     pub(super) fn start(&self, opened: Opened, is_quiet: bool) -> Result<(Source, Session)> {
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The second one ends the program at once.
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                Arc::clone(&is_interrupted),
-            )?;
-            signal_hook::flag::register(signal, Arc::clone(&is_interrupted))?;
-        }
+        let interrupted = Orderly::new()?;
         let name = opened.interface().name.clone();
         let source = opened.start()?;
         if !is_quiet {
@@ -158,7 +147,7 @@ impl LiveArgs {
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = Session {
             live,
-            is_interrupted,
+            interrupted,
             is_stopped: false,
             until: None,
             packets: u64::MAX,
@@ -180,7 +169,7 @@ impl LiveArgs {
 /// A capture under way.
 pub(super) struct Session {
     live: Live,
-    is_interrupted: Arc<AtomicBool>,
+    interrupted: Orderly,
     is_stopped: bool,
     until: Option<Instant>,
     packets: u64,
@@ -214,8 +203,7 @@ impl Session {
 
     /// Ends the capture when somebody wants it, or its time is over.
     fn check(&mut self) {
-        let is_over = self.is_interrupted.load(Ordering::Relaxed)
-            || self.until.is_some_and(|until| Instant::now() >= until);
+        let is_over = self.interrupted.is_asked() || self.until.is_some_and(|until| Instant::now() >= until);
         if is_over && !self.is_stopped {
             self.is_stopped = true;
             self.live.stop();

@@ -16,6 +16,7 @@ mod inspect;
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
+mod outputs;
 mod probe;
 mod progress;
 mod replay;
@@ -45,6 +46,7 @@ use inspect::InspectArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 
+use crate::output_file;
 use crate::replay::transport::Blame;
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
@@ -238,6 +240,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Tui(args)) => tui::run(&args),
         None => inspect::run(&cli.inspect),
     };
+    // Of what was begun in other threads.
+    drop(output_file::remove_unfinished());
     match outcome {
         Ok(exit) => exit,
         Err(error) if is_closed_pipe(&error) => Exit::Done,

@@ -1,7 +1,6 @@
 //! `-w`: the frames of what is shown go to a capture file.
 
-use std::fs::{self, File, Metadata};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -9,61 +8,54 @@ use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 
 use super::complain;
 use crate::analysis::names::About;
+use crate::interrupt;
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
-use crate::source::{Source, reason};
+use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
+use crate::source::Source;
 
 /// A capture file that is being written.
 pub(super) struct Written {
-    name: String,
+    path: PathBuf,
     view: View,
-    file: FrameFile<BufWriter<Box<dyn Write>>>,
+    file: FrameFile<OutputFile>,
 }
 
 /// Begins to write to `to`; `-` is standard output. `files` are the inputs, none of a live
 /// capture, and `room` the bytes that what waits may take.
 pub(super) fn open(to: &Path, files: &[&PathBuf], view: View, room: usize) -> Result<Written> {
-    let name =
-        if is_standard_output(to) { "standard output".to_owned() } else { to.to_string_lossy().into_owned() };
-    let sink: Box<dyn Write> = if is_standard_output(to) {
-        if io::stdout().is_terminal() {
-            bail!("-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it");
-        }
-        Box::new(io::stdout())
+    let is_live = files.is_empty();
+    if is_standard_output(to) && io::stdout().is_terminal() {
+        bail!("-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it");
+    }
+    // Who captures gives up rights first, which concerns each thread.
+    if is_live {
+        interrupt::catch()?
     } else {
-        if let Some(input) = files.iter().find(|input| is_same(to, input)) {
-            bail!(
-                "{name}: is read as {}, and cannot be written too; name another file with -w",
-                input.display()
-            );
-        }
-        let file = File::create(to)
-            .map_err(|error| anyhow::anyhow!("{name}: cannot write: {}; check the path", reason(&error)))?;
-        Box::new(file)
-    };
-    let sink = BufWriter::with_capacity(256 << 10, sink);
-    let file = if !files.is_empty() && files.iter().all(|file| file.is_file()) {
+        interrupt::watch()?
+    }
+    let sink = OutputFile::create(to, &InputFiles::new(files))?;
+    let file = if !is_live && files.iter().all(|file| file.is_file()) {
         FrameFile::reading_again(sink, view, room, Source::open(files)?)
     } else {
         FrameFile::keeping(sink, view, room)
     };
-    match file {
-        Ok(file) => Ok(Written { name, view, file }),
-        Err(error) => Err(unwritten(&name, error)),
+    let mut file = file.map_err(|error| OutputError::unwritten(to, error))?;
+    if is_live {
+        // It can be looked at while it grows.
+        file.output().publish()?;
     }
-}
-
-/// What is said when the capture file takes no more, as when the disk is full.
-fn unwritten(name: &str, error: io::Error) -> anyhow::Error {
-    let what = format!("{name}: cannot write: {}; make room or write elsewhere", reason(&error));
-    anyhow::Error::new(error).context(what)
+    Ok(Written { path: to.to_owned(), view, file })
 }
 
 impl Written {
     /// Takes the last frame of the source, which the flow took before; in the view of frames it may be shown.
     pub(super) fn frame(&mut self, source: &Source, flow: &Flow, is_shown: bool) -> Result<()> {
         let is_chosen = is_shown && self.view == View::Frames;
-        self.file.frame(source, flow, is_chosen).map_err(|error| unwritten(&self.name, error))
+        Ok(self
+            .file
+            .frame(source, flow, is_chosen)
+            .map_err(|error| OutputError::unwritten(&self.path, error))?)
     }
 
     /// Takes a Transaction that is done, and what it is about. In the view of frames it tells what those are that are shown.
@@ -89,9 +81,12 @@ impl Written {
                 self.transaction(key, &transaction, About::default(), false);
             }
         }
-        let Self { name, view, file } = self;
-        let too_late = file.finish().map_err(|error| unwritten(&name, error))?;
+        let Self { path, view, file } = self;
+        let (file, too_late) = file.finish().map_err(|error| OutputError::unwritten(&path, error))?;
+        file.commit()?;
         if too_late > 0 {
+            let name =
+                if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
             let what = if view == View::Frames { "have no comment" } else { "are not written" };
             complain(format_args!(
                 "{name}: {too_late} frames were past when their Transactions were done, and {what}; raise \
@@ -100,31 +95,4 @@ impl Written {
         }
         Ok(())
     }
-}
-
-/// Whether the capture goes where else the lines go.
-pub(super) fn is_standard_output(to: &Path) -> bool {
-    to.as_os_str() == "-"
-}
-
-/// Whether an output is an input, under whatever name.
-fn is_same(output: &Path, input: &Path) -> bool {
-    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
-    let about = fs::metadata(output).ok().zip(fs::metadata(input).ok());
-    about.is_some_and(|(output, input)| output.is_file() && is_same_file(&output, &input))
-        || fs::canonicalize(output)
-            .ok()
-            .zip(fs::canonicalize(input).ok())
-            .is_some_and(|(one, other)| one == other)
-}
-
-#[cfg(unix)]
-fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-#[cfg(not(unix))]
-fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
-    false
 }

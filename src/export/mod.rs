@@ -22,6 +22,7 @@ use nfsrdma_dissectors::flow::Transaction;
 
 use crate::analysis::names::{Filehandles, Names};
 use crate::output::json::JsonLines;
+use crate::output_file::InputFiles;
 
 use operations::OperationRow;
 use parts::Parts;
@@ -41,17 +42,17 @@ pub struct Export {
 }
 
 impl Export {
-    /// Begins the tables of a capture of this name below `directory`.
+    /// Begins the tables of a capture of this name below `directory`, none of which takes the place of one of `inputs`.
     ///
     /// # Errors
     /// What making folders gives, and all other functions here what writing gives.
-    pub fn create(directory: &Path, capture: &str) -> io::Result<Self> {
+    pub fn create(directory: &Path, capture: &str, inputs: &InputFiles) -> io::Result<Self> {
         let partition = format!("capture={}", escaped(capture));
         Ok(Self {
-            transactions: Parts::create(directory, &partition)?,
-            operations: Parts::create(directory, &partition)?,
-            segments: Parts::create(directory, &partition)?,
-            connections: Parts::create(directory, &partition)?,
+            transactions: Parts::create(directory, &partition, inputs)?,
+            operations: Parts::create(directory, &partition, inputs)?,
+            segments: Parts::create(directory, &partition, inputs)?,
+            connections: Parts::create(directory, &partition, inputs)?,
             tallies: Tallies::default(),
             lines: JsonLines::default(),
             names: Names::new(Filehandles::Names).of_operations(),

@@ -4,7 +4,7 @@
 //! reads, and gets its own when it is closed. A part ends after so many row groups, because what tells where they are
 //! stays in memory until then.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::table::{Column, Row, Type};
+use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_old};
 
 /// What a row group holds at most: rows, and bytes of text.
 const ROWS: usize = 64 << 10;
@@ -115,29 +116,34 @@ pub(super) struct Parts<R> {
     columns: Vec<Buffer>,
     rows: usize,
     /// The part that is being written.
-    open: Option<SerializedFileWriter<File>>,
+    open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
-    /// How many parts are written, but for their names.
-    done: usize,
+    /// Parts that are written, but for their names.
+    done: Vec<ClosedFile>,
+    inputs: InputFiles,
     row: PhantomData<R>,
 }
 
 impl<R: Row> Parts<R> {
     /// Makes the folder of a table of a capture; `partition` is `capture=NAME`.
-    pub(super) fn create(directory: &Path, partition: &str) -> io::Result<Self> {
+    pub(super) fn create(directory: &Path, partition: &str, inputs: &InputFiles) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
         fs::create_dir_all(&folder)?;
         let columns = R::COLUMNS.iter().map(Buffer::of).collect();
-        Ok(Self { folder, columns, rows: 0, open: None, row_groups: 0, done: 0, row: PhantomData })
+        Ok(Self {
+            folder,
+            columns,
+            rows: 0,
+            open: None,
+            row_groups: 0,
+            done: Vec::new(),
+            inputs: inputs.clone(),
+            row: PhantomData,
+        })
     }
 
     fn name(&self, part: usize) -> PathBuf {
         self.folder.join(format!("part-{part}.parquet"))
-    }
-
-    /// A name that engines pass over: it does not end in `.parquet`, and begins with a point.
-    fn name_before(&self, part: usize) -> PathBuf {
-        self.folder.join(format!(".part-{part}.parquet.unfinished"))
     }
 
     /// Adds a row.
@@ -168,7 +174,7 @@ impl<R: Row> Parts<R> {
         if self.row_groups >= ROW_GROUPS { self.end_part() } else { Ok(()) }
     }
 
-    fn begin(&self) -> io::Result<SerializedFileWriter<File>> {
+    fn begin(&self) -> io::Result<SerializedFileWriter<OutputFile>> {
         let schema = parse_message_type(&R::schema()).map_err(told)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -176,14 +182,14 @@ impl<R: Row> Parts<R> {
             .set_offset_index_disabled(true)
             .set_created_by(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        let file = File::create(self.name_before(self.done))?;
+        // Until it is whole its name begins with a point and does not end in `.parquet`: engines pass over it.
+        let file = OutputFile::create(&self.name(self.done.len()), &self.inputs)?;
         SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(told)
     }
 
     fn end_part(&mut self) -> io::Result<()> {
         if let Some(file) = self.open.take() {
-            file.into_inner().map_err(told)?.sync_all()?;
-            self.done += 1;
+            self.done.push(file.into_inner().map_err(told)?.close()?);
             self.row_groups = 0;
         }
         Ok(())
@@ -191,7 +197,7 @@ impl<R: Row> Parts<R> {
 
     /// Writes what waits. A table without rows has a part, too: it tells the columns.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        if self.rows > 0 || self.open.is_some() || self.done == 0 {
+        if self.rows > 0 || self.open.is_some() || self.done.is_empty() {
             self.write_row_group()?;
             self.end_part()?;
         }
@@ -200,24 +206,14 @@ impl<R: Row> Parts<R> {
 
     /// Gives the parts their names, in place of those of an export before.
     pub(super) fn publish(&mut self) -> io::Result<()> {
-        for part in 0..self.done {
-            fs::rename(self.name_before(part), self.name(part))?;
+        let mut old = self.done.len();
+        for part in self.done.drain(..) {
+            part.publish()?;
         }
-        let mut old = self.done;
         while fs::exists(self.name(old))? {
-            fs::remove_file(self.name(old))?;
+            remove_old(&self.name(old), &self.inputs)?;
             old += 1;
         }
-        self.done = 0;
         Ok(())
-    }
-}
-
-/// What did not get its name is taken away.
-impl<R> Drop for Parts<R> {
-    fn drop(&mut self) {
-        for part in 0..=self.done {
-            let _ = fs::remove_file(self.folder.join(format!(".part-{part}.parquet.unfinished")));
-        }
     }
 }

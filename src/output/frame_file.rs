@@ -327,15 +327,19 @@ impl<W: Write> FrameFile<W> {
         Ok(true)
     }
 
-    /// Nothing more comes: writes what waits, and tells how many frames of chosen Transactions had left before it was
-    /// known that they belong to them.
+    /// What the file is written to. What was written up to now is a whole file, as it always is between two calls.
+    pub fn output(&mut self) -> &mut W {
+        self.to.output()
+    }
+
+    /// Nothing more comes: writes what waits. Gives what the file was written to, and how many frames of chosen Transactions
+    /// had left before it was known that they belong to them.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn finish(mut self) -> io::Result<u64> {
+    pub fn finish(mut self) -> io::Result<(W, u64)> {
         while self.leave()? {}
-        self.to.flush()?;
-        Ok(self.too_late)
+        Ok((self.to.into_output(), self.too_late))
     }
 }
 

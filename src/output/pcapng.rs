@@ -225,6 +225,16 @@ impl<W: Write> Writer<W> {
         self.to.flush()
     }
 
+    /// What is written to.
+    pub fn output(&mut self) -> &mut W {
+        &mut self.to
+    }
+
+    /// Ends the file; gives what it was written to.
+    pub fn into_output(self) -> W {
+        self.to
+    }
+
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         // The length follows when it is known.

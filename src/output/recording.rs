@@ -4,8 +4,7 @@
 //! with the time in UTC.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::pcapng::{InterfaceId, InterfaceStatistics, Writer};
 use super::units::Digits;
+use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
 use crate::source::{Counters, Interface};
 
 /// When a file ends and the next begins.
@@ -37,14 +37,10 @@ impl Rotation {
     }
 }
 
-type Sink = BufWriter<Box<dyn Write>>;
-
 /// Where a capture goes.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Standard output.
-    StandardOutput,
-    /// One file.
+    /// One file; `-` is standard output.
     File(PathBuf),
     /// Files that are named after this one.
     Files(PathBuf, Rotation),
@@ -52,13 +48,14 @@ pub enum Place {
 
 /// A file that is being written.
 struct Open {
-    to: Writer<Sink>,
+    to: Writer<OutputFile>,
     on: InterfaceId,
     packets: u64,
     since: Timestamp,
 }
 
-/// A capture that is being written.
+/// A capture that is being written. A file has its name as soon as it has its header, and grows with whole blocks: so it can be
+/// looked at while it is written, and no older file is lost before a new one is there.
 pub struct Recording {
     place: Place,
     interface: Interface,
@@ -66,8 +63,10 @@ pub struct Recording {
     open: Option<Open>,
     /// Files that were begun.
     files: u64,
-    /// Those of them that are there.
-    names: VecDeque<PathBuf>,
+    /// The last of them.
+    path: Option<PathBuf>,
+    /// Those of them that ended and are there.
+    written: VecDeque<WrittenFile>,
     packets: u64,
     bytes: u64,
     /// What had been counted when the last file ended.
@@ -78,33 +77,24 @@ impl Recording {
     /// A recording of frames of an interface. What is not one of several files begins at once, to hold the place.
     ///
     /// # Errors
-    /// What making a file and writing give, as of all functions here; [`Recording::name`] tells which file it concerns.
-    pub fn new(place: Place, interface: &Interface, filter: Option<&str>) -> (Self, io::Result<()>) {
+    /// What making a file and writing give, as of all functions here.
+    pub fn new(place: Place, interface: &Interface, filter: Option<&str>) -> Result<Self, OutputError> {
         let mut this = Self {
             place,
             interface: interface.clone(),
             filter: filter.map(str::to_owned),
             open: None,
             files: 0,
-            names: VecDeque::new(),
+            path: None,
+            written: VecDeque::new(),
             packets: 0,
             bytes: 0,
             counted: Counters::default(),
         };
-        let begun = match &this.place {
-            Place::Files(..) => Ok(()),
-            _ => this.begin(None),
-        };
-        (this, begun)
-    }
-
-    /// The file that is being written or was written last.
-    pub fn name(&self) -> String {
-        match (&self.place, self.names.back()) {
-            (Place::StandardOutput, _) => "standard output".to_owned(),
-            (_, Some(name)) => name.to_string_lossy().into_owned(),
-            (Place::File(name) | Place::Files(name, _), None) => name.to_string_lossy().into_owned(),
+        if matches!(this.place, Place::File(_)) {
+            this.begin(None)?;
         }
+        Ok(this)
     }
 
     /// Files that were begun.
@@ -131,14 +121,14 @@ impl Recording {
     ///
     /// # Errors
     /// What making a file and writing give.
-    pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> io::Result<()> {
+    pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(frame.time) {
             let mut counters = counters().settled();
             // This frame belongs to the next file.
             for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
                 *count = count.saturating_sub(1);
             }
-            self.end(frame.time, counters)?;
+            self.end_one(frame.time, counters)?;
         }
         if self.open.is_none() {
             self.begin(Some(frame.time))?;
@@ -149,30 +139,32 @@ impl Recording {
         }
         open.packets += 1;
         self.packets += 1;
-        open.to.frame(open.on, frame, std::iter::empty())
+        let written = open.to.frame(open.on, frame, std::iter::empty());
+        self.told(written)
     }
 
     /// No frame came: what waits in a buffer is written, and a file ends when its time is over.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> io::Result<()> {
+    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
         if self.is_over(now) {
-            self.end(now, counters().settled())?;
+            self.end_one(now, counters().settled())?;
         }
-        self.open.as_mut().map_or(Ok(()), |open| open.to.flush())
+        let flushed = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
+        self.told(flushed)
     }
 
     /// Ends the present file, and the capture with it.
     ///
     /// # Errors
     /// What making a file and writing give.
-    pub fn finish(&mut self, now: Timestamp, counters: Counters) -> io::Result<()> {
+    pub fn finish(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
         // A capture without packets is a file, too.
         if self.files == 0 {
             self.begin(Some(now))?;
         }
-        self.end(now, counters.settled())
+        self.end(now, counters.settled())?.map_or(Ok(()), OutputFile::commit)
     }
 
     /// Whether so many files are full at this time, and a frame would need another one.
@@ -193,43 +185,62 @@ impl Recording {
             || rotation.interval.is_some_and(|of| round(now, of) > round(open.since, of))
     }
 
-    fn begin(&mut self, now: Option<Timestamp>) -> io::Result<()> {
+    fn begin(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
         self.files += 1;
-        let sink: Box<dyn Write> = match &self.place {
-            Place::StandardOutput => Box::new(io::stdout()),
-            Place::File(name) => {
-                self.names.push_back(name.clone());
-                Box::new(File::create(name)?)
-            }
+        let path = match &self.place {
+            Place::File(name) => name.clone(),
             Place::Files(name, rotation) => {
-                let name = numbered(name, self.files, now.unwrap_or_default());
-                self.names.push_back(name.clone());
                 let most = rotation
                     .files
                     .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
-                while self.names.len() > most {
-                    let Some(oldest) = self.names.pop_front() else { break };
-                    // Somebody may have taken it away.
-                    let _ = fs::remove_file(oldest);
+                // The new file is one of them.
+                while self.written.len() >= most
+                    && let Some(oldest) = self.written.pop_front()
+                {
+                    oldest.remove();
                 }
-                Box::new(File::create(name)?)
+                numbered(name, self.files, now.unwrap_or_default())
             }
         };
-        let sink = BufWriter::with_capacity(256 << 10, sink);
-        let mut to = Writer::new(sink)?.with_filter(self.filter.as_deref());
-        let on = to.interface(0, &self.interface)?;
+        let to = OutputFile::create(&path, &InputFiles::default())?;
+        self.path = Some(path);
+        let begun = self.header(to);
+        let (mut to, on) = self.told(begun)?;
+        to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
         self.open = Some(Open { to, on, packets: 0, since });
         Ok(())
     }
 
-    fn end(&mut self, now: Timestamp, counters: Counters) -> io::Result<()> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
+    fn header(&self, to: OutputFile) -> io::Result<(Writer<OutputFile>, InterfaceId)> {
+        let mut to = Writer::new(to)?.with_filter(self.filter.as_deref());
+        let on = to.interface(0, &self.interface)?;
+        Ok((to, on))
+    }
+
+    /// Ends one of several files. The disk is not waited for: packets come meanwhile.
+    fn end_one(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
+        if let Some(ended) = self.end(now, counters)? {
+            let written = ended.end();
+            let written = self.told(written)?;
+            self.written.push_back(written);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, now: Timestamp, counters: Counters) -> Result<Option<OutputFile>, OutputError> {
+        let Some(mut open) = self.open.take() else { return Ok(None) };
         self.bytes += open.to.length();
         let counters = counters.since(&std::mem::replace(&mut self.counted, counters));
-        open.to
-            .statistics(open.on, &InterfaceStatistics { start: open.since.min(now), end: now, counters })?;
-        open.to.flush()
+        let statistics = InterfaceStatistics { start: open.since.min(now), end: now, counters };
+        let written = open.to.statistics(open.on, &statistics);
+        self.told(written)?;
+        Ok(Some(open.to.into_output()))
+    }
+
+    /// What writing to the present file gave, with its name.
+    fn told<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
+        result.map_err(|error| OutputError::unwritten(self.path.as_deref().unwrap_or(Path::new("-")), error))
     }
 }
 
@@ -247,6 +258,8 @@ fn numbered(name: &Path, number: u64, time: Timestamp) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
 
     use crate::source::Source;
@@ -306,8 +319,7 @@ mod tests {
     fn record(folder: &Folder, rotation: Option<Rotation>, seconds: &[i64]) {
         let name = folder.0.join("x.pcapng");
         let place = rotation.map_or(Place::File(name.clone()), |rotation| Place::Files(name, rotation));
-        let (mut recording, begun) = Recording::new(place, &interface(), None);
-        begun.unwrap();
+        let mut recording = Recording::new(place, &interface(), None).unwrap();
         let count =
             |count: u64| Counters { received: count, captured: count, decoded: count, ..Counters::default() };
         for (number, second) in (1..).zip(seconds) {

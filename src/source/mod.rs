@@ -46,11 +46,13 @@ use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
+use crate::interrupt::Orderly;
 pub use counters::Counters;
 pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
@@ -126,6 +128,21 @@ impl Source {
     /// [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] and [`SourceErrorKind::StandardInputTwice`], for the
     /// first file that has one.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, SourceError> {
+        Self::opened(paths, None)
+    }
+
+    /// The same where pipes end soon after the program is asked to end.
+    pub(crate) fn open_until<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        ending: &Orderly,
+    ) -> Result<Self, SourceError> {
+        Self::opened(paths, Some(ending))
+    }
+
+    fn opened<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        ending: Option<&Orderly>,
+    ) -> Result<Self, SourceError> {
         let mut inputs: Vec<(String, Box<dyn Read + Send>, Option<u64>)> = Vec::new();
         let mut standard_input = false;
         for path in paths {
@@ -135,11 +152,23 @@ impl Source {
                     return Err(unopened(STANDARD_INPUT.to_owned(), SourceErrorKind::StandardInputTwice));
                 }
                 standard_input = true;
-                inputs.push((STANDARD_INPUT.to_owned(), Box::new(io::stdin()), None));
+                let name = STANDARD_INPUT.to_owned();
+                let input: Box<dyn Read + Send> = match ending.map(|ending| (ending, unbuffered_input())) {
+                    Some((ending, Ok(input))) => Box::new(ending.input(input)),
+                    Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
+                    None => Box::new(io::stdin()),
+                };
+                inputs.push((name, input, None));
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
-                    Ok((file, total)) => inputs.push((name, Box::new(file), total)),
+                    Ok((file, total)) => {
+                        let input: Box<dyn Read + Send> = match ending.filter(|_| total.is_none()) {
+                            Some(ending) => Box::new(ending.input(file)),
+                            None => Box::new(file),
+                        };
+                        inputs.push((name, input, total));
+                    }
                     Err(kind) => return Err(unopened(name, kind)),
                 }
             }
@@ -322,6 +351,11 @@ impl Source {
     fn last_reader(&self) -> Option<&Reader> {
         self.readers.get(self.last?)
     }
+}
+
+/// Standard input without the buffer of the standard library, so that waiting for it tells whether there is something to read.
+fn unbuffered_input() -> io::Result<File> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
 fn open_file(path: &Path) -> Result<(File, Option<u64>), SourceErrorKind> {

@@ -1,8 +1,7 @@
 //! What is chosen, as a pcapng file with comments.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
@@ -14,6 +13,7 @@ use crate::analysis::names::Names;
 use crate::filter::{Filter, Selection};
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
+use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
 use crate::source::{Source, reason};
 
 use super::again::Wanted;
@@ -62,19 +62,17 @@ enum Frames {
 /// Saves Transactions with all their frames; tells what was done, or why not.
 pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -> Result<String, String> {
     let name = to.display();
-    let unwritten = |error: io::Error| {
-        let why = reason(&error);
-        match error.kind() {
-            // Rights of root are given up when an interface is open.
-            ErrorKind::PermissionDenied if capture.is_once() => {
-                format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
-            }
-            _ => format!("{name}: cannot write: {why}"),
+    let told = |error: OutputError| match error.kind() {
+        // Rights of root are given up when an interface is open.
+        OutputErrorKind::Create(why) if why.kind() == ErrorKind::PermissionDenied && capture.is_once() => {
+            let why = reason(why);
+            format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
         }
+        _ => error.to_string(),
     };
+    let unwritten = |error: io::Error| told(OutputError::unwritten(to, error));
     // Never over a file that is there: it may be the capture itself.
-    let file = File::create_new(to).map_err(unwritten)?;
-    let sink = BufWriter::with_capacity(256 << 10, file);
+    let sink = OutputFile::create_new(to).map_err(told)?;
     let open = |files| Source::open(files).map_err(|error| error.to_string());
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
@@ -142,7 +140,8 @@ pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -
             });
         }
     }
-    let too_late = file.finish().map_err(unwritten)?;
+    let (file, too_late) = file.finish().map_err(unwritten)?;
+    file.commit().map_err(told)?;
     let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
     if let What::These(these) = what
         && let gone = (these.len() as u64).saturating_sub(saved)

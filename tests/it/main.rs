@@ -6,6 +6,7 @@
     clippy::panic,
     reason = "a test says what is wrong by panicking, in its helper functions too"
 )]
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
 mod captures;
 mod checks;
@@ -38,6 +39,7 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+mod outputs;
 mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]

@@ -1,6 +1,5 @@
 //! `check --server`: captures compiled, seeded, replayed and held to what was recorded, in one command.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,19 +8,20 @@ use anyhow::Result;
 
 use super::compile;
 use super::part::PartArgs;
-use super::ready::{Refused, tag};
+use super::ready::Refused;
 use super::reports::ReportArgs;
-use super::run::{HowArgs, Ran, exit, ran, write_junit};
+use super::run::{HowArgs, Ran, exit, ran};
 use super::server::ServerArgs;
 use crate::cli::style::Color;
 use crate::cli::{Exit, complain, unwritten};
 use crate::output::ReportFormat;
+use crate::output_file::InputFiles;
 use crate::replay::seed::How;
 use crate::replay::url::Url;
 
 /// What else may differ, what is reported, and where to.
 pub(in crate::cli) struct Reported<'a> {
-    pub(in crate::cli) junit: Option<&'a Path>,
+    pub(in crate::cli) junit: Option<&'a PathBuf>,
     pub(in crate::cli) format: ReportFormat,
     pub(in crate::cli) color: Color,
     pub(in crate::cli) count: usize,
@@ -35,27 +35,23 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) min_coverage: f64,
 }
 
-/// A trace that is there as long as it is needed.
-struct Passing(PathBuf);
-
-impl Drop for Passing {
-    fn drop(&mut self) {
-        // One that cannot be removed is left where such files are.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Checks captures against a server.
-pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported<'_>) -> Result<Exit> {
+pub(in crate::cli) fn check(
+    files: &[PathBuf],
+    inputs: &InputFiles,
+    server: &Url,
+    reported: &Reported<'_>,
+) -> Result<Exit> {
     let started = SystemTime::now();
     let server = ServerArgs { same_server: reported.same_server, ..ServerArgs::at(server.clone()) };
     let how = HowArgs::checking(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
+    let pages = reported.reports.open(reported.junit, inputs)?;
     let mut done: Vec<(String, Ran)> = Vec::new();
     let mut end = Exit::Done;
     for file in files {
-        let outcome = one(file, &server, &how);
+        let outcome = one(file, inputs, &server, &how);
         let name = file.to_string_lossy().into_owned();
         match outcome {
             Ok(ran) => {
@@ -91,19 +87,13 @@ pub(in crate::cli) fn check(files: &[PathBuf], server: &Url, reported: &Reported
         }
     }
     let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
-    if let Some(path) = reported.junit {
-        write_junit(path, &views, started)?;
-    }
-    reported.reports.write_html(&views)?;
+    pages.write(&views, started)?;
     Ok(end)
 }
 
-fn one(file: &Path, server: &ServerArgs, how: &HowArgs) -> Result<Ran, Refused> {
-    let name = file.file_name().map_or_else(|| "capture".into(), |name| name.to_string_lossy());
-    let name = name.split('.').next().unwrap_or("capture");
-    let trace = Passing(std::env::temp_dir().join(format!("{name}.{}.trace", tag())));
-    compile::to_file(file, &trace.0)?;
-    ran(&trace.0, server, how, How::Make)
+fn one(file: &Path, inputs: &InputFiles, server: &ServerArgs, how: &HowArgs) -> Result<Ran, Refused> {
+    let trace = compile::passing(file)?;
+    ran(trace.path(), inputs, server, how, How::Make)
 }
 
 /// What a script must hear first: that nothing could be checked, then faults of our own, then differences.

@@ -1,20 +1,20 @@
 //! `replay compile`: from captures to a trace.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use crate::cli::progress::Progress;
-use crate::cli::{Exit, complain, unwritten};
+use crate::cli::{Exit, complain, outputs, unwritten};
 use crate::filter::{Filter, Selection};
 use crate::output::units::Bytes;
+use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{Compiler, Counts};
 use crate::replay::trace::layout::Keeping;
-use crate::source::{Source, SourceError, reason};
+use crate::source::{Source, SourceError};
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -85,25 +85,19 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     if args.key != 0 && args.data != Data::Key {
         bail!("--key is what --data key makes data from; add it, or leave out --key");
     }
-    if args.output.as_os_str() == "-" {
+    if is_standard_output(&args.output) {
         bail!(
             "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
         );
     }
     let mut source = Source::open(&args.files)?;
-    if args.files.iter().any(|file| is_same(file, &args.output)) {
-        bail!("{}: is the capture itself; write the trace to another file with -o", args.output.display());
-    }
-    let failed = |error: io::Error| {
-        let why = reason(&error);
-        anyhow!("{}: cannot write: {why}; make room or write elsewhere with -o", args.output.display())
-    };
+    let failed = |error: io::Error| OutputError::unwritten(&args.output, error);
     let keeping = match args.data {
         Data::Keep => Keeping::KEPT,
         Data::Hash => Keeping::HASHED,
         Data::Key => Keeping::KEYED,
     };
-    let to = BufWriter::new(File::create(&args.output).map_err(failed)?);
+    let to = outputs::seekable(&args.output, &InputFiles::new(&args.files))?;
     let mut compiler = Compiler::new(to, keeping).map_err(failed)?.with_key(args.key);
     let errors = read(&mut source, filter, &mut compiler).map_err(failed)?;
     for error in &errors {
@@ -111,12 +105,12 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     }
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let captures: Vec<_> = args.files.iter().map(name).collect();
-    let (_, counts) = compiler.finish(&captures).map_err(failed)?;
+    let (to, counts) = compiler.finish(&captures).map_err(failed)?;
     if counts.end.steps == 0 && !errors.is_empty() {
-        // There was no capture, so there is no trace.
-        std::fs::remove_file(&args.output).map_err(failed)?;
+        // There was no capture, so there is no trace, and an older one stays.
         return Ok(Exit::Failed);
     }
+    to.commit()?;
     if !args.quiet {
         let mut to = io::stdout().lock();
         tell(&mut to, &args.output, &counts).map_err(unwritten)?;
@@ -124,38 +118,27 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Compiles one capture, all of it.
-pub(super) fn to_file(capture: &Path, output: &Path) -> Result<()> {
-    let failed = |error: io::Error| {
-        let why = reason(&error);
-        anyhow!("{}: cannot write: {why}; make room, or name another place with TMPDIR", output.display())
-    };
+/// Compiles one capture, all of it, into a file of the program's own.
+pub(super) fn passing(capture: &Path) -> Result<ScratchFile> {
+    let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
     let mut source = Source::open([capture])?;
     // File data of the capture is for whoever may read that.
-    let mut private = File::options();
-    private.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut private, 0o600);
-    let to = BufWriter::new(private.open(output).map_err(failed)?);
+    let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
+    let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
     let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
     let errors = read(&mut source, None, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
     }
-    let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
-    compiler.finish(&[name]).map_err(failed)?;
-    Ok(())
+    let (mut to, _) = compiler.finish(&[name]).map_err(failed)?;
+    to.flush().map_err(failed)?;
+    Ok(file)
 }
 
-/// Whether two names are of one file that is there.
-fn is_same(one: &Path, other: &Path) -> bool {
-    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
-}
-
-fn read(
+fn read<W: Write + Seek>(
     source: &mut Source,
     filter: Option<Filter>,
-    compiler: &mut Compiler<BufWriter<File>>,
+    compiler: &mut Compiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(Limits {
         keep_data: true,

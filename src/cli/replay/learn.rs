@@ -1,10 +1,9 @@
 //! `replay learn`: what a server that is known to be good answers otherwise than was recorded, as a file of rules.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::check::Reported;
@@ -13,8 +12,9 @@ use super::reports::ReportArgs;
 use super::run::{HowArgs, exit, ran};
 use super::server::ServerArgs;
 use crate::cli::style::Color;
-use crate::cli::{Exit, unwritten};
+use crate::cli::{Exit, outputs, unwritten};
 use crate::output::ReportFormat;
+use crate::output_file::InputFiles;
 use crate::replay::run::rules::learn::learn;
 use crate::replay::seed::How;
 
@@ -70,18 +70,19 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         same_server: false,
         min_coverage: 0.0,
     });
+    let inputs = InputFiles::new([&args.trace]);
+    let output = args.output.as_ref().map(|path| outputs::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        match ran(&args.trace, &args.server, &how, How::Make) {
+        match ran(&args.trace, &inputs, &args.server, &how, How::Make) {
             Ok(ran) => runs.push(ran),
             Err(refused) => return refused.tell(),
         }
     }
     let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
     let text = learn(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
-    match &args.output {
-        Some(path) => fs::write(path, text)
-            .with_context(|| format!("{}: cannot write the rules; check the path", path.display()))?,
+    match output {
+        Some(to) => outputs::write(to, |to| to.write_all(text.as_bytes()))?,
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
     }
     for ran in &runs {

@@ -1,16 +1,16 @@
 //! Files that a run writes beside what it shows: a page of HTML, and what it sent and received as a trace.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::cli::outputs;
 use crate::output::replay::View;
+use crate::output_file::{InputFiles, OutputError, OutputFile};
 use crate::replay::run::recording::Recording;
 use crate::replay::trace::layout::Keeping;
-use crate::source::reason;
 
 /// What becomes of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -53,33 +53,47 @@ impl ReportArgs {
     }
 
     /// Begins a recording of a run of `trace`.
-    pub(super) fn tape(&self, trace: &Path) -> Result<Option<Recording<BufWriter<File>>>> {
+    pub(super) fn tape(&self, trace: &Path, inputs: &InputFiles) -> Result<Option<Recording<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
-        let is_same = path.canonicalize().ok().zip(trace.canonicalize().ok()).is_some_and(|(a, b)| a == b);
-        if is_same {
-            bail!("{}: is the trace that runs; record to another file", path.display());
-        }
         let keeping = match self.record_data {
             Data::Keep => Keeping::KEPT,
             Data::Hash => Keeping::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recording =
-            File::create(path).and_then(|file| Recording::new(BufWriter::new(file), keeping, &name));
-        let failed = |error: io::Error| {
-            anyhow!("{}: cannot write: {}; make room or record elsewhere", path.display(), reason(&error))
-        };
-        recording.map(Some).map_err(failed)
+        let recording = Recording::new(outputs::seekable(path, inputs)?, keeping, &name)
+            .map_err(|error| OutputError::unwritten(path, error))?;
+        Ok(Some(recording.ending(|to| Ok(to.commit()?))))
     }
 
-    /// Writes the page.
-    pub(super) fn write_html(&self, views: &[View<'_>]) -> Result<()> {
-        let Some(path) = &self.html else { return Ok(()) };
-        let write = || -> io::Result<()> {
-            let mut to = BufWriter::new(File::create(path)?);
-            View::html(views, &mut to)?;
-            to.flush()
-        };
-        write().with_context(|| format!("{}: cannot write the report; check the path", path.display()))
+    /// Begins the reports, before anything is sent. `junit` is the other one that was asked for.
+    pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<Pages> {
+        outputs::are_different(&[
+            ("--junit", junit),
+            ("--html", self.html.as_ref()),
+            ("--record", self.record.as_ref()),
+        ])?;
+        Ok(Pages {
+            junit: outputs::report("--junit", junit, inputs)?,
+            html: outputs::report("--html", self.html.as_ref(), inputs)?,
+        })
+    }
+}
+
+/// Reports that are written when all is done.
+pub(super) struct Pages {
+    junit: Option<OutputFile>,
+    html: Option<OutputFile>,
+}
+
+impl Pages {
+    /// Writes them.
+    pub(super) fn write(self, views: &[View<'_>], started: SystemTime) -> Result<()> {
+        if let Some(to) = self.junit {
+            outputs::write(to, |to| View::junit(views, to, started))?;
+        }
+        if let Some(to) = self.html {
+            outputs::write(to, |to| View::html(views, to))?;
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,8 @@
 //! `replay run`: a trace driven against a server, and what came of it.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,8 +16,10 @@ use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
 use crate::cli::progress::Progress;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, complain, unwritten};
+use crate::interrupt::Orderly;
 use crate::output::ReportFormat;
 use crate::output::replay::View;
+use crate::output_file::InputFiles;
 use crate::replay::gss;
 use crate::replay::plan::judge::Gss;
 use crate::replay::run::recording::Tape;
@@ -246,20 +246,8 @@ fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
 /// Looks on, and shows how it goes.
 struct Looker {
     progress: Progress,
-    is_over: Arc<AtomicBool>,
+    interrupted: Orderly,
     tape: Option<Box<dyn Tape>>,
-}
-
-/// Set when somebody presses Ctrl-C, so that the run ends in order; pressed again it ends the program.
-fn interruption() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    #[cfg(any(feature = "live", feature = "tui"))]
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // Without it the program ends as every other does.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));
-        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
-    }
-    flag
 }
 
 impl Watch for Looker {
@@ -270,7 +258,7 @@ impl Watch for Looker {
     }
 
     fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        self.interrupted.is_asked()
     }
 
     fn tape(&mut self) -> Option<Box<dyn Tape>> {
@@ -296,13 +284,19 @@ pub(super) struct Ran {
 }
 
 /// Seeds and runs a trace.
-pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Ran, Refused> {
+pub(super) fn ran(
+    path: &Path,
+    inputs: &InputFiles,
+    server: &ServerArgs,
+    how: &HowArgs,
+    seeding: How,
+) -> Result<Ran, Refused> {
     // Usage before anything is made.
     let mut options = how.options(server, how.part.of(path)?)?;
     if options.gss == Gss::Reestablish {
         gss::probe(&server.server.host)?;
     }
-    let tape = how.reports.tape(path)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
+    let tape = how.reports.tape(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
     let mut ready: Option<Ready> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
@@ -315,7 +309,9 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
     options.tag.clone_from(&ready.tag);
-    let mut looker = Looker { progress: Progress::new(), is_over: interruption(), tape };
+    // Ctrl-C ends the run in order; pressed again it ends the program.
+    let interrupted = Orderly::new().map_err(anyhow::Error::from)?;
+    let mut looker = Looker { progress: Progress::new(), interrupted, tape };
     let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
@@ -339,7 +335,9 @@ pub(super) fn ran(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How)
 /// Runs a trace, reports, and tells how it went.
 fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
     let started = SystemTime::now();
-    let ran = match ran(path, server, how, seeding) {
+    let inputs = InputFiles::new(iter::once(path).chain(how.rules.as_deref()));
+    let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
+    let ran = match ran(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
         Err(refused) => return refused.tell(),
     };
@@ -353,23 +351,10 @@ fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Resu
         };
         written.and_then(|()| to.flush()).map_err(unwritten)?;
     }
-    if let Some(path) = &how.junit {
-        write_junit(path, &[view], started)?;
-    }
-    how.reports.write_html(&[view])?;
+    pages.write(&[view], started)?;
     ran.complain(how.min_coverage);
     ran.recorded(&how.reports)?;
     Ok(exit(&ran.report, how.min_coverage))
-}
-
-/// Writes a report for CI.
-pub(super) fn write_junit(path: &Path, views: &[View<'_>], started: SystemTime) -> Result<()> {
-    let write = || -> io::Result<()> {
-        let mut to = BufWriter::new(File::create(path)?);
-        View::junit(views, &mut to, started)?;
-        to.flush()
-    };
-    write().with_context(|| format!("{}: cannot write the report; check the path", path.display()))
 }
 
 impl Ran {

@@ -126,6 +126,7 @@ pub struct Recording<W> {
     began: (u64, Instant),
     error: Option<io::Error>,
     encoder: Vec<u8>,
+    end: fn(W) -> io::Result<()>,
 }
 
 impl<W: Write + Seek> Recording<W> {
@@ -147,7 +148,13 @@ impl<W: Write + Seek> Recording<W> {
             began: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
             error: None,
             encoder: Vec::new(),
+            end: |mut to| to.flush(),
         })
+    }
+
+    /// Does this with what it was written to, when all is written and the run is over.
+    pub fn ending(self, end: fn(W) -> io::Result<()>) -> Self {
+        Self { end, ..self }
     }
 
     /// A moment, in nanoseconds since 1970.
@@ -414,12 +421,12 @@ impl<W: Write + Seek> Tape for Recording<W> {
         let mut left: Vec<Tag> = self.waiting.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.lost(tag, None));
-        let Self { to, name, steps, not_kept, error, .. } = *self;
+        let Self { to, name, steps, not_kept, error, end, .. } = *self;
         if let Some(error) = error {
             return Err(error);
         }
-        let (mut to, _) = to.finish(&[name])?;
-        to.flush()?;
+        let (to, _) = to.finish(&[name])?;
+        end(to)?;
         Ok(Recorded { steps, not_kept })
     }
 }

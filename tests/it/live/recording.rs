@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nfsrdma_inspect::source::Source;
+use nix::sys::signal::Signal;
 
-use super::wire::{RECEIVER, Wire};
+use super::wire::{Capturing, RECEIVER, Wire};
 use crate::captures;
 
 /// The bytes of all frames.
@@ -203,4 +204,74 @@ fn a_recording_goes_through_a_pipe() {
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 238);
     assert!(recorder.wait().unwrap().success());
+}
+
+/// What `capture -w` and `-i -w` begin with.
+const RECORDERS: [&[&str]; 2] = [&["capture", "-i", RECEIVER, "-f", ""], &["-i", RECEIVER, "-f", ""]];
+
+#[test]
+fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time() {
+    let Some(wire) = Wire::new() else { return };
+    for recorder in RECORDERS {
+        let folder = Folder::new("grows");
+        let file = folder.path("grows.pcapng");
+        fs::write(&file, "old").unwrap();
+        // What cannot begin replaces nothing.
+        for wrong in [["capture", "-i", "nosuch0"], ["capture", "-i", RECEIVER]] {
+            let more: &[&str] = if wrong[2] == RECEIVER { &["-f", "no filter"] } else { &[] };
+            let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+            let ended = command.args(wrong).args(more).args(["-w", &file]).output().unwrap();
+            assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+            assert_eq!(fs::read(&file).unwrap(), b"old");
+        }
+        let program = wire.capture(&[recorder, &["-w", &file]].concat());
+        assert_eq!(frames(Source::open([&file]).unwrap()).len(), 0, "the file is there with its header");
+        wire.send("rxe-v42", |player| player.play(1, None));
+        let begun = std::time::Instant::now();
+        let mut seen = 0;
+        // Reading stops at an error, so each look at the file finds it whole.
+        while seen < 1000 && recorder[0] == "capture" {
+            assert!(begun.elapsed().as_secs() < 20, "{seen} frames");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            seen = frames(Source::open([&file]).unwrap()).len();
+        }
+        program.signal(Signal::SIGKILL);
+        program.gone();
+        frames(Source::open([&file]).unwrap());
+        assert_eq!(folder.files(), [Path::new(&file)], "nothing unfinished is left");
+    }
+}
+
+/// A limit of the size of files, which is as good as a full disk: what is written then is cut off behind the last whole block.
+#[test]
+fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("limit");
+    let file = folder.path("limit.pcapng");
+    let mut command = wire.command("sh");
+    command.args(["-c", "ulimit -f 1200; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
+    command.args(RECORDERS[0]).args(["-w", &file]);
+    let program = Capturing::start(command);
+    wire.send("rxe-v42", |player| player.play(1, None));
+    let (code, told) = program.gone();
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("limit.pcapng: cannot write: file too large"), "{told}");
+    let frames = frames(Source::open([&file]).unwrap());
+    assert!(frames.len() > 50, "{} frames", frames.len());
+    are_same(&frames, &sent("rxe-v42")[..frames.len()]);
+}
+
+#[test]
+fn a_recording_does_not_follow_a_symbolic_link() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("link");
+    let (file, link) = (folder.path("file"), folder.path("link"));
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for recorder in RECORDERS {
+        let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        let ended = command.args(recorder).args(["-w", &link]).output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
 }

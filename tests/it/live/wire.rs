@@ -168,6 +168,13 @@ impl Capturing {
         self.end()
     }
 
+    /// Waits for its end, however it ends: its exit code, and what it complains about.
+    pub(crate) fn gone(mut self) -> (Option<i32>, String) {
+        let mut complaints = String::new();
+        self.errors.read_to_string(&mut complaints).unwrap();
+        (self.child.wait().unwrap().code(), complaints)
+    }
+
     /// Waits for its end.
     pub(crate) fn end(mut self) -> (Vec<String>, String) {
         if self.lines.is_none() {

@@ -137,6 +137,7 @@ impl Drop for EventChannel {
 const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 
 /// Why there is no event channel. The library says that there is none of the file, whether it is missing or may not be opened.
+#[expect(clippy::disallowed_methods, reason = "a device is opened as the library does, and nothing written")]
 fn no_channel() -> TransportErrorKind {
     let error = std::io::Error::last_os_error();
     let open = std::fs::File::options().read(true).write(true).open(DEVICE_FILE);

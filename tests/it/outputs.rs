@@ -1,0 +1,787 @@
+//! Files that the program writes, in a matrix: every output option × what can go wrong. No cell loses a file that was there,
+//! and none leaves half a file under the final name.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output as Ended, Stdio};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
+use nfsrdma_inspect::source::Source;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::captures;
+
+/// The capture that is read whole.
+const CAPTURE: &str = "rxe-v42-deleg";
+/// The capture of which half is read, through a FIFO: longer than what a FIFO holds.
+const LONG_CAPTURE: &str = "rxe-v42";
+/// What is in a file that stood at the place of an output: a page of memory, so that it fills a file system of one page.
+const OLD: [u8; 4096] = [b'o'; 4096];
+/// How long the program may take for what is asked of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const PCAPNG: fn(&[u8]) -> bool = |bytes| {
+    let mut source = Source::from_reader("output", std::io::Cursor::new(bytes.to_vec()));
+    loop {
+        match source.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return !bytes.is_empty(),
+            Err(_) => return false,
+        }
+    }
+};
+const TRACE: fn(&[u8]) -> bool = |bytes| {
+    let file = captures::Temporary::new(&format!("whole-{}.trace", unique()), bytes);
+    Trace::open(File::open(file.path()).unwrap()).is_ok()
+};
+const XML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</testsuites>");
+const HTML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</html>");
+const RULES: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"#") && bytes.ends_with(b"\n");
+const BASELINE: fn(&[u8]) -> bool = |bytes| {
+    std::str::from_utf8(bytes).is_ok_and(|text| nfsrdma_inspect::analysis::baseline::read(text).is_ok())
+};
+#[cfg(feature = "parquet")]
+const PARQUET: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1");
+
+/// An output option.
+struct Output {
+    name: &'static str,
+    /// The arguments; `IN`, `OUT` and `URL` are replaced.
+    arguments: &'static [&'static str],
+    /// Where OUT is in the folder.
+    out: &'static str,
+    /// The files that it reads, the first of which is IN.
+    inputs: &'static [&'static str],
+    /// Whether a file is whole.
+    is_whole: fn(&[u8]) -> bool,
+    /// Whether the file cannot be written from its beginning to its end, as into a FIFO.
+    seeks: bool,
+}
+
+const OUTPUTS: &[Output] = &[
+    Output {
+        name: "-w",
+        arguments: &["-w", "OUT", "IN"],
+        out: "out",
+        inputs: &["in.pcap"],
+        is_whole: PCAPNG,
+        seeks: false,
+    },
+    Output {
+        name: "replay compile -o",
+        arguments: &["replay", "compile", "IN", "-o", "OUT"],
+        out: "out",
+        inputs: &["in.pcap"],
+        is_whole: TRACE,
+        seeks: true,
+    },
+    Output {
+        name: "check --junit",
+        arguments: &["check", "--junit", "OUT", "IN"],
+        out: "out",
+        inputs: &["in.pcap", "in.pcap.baseline"],
+        is_whole: XML,
+        seeks: false,
+    },
+    Output {
+        name: "check --bless",
+        arguments: &["check", "--bless", "IN"],
+        out: "in.pcap.baseline",
+        inputs: &["in.pcap"],
+        is_whole: BASELINE,
+        seeks: false,
+    },
+    #[cfg(feature = "parquet")]
+    Output {
+        name: "export --to",
+        arguments: &["export", "--to", "tables", "IN"],
+        out: "tables/transactions/capture=in.pcap/part-0.parquet",
+        inputs: &["in.pcap"],
+        is_whole: PARQUET,
+        seeks: false,
+    },
+    Output {
+        name: "replay run --html",
+        arguments: &["replay", "run", "IN", "--server", "URL", "--rules", "rules", "--html", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: HTML,
+        seeks: false,
+    },
+    Output {
+        name: "replay run --junit",
+        arguments: &["replay", "run", "IN", "--server", "URL", "--rules", "rules", "--junit", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: XML,
+        seeks: false,
+    },
+    Output {
+        name: "replay run --record",
+        arguments: &["replay", "run", "IN", "--server", "URL", "--rules", "rules", "--record", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: TRACE,
+        seeks: true,
+    },
+    Output {
+        name: "replay learn -o",
+        arguments: &["replay", "learn", "IN", "--server", "URL", "-o", "OUT"],
+        out: "out",
+        inputs: &["in.trace"],
+        is_whole: RULES,
+        seeks: false,
+    },
+    Output {
+        name: "check --server --junit",
+        arguments: &["check", "IN", "--server", "URL", "--rules", "rules", "--junit", "OUT"],
+        out: "out",
+        inputs: &["in.pcap", "rules", "in.pcap.baseline"],
+        is_whole: XML,
+        seeks: false,
+    },
+    Output {
+        name: "check --server --html",
+        arguments: &["check", "IN", "--server", "URL", "--rules", "rules", "--html", "OUT"],
+        out: "out",
+        inputs: &["in.pcap", "rules", "in.pcap.baseline"],
+        is_whole: HTML,
+        seeks: false,
+    },
+    Output {
+        name: "check --server --record",
+        arguments: &["check", "IN", "--server", "URL", "--rules", "rules", "--record", "OUT"],
+        out: "out",
+        inputs: &["in.pcap", "rules", "in.pcap.baseline"],
+        is_whole: TRACE,
+        seeks: true,
+    },
+];
+
+impl Output {
+    fn needs_server(&self) -> bool {
+        self.arguments.contains(&"URL")
+    }
+
+    /// Whether OUT can be named freely.
+    fn is_named(&self) -> bool {
+        self.arguments.contains(&"OUT")
+    }
+}
+
+fn unique() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A server over TCP that answers so many Calls, and then keeps its connections open and is silent.
+struct Standin {
+    address: SocketAddr,
+    calls: Arc<AtomicI64>,
+}
+
+impl Standin {
+    fn start(answers: i64) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (server, calls) = (Arc::new(Mutex::new(Server::default())), Arc::<AtomicI64>::default());
+        let counted = Arc::clone(&calls);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (server, calls) = (Arc::clone(&server), Arc::clone(&counted));
+                thread::spawn(move || serve(stream.unwrap(), &server, &calls, answers));
+            }
+        });
+        Self { address, calls }
+    }
+}
+
+fn serve(mut stream: TcpStream, server: &Mutex<Server>, calls: &AtomicI64, answers: i64) -> Option<()> {
+    loop {
+        let mut mark = [0; 4];
+        stream.read_exact(&mut mark).ok()?;
+        let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+        stream.read_exact(&mut call).ok()?;
+        if calls.fetch_add(1, Ordering::Relaxed) >= answers {
+            continue;
+        }
+        let mut answer = Answer::default();
+        server.lock().unwrap().call(Cursor::new(&call), &mut answer);
+        let reply = answer.whole();
+        let mark = 0x8000_0000 | reply.len() as u32;
+        stream.write_all(&[&mark.to_be_bytes()[..], &reply].concat()).ok()?;
+    }
+}
+
+/// A folder with inputs, in which one output is tried.
+struct Cell<'o> {
+    output: &'o Output,
+    folder: PathBuf,
+    url: String,
+    server: Option<Standin>,
+}
+
+impl Drop for Cell<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The inputs, made once: a capture, its baseline, and its trace.
+fn inputs() -> &'static BTreeMap<&'static str, Vec<u8>> {
+    static INPUTS: std::sync::OnceLock<BTreeMap<&'static str, Vec<u8>>> = std::sync::OnceLock::new();
+    INPUTS.get_or_init(|| {
+        let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-inputs", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("in.pcap"), captures::bytes(CAPTURE)).unwrap();
+        for arguments in
+            [&["check", "--bless", "in.pcap"][..], &["replay", "compile", "in.pcap", "-o", "in.trace"]]
+        {
+            let ended = program().args(arguments).current_dir(&folder).output().unwrap();
+            assert!(ended.status.success(), "{ended:?}");
+        }
+        let read = |name: &'static str| (name, fs::read(folder.join(name)).unwrap());
+        let mut found: BTreeMap<_, _> = ["in.pcap", "in.pcap.baseline", "in.trace"].map(read).into();
+        found.insert("rules", b"# no rules\n".to_vec());
+        fs::remove_dir_all(&folder).unwrap();
+        found
+    })
+}
+
+/// Calls that are answered before a server falls silent: in the middle of the run.
+const SOME: i64 = 60;
+
+impl<'o> Cell<'o> {
+    fn new(output: &'o Output, answers: i64) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
+        fs::create_dir_all(folder.join(output.out).parent().unwrap()).unwrap();
+        for (name, bytes) in inputs() {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        let server = output.needs_server().then(|| Standin::start(answers));
+        let url = server.as_ref().map(|server| format!("tcp://{}/", server.address)).unwrap_or_default();
+        Self { output, folder, url, server }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn out(&self) -> PathBuf {
+        self.path(self.output.out)
+    }
+
+    /// Puts a file at the place of the output.
+    fn old(&self) {
+        fs::write(self.out(), OLD).unwrap();
+        fs::set_permissions(self.out(), fs::Permissions::from_mode(0o640)).unwrap();
+    }
+
+    fn arguments(&self, input: &str, out: &str) -> Vec<String> {
+        let replaced = |word: &&str| match *word {
+            "IN" => input.to_owned(),
+            "OUT" => out.to_owned(),
+            "URL" => self.url.clone(),
+            word => word.to_owned(),
+        };
+        self.output.arguments.iter().map(replaced).collect()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = program();
+        command.args(self.arguments(self.output.inputs[0], self.output.out)).current_dir(&self.folder);
+        command
+    }
+
+    /// What every file below the folder is: its content, and whether it is a link or no file at all.
+    fn all(&self) -> BTreeMap<String, Found> {
+        let (mut found, mut left) = (BTreeMap::new(), vec![self.folder.clone()]);
+        while let Some(path) = left.pop() {
+            let about = fs::symlink_metadata(&path).unwrap();
+            let what = match about.file_type() {
+                kind if kind.is_dir() => {
+                    left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                    continue;
+                }
+                kind if kind.is_symlink() => Found::Link(fs::read_link(&path).unwrap()),
+                kind if kind.is_file() => Found::File(fs::read(&path).unwrap()),
+                _ => Found::Special(about.mode(), about.rdev()),
+            };
+            found.insert(path.strip_prefix(&self.folder).unwrap().to_str().unwrap().to_owned(), what);
+        }
+        found
+    }
+
+    /// What is wrong with the folder now, that was as `before`. Only the output may be another file, and that must be whole;
+    /// what is new must be called so that everybody sees that it is not finished, if it may be there at all.
+    fn faults(&self, before: &BTreeMap<String, Found>, may_leave: bool) -> Vec<String> {
+        let after = self.all();
+        let mut faults = Vec::new();
+        for (name, then) in before {
+            let now = after.get(name);
+            let is_out = name == self.output.out;
+            match now {
+                Some(now) if now == then => {}
+                None => faults.push(format!("{name} is gone")),
+                Some(Found::File(bytes)) if is_out && matches!(then, Found::File(_)) => {
+                    if !(self.output.is_whole)(bytes) {
+                        faults.push(format!("{name} has {} bytes that are not whole", bytes.len()));
+                    }
+                }
+                Some(now) => faults.push(format!("{name} was {then} and is {now}")),
+            }
+        }
+        for (name, now) in &after {
+            let last = name.rsplit('/').next().unwrap();
+            match now {
+                _ if before.contains_key(name) => {}
+                _ if last.starts_with('.') && last.ends_with(".unfinished") && may_leave => {}
+                Found::File(bytes) if name == self.output.out && (self.output.is_whole)(bytes) => {}
+                // The other tables.
+                Found::File(bytes) if name.starts_with("tables/") && bytes.ends_with(b"PAR1") => {}
+                now => faults.push(format!("{name} is left: {now}")),
+            }
+        }
+        faults
+    }
+}
+
+#[derive(PartialEq)]
+enum Found {
+    File(Vec<u8>),
+    Link(PathBuf),
+    /// Mode and device.
+    Special(u32, u64),
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(bytes) => {
+                let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(8)]).into_owned();
+                write!(f, "a file of {} bytes ({begin:?})", bytes.len())
+            }
+            Self::Link(to) => write!(f, "a link to {}", to.display()),
+            Self::Special(mode, device) => write!(f, "special: {mode:o} {device:x}"),
+        }
+    }
+}
+
+/// Says at the end which cells of a column fail.
+#[derive(Default)]
+struct Column(Vec<String>);
+
+impl Column {
+    fn note(&mut self, output: &Output, faults: impl IntoIterator<Item = String>) {
+        self.0.extend(faults.into_iter().map(|fault| format!("{}: {fault}", output.name)));
+    }
+
+    fn end(self) {
+        assert!(self.0.is_empty(), "{} faults:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+fn stderr(ended: &Ended) -> String {
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+/// What is wrong with how the program ended, which should refuse its output.
+fn refused(ended: &Ended) -> Option<String> {
+    let said = stderr(ended);
+    let is_right =
+        ended.status.code() == Some(2) && said.lines().filter(|line| !line.is_empty()).count() == 1;
+    (!is_right).then(|| format!("not refused with one line: {}: {said}", ended.status))
+}
+
+#[test]
+fn every_output_replaces_a_file_whole_and_keeps_its_permissions() {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        let cell = Cell::new(output, i64::MAX);
+        cell.old();
+        let before = cell.all();
+        let ended = cell.command().output().unwrap();
+        column.note(output, cell.faults(&before, false));
+        let bytes = fs::read(cell.out()).unwrap();
+        if !matches!(ended.status.code(), Some(0 | 1)) || bytes == OLD {
+            column.note(output, [format!("nothing was written: {}", stderr(&ended))]);
+        }
+        let mode = fs::metadata(cell.out()).unwrap().permissions().mode() & 0o7777;
+        if mode != 0o640 {
+            column.note(output, [format!("mode {mode:o}")]);
+        }
+    }
+    column.end();
+}
+
+/// A file system without space for one more byte, in a mount namespace of its own.
+#[test]
+fn a_full_disk_loses_nothing() {
+    let probe = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    if !probe.as_ref().is_ok_and(|ended| ended.status.success()) {
+        eprintln!("skipped: a full disk needs mount namespaces (unshare -rm): {probe:?}");
+        return;
+    }
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        let cell = Cell::new(output, i64::MAX);
+        let (disk, seed) = (cell.path("disk"), cell.path("seed"));
+        let out = if output.is_named() { "disk/out" } else { &*format!("disk/{}", output.out) };
+        for root in [&disk, &seed] {
+            fs::create_dir_all(root.join(output.out).parent().unwrap()).unwrap();
+        }
+        let place = seed.join(Path::new(out).strip_prefix("disk").unwrap());
+        fs::write(&place, OLD).unwrap();
+        // A baseline is beside its capture.
+        symlink("../in.pcap", seed.join("in.pcap")).unwrap();
+        let input = if output.is_named() { output.inputs[0] } else { "disk/in.pcap" };
+        let mut arguments = cell.arguments(input, out);
+        for argument in &mut arguments {
+            if argument == "tables" {
+                *argument = "disk/tables".into();
+            }
+        }
+        let script = "mount -t tmpfs -o size=4k tmpfs disk && cp -a seed/. disk/ || exit 99; \
+            \"$@\"; code=$?; mkdir result; cp -a disk/. result/; exit $code";
+        let ended = Command::new("unshare")
+            .args(["-rm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect")])
+            .args(arguments)
+            .current_dir(&cell.folder)
+            .output()
+            .unwrap();
+        let after = fs::read(cell.path("result").join(Path::new(out).strip_prefix("disk").unwrap()));
+        if ended.status.code() != Some(2) || !stderr(&ended).to_lowercase().contains("no space left") {
+            column.note(output, [format!("{}: {}", ended.status, stderr(&ended))]);
+        }
+        if after.as_deref().ok() != Some(&OLD) {
+            let what = after.map(|bytes| format!("{} bytes", bytes.len())).unwrap_or_else(|e| e.to_string());
+            column.note(output, [format!("the old file is lost: {what}")]);
+        }
+        let result = Command::new("find").args([".", "-type", "f"]).current_dir(cell.path("result")).output();
+        let names = String::from_utf8(result.unwrap().stdout).unwrap();
+        if names.lines().count() != 1 {
+            column.note(output, [format!("left: {names:?}")]);
+        }
+    }
+    column.end();
+}
+
+/// Starts the program so that it is in the middle of its work: half of a capture is read, or a server is silent.
+fn in_the_middle(cell: &Cell<'_>) -> (Child, Option<File>) {
+    let output = cell.output;
+    let mut command = cell.command();
+    let mut feed = None;
+    if !output.needs_server() {
+        let fifo = cell.path(output.inputs[0]);
+        fs::remove_file(&fifo).unwrap();
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let child = command.spawn().unwrap();
+        let mut to = File::options().write(true).open(&fifo).unwrap();
+        let bytes = captures::bytes(LONG_CAPTURE);
+        // Returns when all is read but what the FIFO holds.
+        to.write_all(&bytes[..bytes.len() / 2]).unwrap();
+        feed = Some(to);
+        return (child, feed);
+    }
+    let child = command.spawn().unwrap();
+    let server = cell.server.as_ref().unwrap();
+    let start = Instant::now();
+    while server.calls.load(Ordering::Relaxed) <= SOME {
+        assert!(start.elapsed() < PATIENCE, "{}: the server was not asked", output.name);
+        thread::sleep(Duration::from_millis(5));
+    }
+    (child, feed)
+}
+
+fn wait(child: &mut Child) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+fn signals(signal: Signal) {
+    let mut column = Column::default();
+    // Those with a server wait for its silence to end.
+    let faults: Vec<Vec<String>> = thread::scope(|scope| {
+        let cells: Vec<_> = OUTPUTS.iter().map(|output| scope.spawn(|| signalled(output, signal))).collect();
+        cells.into_iter().map(|cell| cell.join().unwrap()).collect()
+    });
+    OUTPUTS.iter().zip(faults).for_each(|(output, faults)| column.note(output, faults));
+    column.end();
+}
+
+/// What is wrong when a signal comes in the middle.
+fn signalled(output: &Output, signal: Signal) -> Vec<String> {
+    let cell = Cell::new(output, SOME);
+    cell.old();
+    let mut before = cell.all();
+    if !output.needs_server() {
+        // It becomes a FIFO.
+        before.remove(output.inputs[0]);
+    }
+    let (mut child, feed) = in_the_middle(&cell);
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    let does_end = wait(&mut child);
+    drop(feed);
+    let mut faults = cell.faults(&before, signal == Signal::SIGKILL);
+    faults.retain(|fault| !fault.starts_with(&format!("{} is left: special", output.inputs[0])));
+    faults.extend((!does_end).then(|| "does not end".to_owned()));
+    faults
+}
+
+#[test]
+fn sigint_loses_nothing_and_leaves_nothing() {
+    signals(Signal::SIGINT);
+}
+
+#[test]
+fn sigterm_loses_nothing_and_leaves_nothing() {
+    signals(Signal::SIGTERM);
+}
+
+#[test]
+fn sighup_loses_nothing_and_leaves_nothing() {
+    signals(Signal::SIGHUP);
+}
+
+#[test]
+fn sigkill_loses_nothing_and_leaves_no_half_file_under_the_final_name() {
+    signals(Signal::SIGKILL);
+}
+
+/// The output is each of the inputs, under a name of its own.
+fn input_as_output(name: &str, link: impl Fn(&Path, &Path)) {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        for input in output.inputs {
+            let cell = Cell::new(output, i64::MAX);
+            let _ = fs::remove_file(cell.out());
+            link(&cell.path(input), &cell.out());
+            let before = cell.all();
+            let ended = cell.command().output().unwrap();
+            let about = |fault| format!("{name} {input}: {fault}");
+            column.note(output, cell.faults(&before, false).into_iter().map(about));
+            column.note(output, refused(&ended).into_iter().map(about));
+            // Not even another file with the same content.
+            if cell.all() != before {
+                column.note(output, [about("is another file".to_owned())]);
+            }
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn a_hard_link_of_an_input_is_not_written_to() {
+    input_as_output("hard link of", |input, out| {
+        // A baseline is its own link.
+        if input != out && input.exists() {
+            fs::hard_link(input, out).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_symbolic_link_to_an_input_is_not_written_through() {
+    input_as_output("symbolic link to", |input, out| {
+        if input != out && input.exists() {
+            symlink(input, out).unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_input_is_not_written_to_under_its_own_name() {
+    let mut column = Column::default();
+    for output in OUTPUTS.iter().filter(|output| output.is_named()) {
+        for input in output.inputs {
+            let cell = Cell::new(output, i64::MAX);
+            let before = cell.all();
+            for out in [(*input).to_owned(), format!("./{input}"), cell.path(input).display().to_string()] {
+                let mut command = program();
+                command.args(cell.arguments(output.inputs[0], &out)).current_dir(&cell.folder);
+                let ended = command.output().unwrap();
+                let about = |fault| format!("{out}: {fault}");
+                column.note(output, cell.faults(&before, false).into_iter().map(about));
+                column.note(output, refused(&ended).into_iter().map(about));
+            }
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn what_standard_input_is_read_from_is_not_written_to() {
+    let mut column = Column::default();
+    for output in OUTPUTS.iter().filter(|output| output.is_named()) {
+        let cell = Cell::new(output, i64::MAX);
+        let input = output.inputs[0];
+        let before = cell.all();
+        for name in ["-", "/dev/stdin"] {
+            let mut command = program();
+            command.args(cell.arguments(name, input)).current_dir(&cell.folder);
+            let ended = command.stdin(File::open(cell.path(input)).unwrap()).output().unwrap();
+            let about = |fault| format!("{name} < {input}: {fault}");
+            column.note(output, cell.faults(&before, false).into_iter().map(about));
+            column.note(output, (ended.status.code() != Some(2)).then(|| about(stderr(&ended))));
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn a_symbolic_link_is_not_written_through_and_stays() {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        for is_dangling in [false, true] {
+            let cell = Cell::new(output, i64::MAX);
+            let elsewhere = cell.path("elsewhere");
+            if !is_dangling {
+                fs::write(&elsewhere, OLD).unwrap();
+            }
+            let _ = fs::remove_file(cell.out());
+            symlink(&elsewhere, cell.out()).unwrap();
+            let before = cell.all();
+            let ended = cell.command().output().unwrap();
+            column.note(output, cell.faults(&before, false));
+            column.note(output, refused(&ended));
+            if cell.all() != before {
+                column.note(output, ["something changed".to_owned()]);
+            }
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn a_device_is_written_to_and_stays() {
+    let mut column = Column::default();
+    for output in OUTPUTS.iter().filter(|output| output.is_named()) {
+        for is_bad in [false, true] {
+            let cell = Cell::new(output, i64::MAX);
+            // /dev/null by another name.
+            let null = rustix::fs::makedev(1, 3);
+            let mode = Mode::from_raw_mode(0o666);
+            if let Err(error) = mknodat(CWD, cell.out(), FileType::CharacterDevice, mode, null) {
+                eprintln!("skipped: a device cannot be made: {error}");
+                return;
+            }
+            if File::options().write(true).open(cell.out()).is_err() {
+                eprintln!("skipped: devices cannot be opened in the folder for temporary files (nodev)");
+                return;
+            }
+            if is_bad {
+                fs::write(cell.path(output.inputs[0]), "no capture and no trace").unwrap();
+            }
+            let before = cell.all();
+            let ended = cell.command().output().unwrap();
+            column.note(output, cell.faults(&before, false));
+            if !is_bad && !matches!(ended.status.code(), Some(0 | 1)) {
+                column.note(output, [format!("{}: {}", ended.status, stderr(&ended))]);
+            }
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn a_fifo_is_written_to_and_stays() {
+    let mut column = Column::default();
+    for output in OUTPUTS.iter().filter(|output| output.is_named()) {
+        let cell = Cell::new(output, i64::MAX);
+        mknodat(CWD, cell.out(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let before = cell.all();
+        let mut child = cell.command().spawn().unwrap();
+        let path = cell.out();
+        let read = thread::spawn(move || fs::read(path).unwrap());
+        let is_over = wait(&mut child);
+        // Whoever waits for a writer waits no longer.
+        drop(File::options().read(true).write(true).open(cell.out()));
+        if !cell.out().symlink_metadata().is_ok_and(|about| about.file_type().is_fifo()) {
+            column.note(output, ["the FIFO is gone".to_owned()]);
+            continue;
+        }
+        let got = read.join().unwrap();
+        let ended = child.wait_with_output().unwrap();
+        column.note(output, cell.faults(&before, false));
+        if output.seeks {
+            column.note(output, refused(&ended));
+        } else if !is_over || !matches!(ended.status.code(), Some(0 | 1)) || !(output.is_whole)(&got) {
+            let said = stderr(&ended);
+            column.note(output, [format!("{}: {} bytes came: {said}", ended.status, got.len())]);
+        }
+    }
+    column.end();
+}
+
+#[test]
+fn an_input_that_is_no_capture_replaces_nothing() {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        let cell = Cell::new(output, i64::MAX);
+        cell.old();
+        fs::write(cell.path(output.inputs[0]), "no capture and no trace").unwrap();
+        let before = cell.all();
+        let ended = cell.command().output().unwrap();
+        // A report says what could not be read.
+        column.note(output, cell.faults(&before, false));
+        column.note(output, (ended.status.code() != Some(2)).then(|| ended.status.to_string()));
+    }
+    column.end();
+}
+
+/// Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, and what came up to then is wanted.
+#[test]
+fn of_a_pipe_what_came_before_a_signal_is_written() {
+    let output = &OUTPUTS[0];
+    for name in ["-", "/dev/stdin"] {
+        let cell = Cell::new(output, i64::MAX);
+        cell.old();
+        let mut command = program();
+        command.args(cell.arguments(name, output.out)).current_dir(&cell.folder).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let bytes = captures::bytes(LONG_CAPTURE);
+        let mut to = child.stdin.take().unwrap();
+        // In the middle of a frame.
+        to.write_all(&bytes[..bytes.len() / 2 + 1]).unwrap();
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        assert!(wait(&mut child), "{name}: does not end");
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+        assert_eq!(stderr(&ended), "");
+        let mut source = Source::open([cell.out()]).unwrap();
+        let mut frames = 0;
+        while source.next().unwrap().is_some() {
+            frames += 1;
+        }
+        // 1,978 frames are in it, and not all belong to Transactions.
+        assert!(frames > 300, "{name}: {frames}");
+        drop(to);
+    }
+}
