@@ -19,6 +19,7 @@ mod live;
 mod probe;
 mod progress;
 mod replay;
+mod seconds;
 mod style;
 mod traces;
 #[cfg(feature = "tui")]

@@ -38,6 +38,7 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+mod pending;
 mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]
