@@ -9,5 +9,8 @@ pub mod lives;
 pub mod load;
 pub mod names;
 pub mod operations;
+pub mod pending;
+pub mod rates;
+pub mod sequence;
 pub mod series;
 pub mod statistics;

@@ -17,9 +17,11 @@ use super::interfaces;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
 use super::progress::Progress;
+use super::seconds::Seconds;
 use super::style::{self, Color};
 use super::write::{self, Written};
 use super::{Exit, PATIENCE, complain, unwritten};
+use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
 use crate::interrupt::Orderly;
 use crate::output::fields::FieldLines;
@@ -28,6 +30,9 @@ use crate::output_file::is_standard_output;
 use crate::source::{Next, Source, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
+
+/// Age from which on a Call without a Reply is reported while frames are captured.
+const PENDING: Seconds = Seconds(5_000_000_000);
 
 /// Arguments of the default command.
 #[derive(Debug, Args)]
@@ -120,6 +125,14 @@ pub(super) struct InspectArgs {
     #[arg(short = 'P', long, requires = "write")]
     print: bool,
 
+    /// Report a Call that has had no Reply for this long, on a line of its own; 0 reports none [default: 5 with -i]
+    ///
+    /// The line is that of the Transaction so far, with its age for a latency, and in the place of its status what it waits for and
+    /// its slot; with -T json its kind is 'pending'. The Transaction has its own line when it is done. Without -i the age is
+    /// counted by the times of frames.
+    #[arg(long, value_name = "SECONDS")]
+    pending: Option<Seconds>,
+
     /// How times are written
     #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
@@ -160,6 +173,10 @@ struct Bounds {
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = of(Limits::default().open_transactions))]
     max_open_transactions: NonZeroUsize,
+
+    /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
+    #[arg(long, value_name = "SECONDS", help_heading = BOUNDS, hide_short_help = true)]
+    max_call_age: Option<Seconds>,
 
     /// Transactions that are done, and wait for late copies of their messages
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
@@ -228,6 +245,7 @@ impl InspectArgs {
         Limits {
             connections: self.bounds.max_connections.get(),
             open_transactions: self.bounds.max_open_transactions.get(),
+            call_age_ns: self.bounds.max_call_age.map(|age| age.0),
             lingering_transactions: self.bounds.max_lingering_transactions.get(),
             set_ups: self.bounds.max_set_ups.get(),
             message_bytes: bytes(&self.bounds.max_message_bytes),
@@ -297,6 +315,12 @@ impl InspectArgs {
         return self.live.interface.is_some();
         #[cfg(not(feature = "live"))]
         false
+    }
+
+    /// What finds the Calls that wait for long, unless none are to be reported.
+    fn pending_watch(&self) -> Option<PendingWatch> {
+        let age = self.pending.or(self.is_live().then_some(PENDING)).filter(|age| age.0 > 0);
+        age.map(|age| PendingWatch::new(age.0))
     }
 
     /// Whether the input may pause: then nothing that is known may wait in a buffer.
@@ -438,6 +462,7 @@ fn show(
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.most();
+    let mut pending = args.pending_watch();
     let mut errors = Vec::new();
     let mut has_frames = false;
     let mut is_over = false;
@@ -477,6 +502,15 @@ fn show(
             }
         }
         output.closed(&mut flow).map_err(unwritten)?;
+        // At the end each has a line as a Transaction.
+        if let Some(watch) = &mut pending
+            && watch.is_due(flow.now())
+            && !is_over
+        {
+            for (call, age_ns) in watch.take(&flow, flow.now()) {
+                output.pending(&call, age_ns).map_err(unwritten)?;
+            }
+        }
         if flush_each {
             output.flush().map_err(unwritten)?;
         }

@@ -20,6 +20,7 @@ mod outputs;
 mod probe;
 mod progress;
 mod replay;
+mod seconds;
 mod style;
 mod traces;
 #[cfg(feature = "tui")]

@@ -245,6 +245,22 @@ impl Selection {
         self.done(Some(key), transaction, reading, Some(about))
     }
 
+    /// Whether the filter holds for a Transaction that is not done, as far as it was seen. What its frames gave is kept for
+    /// the time when it is done.
+    pub fn pending(
+        &mut self,
+        key: Key,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        about: About<'_>,
+    ) -> bool {
+        self.to.clear();
+        if let Some(kept) = self.open.get(&key) {
+            self.to.values.copy(&kept.values);
+        }
+        self.judge(transaction, reading, Some(about))
+    }
+
     fn done(
         &mut self,
         key: Option<Key>,
@@ -262,6 +278,11 @@ impl Selection {
                 self.spare.push(values);
             }
         }
+        self.judge(transaction, reading, about).then_some(kept)
+    }
+
+    /// Whether the filter holds for a Transaction whose frames have given their values already.
+    fn judge(&mut self, transaction: &Transaction, reading: &Reading<'_>, about: Option<About<'_>>) -> bool {
         let wants = self.to.wants;
         if wants.of_message() {
             about::message(&mut self.to, transaction, reading, Which::Call);
@@ -281,7 +302,7 @@ impl Selection {
                 about::files(&mut self.to, about);
             }
         }
-        self.program.holds(&self.to.values).then_some(kept)
+        self.program.holds(&self.to.values)
     }
 
     fn remember(&mut self, frame: &Frame<'_>) {

@@ -16,6 +16,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 
+use super::Pending;
 use crate::analysis::names::Names;
 use line::Line;
 pub(crate) use line::{Name, Text, address};
@@ -46,10 +47,41 @@ impl JsonLines {
         facts: &Facts,
         names: &Names,
     ) -> io::Result<()> {
+        self.line(to, transaction, reading, facts, names, None)
+    }
+
+    /// Writes the line of a Call in flight.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn pending(
+        &mut self,
+        to: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        names: &Names,
+        pending: Pending,
+    ) -> io::Result<()> {
+        self.line(to, transaction, reading, facts, names, Some(pending))
+    }
+
+    fn line(
+        &mut self,
+        to: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        names: &Names,
+        pending: Option<Pending>,
+    ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).wiped();
         let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
-        let line = Line::new(transaction, facts, names, &tape, (results, call_parts));
+        let mut line = Line::new(transaction, facts, names, &tape, (results, call_parts));
+        if let Some(pending) = pending {
+            line = line.pending(pending);
+        }
         let written = serde_json::to_writer(&mut self.line, &line);
         self.tape = tape.wiped();
         written?;

@@ -14,6 +14,7 @@ use nfsrdma_dissectors::flow::transaction::{Direction, Missing, Transaction, Whi
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpc::Program;
 
+use super::Pending;
 use super::label::Labels;
 use super::style::{Glyphs, Screen, Style, Styled, columns, fit};
 use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
@@ -131,6 +132,8 @@ pub struct List {
     has_header: bool,
     cell: String,
     line: String,
+    /// Set while the line of a Call in flight is written.
+    pending: Option<Pending>,
 }
 
 impl List {
@@ -144,6 +147,7 @@ impl List {
             has_header: false,
             cell: String::new(),
             line: String::new(),
+            pending: None,
         }
     }
 
@@ -178,6 +182,25 @@ impl List {
             self.put(column, width, style, is_last, &mut left);
         }
         self.end(out)
+    }
+
+    /// Writes the line of a Call in flight: its age in the place of the latency, and for a status what it waits for.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn pending(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        names: &Names,
+        pending: Pending,
+    ) -> io::Result<()> {
+        self.pending = Some(pending);
+        let written = self.transaction(out, transaction, reading, facts, names);
+        self.pending = None;
+        written
     }
 
     fn header(&mut self, out: &mut impl Write) -> io::Result<()> {
@@ -301,8 +324,9 @@ impl List {
                 Parts::default()
             }
             Column::Latency => {
-                if let Some(latency) = transaction.latency() {
-                    let _ = write!(cell, "{}", Duration(latency, glyphs));
+                let pending = self.pending.map(|pending| pending.age_ns);
+                if let Some(latency_ns) = pending.or_else(|| transaction.latency()) {
+                    let _ = write!(cell, "{}", Duration(latency_ns, glyphs));
                 }
                 Parts::default()
             }
@@ -313,6 +337,10 @@ impl List {
     /// The status, and after it what is wrong with the Transaction itself.
     fn status(&mut self, transaction: &Transaction, facts: &Facts) -> Parts {
         let Screen { styles, glyphs, .. } = self.screen;
+        if let Some(pending) = self.pending {
+            let _ = write!(self.cell, "pending: {pending}");
+            return Parts { first: styles.error, split: "pending".len(), rest: styles.mark };
+        }
         let has_room = self.layout.columns.last().is_some_and(|(_, width)| *width >= 24);
         let (is_ok, split) = status_and_marks(transaction, facts, has_room, &glyphs, &mut self.cell);
         Parts { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }

@@ -33,14 +33,17 @@ mod whole_frame;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::pending::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
 use crate::analysis::lives::OpenConnections;
 use crate::analysis::names::{About, Names};
+use crate::analysis::sequence::{self, SlotUse};
 use crate::analysis::statistics::Statistics;
 use crate::filter::{Filter, Selection, Tally};
 use crate::source::Counters;
@@ -54,9 +57,38 @@ use list::List;
 pub use settings::{Filehandles, Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
 use summary::Summary;
 use tree::TreeView;
+use units::Bytes;
 
 /// Columns of a summary where nothing limits it.
 const WIDTH: usize = 100;
+
+/// What is known of a Call in flight beside its Transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Nanoseconds since the first frame of the Call.
+    pub age_ns: u64,
+    /// The step that it has reached.
+    pub phase: PendingPhase,
+    /// The slot that it takes, from NFSv4.1 on.
+    pub slot: Option<SlotUse>,
+}
+
+/// `data in 8.0K of 64K, slot 3`.
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.phase {
+            PendingPhase::DataIn { moved_bytes, offered_bytes } => {
+                write!(f, "data in {} of {}", Bytes(moved_bytes), Bytes(offered_bytes))?;
+            }
+            PendingPhase::Server => f.write_str("server")?,
+            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", Bytes(moved_bytes))?,
+        }
+        match self.slot {
+            Some(used) => write!(f, ", slot {}", used.slot),
+            None => Ok(()),
+        }
+    }
+}
 
 /// The view that writes the lines.
 enum Lines {
@@ -254,6 +286,34 @@ impl<W: Write> Output<W> {
                 hex_dump::transaction(to, transaction)?;
             }
             Ok(true)
+        })
+    }
+
+    /// Shows a Call in flight, in views that show Transactions, if it is selected; it does not count as a line.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
+        let Self { to, lines_view, selection, names, .. } = self;
+        if !matches!(lines_view, Lines::List(_) | Lines::Json(_)) {
+            return Ok(());
+        }
+        let transaction = call.to_transaction();
+        transaction.read(|reading| {
+            let facts = reading.facts();
+            names.look(&transaction, reading, &facts);
+            if let Some(selection) = selection
+                && !selection.pending(call.key, &transaction, reading, names.about())
+            {
+                return Ok(());
+            }
+            let slot = sequence::slot(reading, &facts);
+            let pending = Pending { age_ns, phase: call.phase(), slot };
+            match lines_view {
+                Lines::List(list) => list.pending(to, &transaction, reading, &facts, names, pending),
+                Lines::Json(json) => json.pending(to, &transaction, reading, &facts, names, pending),
+                _ => Ok(()),
+            }
         })
     }
 

@@ -24,12 +24,12 @@ pub(super) struct Mail {
     pub(super) places: Vec<Place>,
     /// What was wrong with the input.
     pub(super) errors: Vec<String>,
-    /// How far the reading has come.
-    pub(super) progress: Progress,
+    /// Progress of the reading; `None` where nothing was reported since.
+    pub(super) progress: Option<Progress>,
 }
 
 /// How far a pass has come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Progress {
     /// Bytes of the input.
     pub(super) bytes: source::Progress,
@@ -79,7 +79,7 @@ impl Mailbox {
     /// Whether the news that there is no more lies there.
     #[cfg(test)]
     pub(super) fn is_over(&self) -> bool {
-        self.lock().mail.progress.is_over
+        self.lock().mail.progress.is_some_and(|progress| progress.is_over)
     }
 
     /// Puts something in, after waiting until no more than `most` pages lie there; `false` if nobody wants more.

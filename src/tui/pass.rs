@@ -430,7 +430,7 @@ impl Work {
             if tables.is_some() {
                 mail.tables = tables;
             }
-            mail.progress = progress;
+            mail.progress = Some(progress);
         })
     }
 

@@ -40,6 +40,7 @@ mod mountstats;
 mod mutations;
 mod one_direction;
 mod outputs;
+mod pending;
 mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]

@@ -233,6 +233,7 @@ fn narrow() -> Limits {
     Limits {
         connections: 2,
         open_transactions: 3,
+        call_age_ns: Some(1_000_000_000),
         lingering_transactions: 2,
         message_bytes: 4000,
         streams: 2,

@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::captures;
 use crate::program;
 
-const SCHEMAS: [&str; 8] = [
+const SCHEMAS: [&str; 9] = [
     "transaction.schema.json",
+    "pending.schema.json",
     "summary.schema.json",
     "operation.schema.json",
     "connection.schema.json",

@@ -202,6 +202,35 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     assert!(!terminal.is_alternate());
 }
 
+/// System calls of a process that wrote something, as the kernel counts them.
+fn writes(pid: &str) -> u64 {
+    let counters = std::fs::read_to_string(format!("/proc/{}/io", pid.trim())).unwrap();
+    let line = counters.lines().find_map(|line| line.strip_prefix("syscw: ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[test]
+fn an_idle_screen_is_not_drawn_again() {
+    let capture = captures::path("rxe-v42");
+    let pid = saved("idle");
+    let command = format!("{} tui {}", program(), capture.display());
+    let shell = format!("sh -c 'echo $$ > {}; exec {command}'", pid.display());
+    let Some(terminal) = Terminal::run("idle", &shell) else { return };
+    terminal.wait("1 of 237");
+    let process = std::fs::read_to_string(&pid).unwrap();
+    std::fs::remove_file(&pid).unwrap();
+    // The tree of the first Transaction comes a little later than the list.
+    thread::sleep(Duration::from_millis(500));
+    let before = writes(&process);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(writes(&process), before);
+    // It still draws when there is something to draw.
+    terminal.key("G").wait("237 of 237");
+    assert!(writes(&process) > before);
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let capture = captures::path("rxe-v42");

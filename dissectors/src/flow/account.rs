@@ -74,6 +74,8 @@ counted! {
         Connection = "connections",
         /// A Transaction that waited for its Reply, the oldest.
         OpenTransaction = "transactions",
+        /// A Call that waited longer for its Reply than was asked for.
+        OldCall = "old_calls",
         /// The packets of unfinished messages in one direction of a connection.
         MessageParts = "message_parts",
         /// The number of one more frame that repeats a message.

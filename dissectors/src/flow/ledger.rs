@@ -389,6 +389,12 @@ impl Ledger {
         }
     }
 
+    /// The entries that are open, in the order of their opening.
+    pub(super) fn open_entries(&self) -> impl Iterator<Item = (Key, &Entry)> {
+        let entries = self.opened.iter().filter_map(|key| Some((*key, self.get(*key)?)));
+        entries.filter(|(_, entry)| entry.is_open())
+    }
+
     /// The oldest entry that is still open.
     pub(super) fn oldest_open(&mut self) -> Option<Key> {
         while let Some(key) = self.opened.front().copied() {

@@ -12,6 +12,7 @@
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
 //! - [`closing`]: which connections are over;
+//! - [`pending`]: Calls without a Reply, for live views;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
@@ -32,6 +33,7 @@ mod ledger;
 mod meaning;
 mod memory;
 mod packets;
+pub mod pending;
 pub mod reading;
 mod records;
 mod reliable;
@@ -82,6 +84,9 @@ pub struct Limits {
     pub connections: usize,
     /// Transactions that wait for their Reply.
     pub open_transactions: usize,
+    /// Nanoseconds, by the time of frames, after which a Call without a Reply is given out as it is; `None` if it waits for the
+    /// end of the input. A Reply that comes later is a Transaction of its own, without a Call.
+    pub call_age_ns: Option<u64>,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
     /// Bytes of the messages of Transactions, open or closed; then those that wait for late copies are given out, and then
@@ -121,6 +126,7 @@ impl Default for Limits {
         Self {
             connections: 16_384,
             open_transactions: 16_384,
+            call_age_ns: None,
             lingering_transactions: 4_096,
             message_bytes: 64 << 20,
             streams: 32_768,
@@ -275,6 +281,12 @@ impl Flow {
         while let Some(key) = self.ledger.is_due(now) {
             self.release(key);
         }
+        self.give_up_old_calls(now);
+    }
+
+    /// The time of the last frame, or the later one that [`Flow::idle`] was given.
+    pub fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
+use nfsrdma_dissectors::flow::pending::PendingPhase;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
@@ -20,6 +21,8 @@ use super::SCHEMA;
 use super::members::{Members, object};
 use super::tape::{Part, Tape};
 use crate::analysis::names::{About, Names};
+use crate::analysis::sequence::SessionId;
+use crate::output::Pending;
 
 /// The path of a file; what is not UTF-8 is replaced.
 struct Path<'t>(&'t [u8]);
@@ -101,7 +104,8 @@ impl Serialize for Name {
 pub(super) struct Line<'t, 'a> {
     schema: u32,
     kind: &'static str,
-    index: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u64>,
     connection: u64,
     transport: Text<nfsrdma_dissectors::flow::transaction::Transport>,
     client: Option<Text<Address>>,
@@ -143,6 +147,16 @@ pub(super) struct Line<'t, 'a> {
     complete: bool,
     missing: Codes,
     findings: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<Text<SessionHex>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u32>,
 }
 
 impl<'t, 'a> Line<'t, 'a> {
@@ -163,7 +177,7 @@ impl<'t, 'a> Line<'t, 'a> {
         Self {
             schema: SCHEMA,
             kind: "transaction",
-            index: transaction.index,
+            index: Some(transaction.index),
             connection: connection.number,
             transport: Text(connection.transport),
             client: address(connection.client.address),
@@ -201,6 +215,42 @@ impl<'t, 'a> Line<'t, 'a> {
             complete: missing.is_empty(),
             missing: Codes(missing),
             findings: [],
+            age_ns: None,
+            phase: None,
+            moved_bytes: None,
+            session: None,
+            slot: None,
+        }
+    }
+}
+
+/// A session as hexadecimal digits.
+#[derive(Clone, Copy, Debug)]
+struct SessionHex(SessionId);
+
+impl fmt::Display for SessionHex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Line<'_, '_> {
+    /// The same line as that of a Call in flight, which has no index yet.
+    pub(super) fn pending(self, Pending { age_ns, phase, slot }: Pending) -> Self {
+        let (phase, moved_bytes) = match phase {
+            PendingPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
+            PendingPhase::Server => ("server", 0),
+            PendingPhase::DataOut { moved_bytes } => ("data_out", moved_bytes),
+        };
+        Self {
+            kind: "pending",
+            index: None,
+            age_ns: Some(age_ns),
+            phase: Some(phase),
+            moved_bytes: Some(moved_bytes),
+            session: slot.map(|used| Text(SessionHex(used.session))),
+            slot: slot.map(|used| used.slot),
+            ..self
         }
     }
 }

@@ -45,8 +45,8 @@ impl Side {
     /// there was anything.
     pub(super) fn take(&mut self, near: usize) -> (Vec<Place>, bool) {
         let mail = self.pass.take();
-        let was_over = self.progress.is_over;
-        let is_new = !mail.pages.is_empty() || mail.tables.is_some() || mail.progress.is_over != was_over;
+        let before = self.progress;
+        let mut is_new = !mail.pages.is_empty() || mail.tables.is_some() || !mail.errors.is_empty();
         for page in mail.pages {
             self.rows.push(page, near);
         }
@@ -54,10 +54,8 @@ impl Side {
             self.tables = *tables;
         }
         self.errors.extend(mail.errors);
-        if mail.progress.frames > 0 {
-            self.progress = mail.progress;
-        }
-        self.progress.is_over |= mail.progress.is_over || was_over;
+        self.progress = mail.progress.unwrap_or(before);
+        is_new |= self.progress != before;
         (mail.places, is_new)
     }
 }

@@ -341,3 +341,15 @@ fn what_is_no_capture_is_told_on_the_screen() {
         screen.keys(&key.to_string()).press(KeyCode::Esc);
     }
 }
+
+#[test]
+fn a_screen_where_nothing_changes_is_not_drawn_again() {
+    for keys in ["", "w", "2", "3", "4", "5", "6", "?", "p"] {
+        let mut screen = Screen::open(CAPTURE, 120, 40);
+        screen.keys(keys);
+        // The first tick may take up what came with the last screen.
+        screen.app.tick();
+        let draws = (0..200).filter(|_| screen.app.tick()).count();
+        assert_eq!(draws, 0, "{keys}");
+    }
+}

@@ -161,3 +161,25 @@ fn a_capture_ends_by_itself_after_its_time_without_a_packet() {
         ]
     );
 }
+
+#[test]
+fn a_call_that_a_server_leaves_without_a_reply_is_reported_while_it_waits() {
+    let Some(wire) = Wire::new() else { return };
+    let mut program = wire.capture(&["-i", RECEIVER, "-T", "json", "--pending", "1"]);
+    program.listen();
+    // All before the Reply of the READ of `/data/w/s2k`, which is frame 595; then nothing comes any more.
+    wire.send("rxe-v42", |player| player.send(0..593));
+    let sent = Instant::now();
+    let pending = loop {
+        let line = program.line(Duration::from_secs(20)).expect("there is a line");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        if line["kind"] == "pending" {
+            break line;
+        }
+    };
+    assert!(sent.elapsed() < Duration::from_secs(2), "{:?}", sent.elapsed());
+    assert_eq!(pending["xid"], "0xb38df27d");
+    assert_eq!((&pending["path"], &pending["slot"]), (&"/data/w/s2k".into(), &0.into()));
+    schema::assert_keeps(&schema::validator("pending.schema.json"), &pending, "live");
+    program.interrupt();
+}

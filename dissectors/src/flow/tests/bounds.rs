@@ -37,6 +37,7 @@ impl Flow {
 const LIMITS: Limits = Limits {
     connections: 500,
     open_transactions: 300,
+    call_age_ns: None,
     lingering_transactions: 200,
     set_ups: 100,
     message_bytes: 64 << 20,

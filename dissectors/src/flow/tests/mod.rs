@@ -10,6 +10,7 @@ mod iwarp;
 mod loss;
 mod message;
 mod messages;
+mod pending;
 mod settling;
 mod streams;
 mod tcp;

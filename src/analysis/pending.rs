@@ -1,0 +1,58 @@
+//! Which Calls have waited long enough for their Reply to be reported, each once.
+
+use nfsrdma_dissectors::flow::pending::PendingCall;
+use nfsrdma_dissectors::flow::{Flow, Key};
+use nfsrdma_dissectors::frame::Timestamp;
+use rustc_hash::FxHashSet;
+
+/// Nanoseconds between two looks at all Calls in flight, at least and at most.
+const SHORTEST_INTERVAL_NS: u64 = 1_000_000;
+const LONGEST_INTERVAL_NS: u64 = 100_000_000;
+
+/// Finds Calls that have been in flight for some time. It remembers no more Calls than the flow does.
+#[derive(Debug)]
+pub struct PendingWatch {
+    age_ns: u64,
+    due: Option<Timestamp>,
+    reported: FxHashSet<Key>,
+}
+
+fn later(time: Timestamp, ns: u64) -> Timestamp {
+    Timestamp(time.0.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX)))
+}
+
+impl PendingWatch {
+    /// Reports Calls that are older than `age_ns` nanoseconds.
+    pub fn new(age_ns: u64) -> Self {
+        Self { age_ns, due: None, reported: FxHashSet::default() }
+    }
+
+    /// Whether there may be something to report; asked once per frame.
+    #[inline]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.due.is_none_or(|due| now >= due)
+    }
+
+    /// The Calls that have become old enough since this was asked last, with their ages in nanoseconds.
+    pub fn take<'f>(&mut self, flow: &'f Flow, now: Timestamp) -> Vec<(PendingCall<'f>, u64)> {
+        let mut old = Vec::new();
+        let mut in_flight = FxHashSet::default();
+        // A Call that comes later is not due before this.
+        let mut due = later(now, self.age_ns);
+        for call in flow.pending() {
+            let age_ns = now.since(call.since).unwrap_or(0);
+            if self.reported.contains(&call.key) {
+                in_flight.insert(call.key);
+            } else if age_ns >= self.age_ns {
+                in_flight.insert(call.key);
+                old.push((call, age_ns));
+            } else {
+                due = due.min(later(call.since, self.age_ns));
+            }
+        }
+        self.reported = in_flight;
+        let interval_ns = (self.age_ns / 4).clamp(SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS);
+        self.due = Some(due.max(later(now, interval_ns)));
+        old
+    }
+}

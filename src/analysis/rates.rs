@@ -1,0 +1,339 @@
+//! How much happens per second: over the last second, the last ten and the last minute, or around a moment of a file.
+
+use std::hash::Hash;
+
+use nfsrdma_dissectors::frame::Timestamp;
+use rustc_hash::FxHashMap;
+
+use super::statistics::OperationKey;
+
+/// Lengths of the windows in nanoseconds: 1, 10 and 60 seconds.
+pub const WINDOWS_NS: [u64; 3] = [1_000_000_000, 10_000_000_000, 60_000_000_000];
+/// Slots of a window.
+const SLOTS: u64 = 10;
+/// Operations, connections and files that are counted apart; when there are more, those at rest are forgotten.
+const KEPT: usize = 4_096;
+
+/// Events per second within one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Transactions per second.
+    pub transactions: f64,
+    /// Bytes of RPC messages per second, with what moved in chunks.
+    pub bytes: f64,
+}
+
+/// The rates in each of the [`WINDOWS_NS`].
+pub type Rates = [Rate; WINDOWS_NS.len()];
+
+/// Transactions and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    transactions: u64,
+    bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.transactions += other.transactions;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    fn rate(self, ns: u64) -> Rate {
+        let seconds = ns.max(1) as f64 / 1e9;
+        Rate { transactions: self.transactions as f64 / seconds, bytes: self.bytes as f64 / seconds }
+    }
+}
+
+/// Counts of the latest slots of time.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    slot_ns: u64,
+    /// Number of the latest slot, counted from the epoch.
+    last: u64,
+    slots: [Counts; SLOTS as usize],
+}
+
+impl Window {
+    fn new(length_ns: u64) -> Self {
+        Self { slot_ns: length_ns / SLOTS, last: 0, slots: Default::default() }
+    }
+
+    fn slot(&mut self, number: u64) -> &mut Counts {
+        &mut self.slots[(number % SLOTS) as usize]
+    }
+
+    fn add(&mut self, time_ns: u64, counts: Counts) {
+        let number = time_ns / self.slot_ns;
+        if number > self.last {
+            for gone in (self.last + 1).max(number.saturating_sub(SLOTS - 1))..=number {
+                *self.slot(gone) = Counts::default();
+            }
+            self.last = number;
+        }
+        // What ended longer ago than the window is no part of it.
+        if self.last - number < SLOTS {
+            self.slot(number).add(counts);
+        }
+    }
+
+    /// The latest slot is not over, so that the window is a part of a slot shorter than its name says.
+    fn rate(&self, now_ns: u64) -> Rate {
+        let number = (now_ns / self.slot_ns).max(self.last);
+        let first = (number + 1).saturating_sub(SLOTS);
+        let mut sum = Counts::default();
+        for slot in first.max((self.last + 1).saturating_sub(SLOTS))..=self.last {
+            sum.add(self.slots[(slot % SLOTS) as usize]);
+        }
+        let end_ns = now_ns.max(self.last * self.slot_ns);
+        sum.rate(end_ns.saturating_sub(first * self.slot_ns))
+    }
+}
+
+/// Counts of the last minute.
+#[derive(Clone, Copy, Debug)]
+struct Recent([Window; WINDOWS_NS.len()]);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(WINDOWS_NS.map(Window::new))
+    }
+}
+
+impl Recent {
+    fn add(&mut self, time_ns: u64, counts: Counts) {
+        self.0.iter_mut().for_each(|window| window.add(time_ns, counts));
+    }
+
+    fn rates(&self, now_ns: u64) -> Rates {
+        self.0.each_ref().map(|window| window.rate(now_ns))
+    }
+}
+
+/// Rates of everything, and of each operation, connection and file that has any.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RateTable {
+    /// Of all Transactions.
+    pub all: Rates,
+    /// By operation.
+    pub operations: FxHashMap<OperationKey, Rates>,
+    /// By number of the connection.
+    pub connections: FxHashMap<u64, Rates>,
+    /// By path.
+    pub files: FxHashMap<Box<[u8]>, Rates>,
+}
+
+impl RateTable {
+    /// Whether nothing happened within the longest window.
+    pub fn is_at_rest(&self) -> bool {
+        self.all.iter().all(|rate| rate.transactions == 0.0)
+    }
+}
+
+/// A Transaction that has ended, as rates count it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'p> {
+    /// When its last frame was seen.
+    pub time: Timestamp,
+    /// Bytes of its messages, with what moved in chunks.
+    pub bytes: u64,
+    /// Its operation.
+    pub operation: OperationKey,
+    /// Number of its connection.
+    pub connection: u64,
+    /// The file that it is about.
+    pub path: Option<&'p [u8]>,
+}
+
+fn ns(time: Timestamp) -> u64 {
+    u64::try_from(time.0).unwrap_or(0)
+}
+
+/// Counts what goes on now.
+#[derive(Debug, Default)]
+pub struct RecentRates {
+    all: Recent,
+    operations: FxHashMap<OperationKey, Recent>,
+    connections: FxHashMap<u64, Recent>,
+    files: FxHashMap<Box<[u8]>, Recent>,
+}
+
+/// Makes room where there is none; `false` if everything there is in use.
+fn has_room<K: Eq + Hash>(map: &mut FxHashMap<K, Recent>, now_ns: u64) -> bool {
+    if map.len() >= KEPT {
+        let longest = WINDOWS_NS.len() - 1;
+        map.retain(|_, recent| recent.0[longest].rate(now_ns).transactions > 0.0);
+    }
+    map.len() < KEPT
+}
+
+impl RecentRates {
+    /// Counts a Transaction.
+    pub fn add(&mut self, ended: Ended<'_>) {
+        let time_ns = ns(ended.time);
+        let counts = Counts { transactions: 1, bytes: ended.bytes };
+        self.all.add(time_ns, counts);
+        if self.operations.contains_key(&ended.operation) || has_room(&mut self.operations, time_ns) {
+            self.operations.entry(ended.operation).or_default().add(time_ns, counts);
+        }
+        if self.connections.contains_key(&ended.connection) || has_room(&mut self.connections, time_ns) {
+            self.connections.entry(ended.connection).or_default().add(time_ns, counts);
+        }
+        let Some(path) = ended.path else { return };
+        if let Some(recent) = self.files.get_mut(path) {
+            recent.add(time_ns, counts);
+        } else if has_room(&mut self.files, time_ns) {
+            self.files.entry(path.into()).or_default().add(time_ns, counts);
+        }
+    }
+
+    /// The rates at a moment that is not before the last Transaction.
+    pub fn table(&self, now: Timestamp) -> RateTable {
+        fn busy<K: Clone + Eq + Hash>(map: &FxHashMap<K, Recent>, now_ns: u64) -> FxHashMap<K, Rates> {
+            let rates = map.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
+            rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
+        }
+        let now_ns = ns(now);
+        RateTable {
+            all: self.all.rates(now_ns),
+            operations: busy(&self.operations, now_ns),
+            connections: busy(&self.connections, now_ns),
+            files: busy(&self.files, now_ns),
+        }
+    }
+}
+
+/// Counts what ended around a moment: half of each window before it, and half after it.
+#[derive(Debug)]
+pub struct RatesAround {
+    middle: Timestamp,
+    /// Nanoseconds of each window that lie between the first and the last frame.
+    lengths_ns: [u64; WINDOWS_NS.len()],
+    counts: AroundCounts,
+}
+
+type Around = [Counts; WINDOWS_NS.len()];
+
+#[derive(Debug, Default)]
+struct AroundCounts {
+    all: Around,
+    operations: FxHashMap<OperationKey, Around>,
+    connections: FxHashMap<u64, Around>,
+    files: FxHashMap<Box<[u8]>, Around>,
+}
+
+impl RatesAround {
+    /// Counts around `middle` in a capture whose first and last frame have these times.
+    pub fn new(middle: Timestamp, (first, last): (Timestamp, Timestamp)) -> Self {
+        let part = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
+        let length = |ns: u64| part(middle.since(first), ns / 2) + part(last.since(middle), ns / 2);
+        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: AroundCounts::default() }
+    }
+
+    /// Whether a time lies in the longest window.
+    pub fn reaches(&self, time: Timestamp) -> bool {
+        self.middle.apart(time) <= WINDOWS_NS[WINDOWS_NS.len() - 1] / 2
+    }
+
+    /// Counts a Transaction, if it ended near enough.
+    pub fn add(&mut self, ended: Ended<'_>) {
+        let apart_ns = self.middle.apart(ended.time);
+        let counts = Counts { transactions: 1, bytes: ended.bytes };
+        let add = |to: &mut Around| {
+            for (sum, length_ns) in to.iter_mut().zip(WINDOWS_NS) {
+                if apart_ns <= length_ns / 2 {
+                    sum.add(counts);
+                }
+            }
+        };
+        add(&mut self.counts.all);
+        add(self.counts.operations.entry(ended.operation).or_default());
+        add(self.counts.connections.entry(ended.connection).or_default());
+        if let Some(path) = ended.path {
+            match self.counts.files.get_mut(path) {
+                Some(sum) => add(sum),
+                None => add(self.counts.files.entry(path.into()).or_default()),
+            }
+        }
+    }
+
+    /// The rates.
+    pub fn table(self) -> RateTable {
+        let lengths_ns = self.lengths_ns;
+        let rates = |counts: Around| -> Rates { std::array::from_fn(|at| counts[at].rate(lengths_ns[at])) };
+        let AroundCounts { all, operations, connections, files } = self.counts;
+        RateTable {
+            all: rates(all),
+            operations: operations.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),
+            connections: connections.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),
+            files: files.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn ended(ms: i64) -> Ended<'static> {
+        Ended {
+            time: Timestamp(1_000 * SECOND + ms * 1_000_000),
+            bytes: 100,
+            operation: OperationKey::default(),
+            connection: 1,
+            path: Some(b"/file"),
+        }
+    }
+
+    fn at(ms: i64) -> Timestamp {
+        ended(ms).time
+    }
+
+    #[test]
+    fn a_steady_load_has_the_same_rate_in_every_window() {
+        let mut recent = RecentRates::default();
+        (0..120_000).step_by(10).for_each(|ms| recent.add(ended(ms)));
+        let table = recent.table(at(120_000));
+        for rate in table.all {
+            assert!(
+                (rate.transactions - 100.0).abs() < 2.0 && (rate.bytes - 10_000.0).abs() < 200.0,
+                "{rate:?}"
+            );
+        }
+        assert_eq!(table.connections[&1], table.all);
+        assert_eq!(table.files[&b"/file"[..]], table.all);
+    }
+
+    #[test]
+    fn one_window_after_a_stall_the_rate_is_zero() {
+        let mut recent = RecentRates::default();
+        (0..60_000).step_by(10).for_each(|ms| recent.add(ended(ms)));
+        let is_zero = |ms: i64| recent.table(at(60_000 + ms)).all.map(|rate| rate.transactions == 0.0);
+        assert_eq!(is_zero(500), [false; 3]);
+        assert_eq!(is_zero(1_000), [true, false, false]);
+        assert_eq!(is_zero(10_000), [true, true, false]);
+        assert_eq!(is_zero(60_000), [true; 3]);
+        let table = recent.table(at(60_000));
+        let rate = table.all[2].transactions;
+        let later = recent.table(at(90_000)).all[2].transactions;
+        assert!((rate / later - 2.0).abs() < 0.3, "{rate} {later}");
+        assert!(recent.table(at(130_000)).is_at_rest() && recent.table(at(130_000)).operations.is_empty());
+    }
+
+    #[test]
+    fn around_a_moment_half_of_a_window_is_before_it() {
+        let mut around = RatesAround::new(at(50_000), (at(0), at(100_000)));
+        (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
+        assert!(around.reaches(at(20_000)) && !around.reaches(at(19_999)));
+        let table = around.table();
+        for rate in table.all {
+            assert!((rate.transactions - 10.0).abs() <= 1.0, "{rate:?}");
+        }
+        // At the first frame there is nothing before it.
+        let mut around = RatesAround::new(at(0), (at(0), at(100_000)));
+        (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
+        assert!((around.table().all[1].transactions - 10.0).abs() <= 1.0);
+    }
+}

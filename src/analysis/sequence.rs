@@ -1,0 +1,96 @@
+//! The slots that Calls take (RFC 8881 section 2.10.6.1).
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Observer, Value};
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::transaction::Which;
+
+/// A sessionid4 (RFC 8881 section 3.2).
+pub type SessionId = [u8; 16];
+
+/// The slot that a Call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotUse {
+    /// The session.
+    pub session: SessionId,
+    /// `sa_slotid`, or `csa_slotid` of a callback.
+    pub slot: u32,
+}
+
+/// What SEQUENCE or CB_SEQUENCE says, as the first operation of a COMPOUND.
+#[derive(Debug, Default)]
+struct SequenceFields {
+    session: Option<SessionId>,
+    slot: Option<u32>,
+    target_highest_slot: Option<u32>,
+}
+
+impl<'a> Observer<'a> for SequenceFields {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        match (field.label, value) {
+            ("sa_sessionid" | "csa_sessionid", Value::Bytes(bytes)) => {
+                self.session = self.session.or(bytes.try_into().ok());
+            }
+            ("sa_slotid" | "csa_slotid", Value::Unsigned(slot)) => {
+                self.slot = self.slot.or(u32::try_from(slot).ok());
+            }
+            ("sr_target_highest_slotid" | "csr_target_highest_slotid", Value::Unsigned(slot)) => {
+                self.target_highest_slot = self.target_highest_slot.or(u32::try_from(slot).ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_sessions(facts: &Facts) -> bool {
+    facts.minor_version.is_some_and(|minor| minor > 0)
+}
+
+/// The slot of a Call; `None` before NFSv4.1, and where the Call begins with another operation.
+pub fn slot(reading: &Reading<'_>, facts: &Facts) -> Option<SlotUse> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut fields = SequenceFields::default();
+    // What could be read before an error stands.
+    let _ = reading.observe_rpc(Which::Call, &mut fields);
+    Some(SlotUse { session: fields.session?, slot: fields.slot? })
+}
+
+/// How many slots the Reply lets the client use: one more than `sr_target_highest_slotid`.
+pub fn granted_slots(reading: &Reading<'_>, facts: &Facts) -> Option<u32> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut fields = SequenceFields::default();
+    let _ = reading.observe_rpc(Which::Reply, &mut fields);
+    fields.target_highest_slot?.checked_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_nfsv42_has_a_slot_and_its_reply_grants_some() {
+        let transactions = crate::testing::transactions("rxe-v42.pcap");
+        let read = transactions.iter().find(|transaction| transaction.xid.0 == 0xb38d_f27d).unwrap();
+        read.read(|reading| {
+            let facts = reading.facts();
+            assert_eq!(slot(reading, &facts).map(|used| used.slot), Some(0));
+            assert_eq!(granted_slots(reading, &facts), Some(64));
+        });
+    }
+
+    #[test]
+    fn nfsv3_has_none() {
+        for transaction in crate::testing::transactions("rxe-v3.pcap") {
+            transaction.read(|reading| assert_eq!(slot(reading, &reading.facts()), None));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A length of time in seconds: `5`, `0.25`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Seconds as an option takes them, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seconds(pub(super) u64);
+
+impl FromStr for Seconds {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let seconds = text.parse::<f64>().ok();
+        let length = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let ns = length.and_then(|length| u64::try_from(length.as_nanos()).ok());
+        ns.map(Self).ok_or("give a number of seconds, such as 5 or 0.25")
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 as f64 / 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_may_have_parts_and_no_sign() {
+        assert_eq!("5".parse(), Ok(Seconds(5_000_000_000)));
+        assert_eq!("0.25".parse(), Ok(Seconds(250_000_000)));
+        assert_eq!(Seconds(250_000_000).to_string(), "0.25");
+        for text in ["", "-1", "5s", "NaN", "inf", "1e300"] {
+            assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+    }
+}

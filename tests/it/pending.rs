@@ -1,0 +1,122 @@
+//! Calls in flight: what is reported of a Call whose Reply does not come.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::captures::{self, Temporary};
+use crate::program::number;
+use crate::schema;
+
+/// The READ of 4096 bytes from `/data/w/s2k`: its Call is frame 590, its RDMA Writes are 592 and 593, its Reply is 595.
+const XID: &str = "0xb38df27d";
+const REPLY: u64 = 595;
+
+/// A capture in the format of pcap without one of its frames.
+fn without(name: &str, frame: u64) -> Vec<u8> {
+    let bytes = captures::bytes(name);
+    let (mut at, mut number) = (24, 1);
+    let mut left = bytes[..at].to_vec();
+    while at < bytes.len() {
+        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let end = at + 16 + length;
+        if number != frame {
+            left.extend_from_slice(&bytes[at..end]);
+        }
+        (at, number) = (end, number + 1);
+    }
+    left
+}
+
+fn lines(arguments: &[&str], name: &str) -> Vec<String> {
+    let file = Temporary::new(name, &without("rxe-v42", REPLY));
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn json(arguments: &[&str], name: &str) -> Vec<Value> {
+    let lines = lines(&[&["-T", "json"], arguments].concat(), name);
+    lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_call_without_a_reply_is_a_line_of_its_own_after_some_time() {
+    let lines = json(&["-l", "--pending", "1"], "pending.pcap");
+    let pending: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "pending").collect();
+    let [call] = pending[..] else { panic!("{pending:?}") };
+    schema::assert_keeps(&schema::validator("pending.schema.json"), call, "pending");
+    assert_eq!(
+        (&call["xid"], &call["operation"], &call["path"]),
+        (&XID.into(), &"READ".into(), &"/data/w/s2k".into())
+    );
+    assert_eq!(
+        (&call["slot"], &call["phase"], &call["moved_bytes"]),
+        (&0.into(), &"data_out".into(), &2000.into())
+    );
+    assert_eq!(call["call"]["frames"], serde_json::json!([590]));
+    let age_ns = number(call, "age_ns");
+    // A frame comes at least every 300 ms there.
+    assert!((1_000_000_000..1_400_000_000).contains(&age_ns), "{age_ns}");
+    // Then the Transaction follows when it is over.
+    let at = lines.iter().position(|line| line["kind"] == "pending");
+    let done = lines.iter().position(|line| line["kind"] == "transaction" && line["xid"] == XID);
+    assert!(at < done, "{at:?} {done:?}");
+}
+
+#[test]
+fn nothing_is_reported_of_a_file_unless_it_is_asked_for() {
+    for arguments in [&[][..], &["--pending", "0"], &["--pending", "1", "-Y", "nfs.opcode == WRITE"]] {
+        let lines = json(arguments, "unasked.pcap");
+        assert!(lines.iter().all(|line| line["kind"] != "pending"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_filter_decides_by_what_was_seen_so_far() {
+    let arguments = ["--pending", "1", "-Y", "nfs.opcode == READ && rpcordma.writes_count == 1"];
+    let lines = json(&arguments, "filtered.pcap");
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "pending").count(), 1);
+    // What the frames gave is still there when the Transaction is over.
+    let reads = lines.iter().filter(|line| line["kind"] == "transaction").count();
+    let whole = json(&arguments[2..], "whole.pcap");
+    assert_eq!(reads, whole.iter().filter(|line| line["kind"] == "transaction").count());
+}
+
+#[test]
+fn the_list_says_what_the_call_waits_for() {
+    let lines = lines(&["-l", "--pending", "1"], "list.pcap");
+    let line = lines.iter().find(|line| line.contains("pending")).unwrap();
+    assert!(line.contains("READ /data/w/s2k 0+4096"), "{line}");
+    assert!(line.ends_with("pending: data out 2.0K, slot 0"), "{line}");
+}
+
+#[test]
+fn a_call_that_is_too_old_is_given_up_and_counted() {
+    let lines = json(&["--max-call-age", "1"], "old.pcap");
+    let at = |xid: &str| {
+        lines.iter().position(|line| line["kind"] == "transaction" && line["xid"] == xid).unwrap()
+    };
+    let given_up = &lines[at(XID)];
+    assert_eq!(given_up["missing"], serde_json::json!(["reply"]));
+    // Not at the end of the input.
+    assert!(at(XID) + 100 < lines.len());
+    assert_eq!(number(&lines.last().unwrap()["given_up"], "old_calls"), 1);
+}
+
+#[test]
+fn lengths_of_time_that_are_none_are_refused() {
+    for option in ["--pending", "--max-call-age"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+            .args([option, "soon", "file"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("give a number of seconds"), "{error}");
+    }
+}
