@@ -430,6 +430,7 @@ fn key_of(meaning: Meaning) -> Option<Key> {
     match meaning {
         Meaning::Message { key, .. }
         | Meaning::MessageAgain { key, .. }
+        | Meaning::Done { key }
         | Meaning::Data { key, .. }
         | Meaning::ReadRequest { key, .. } => Some(key),
         _ => None,
@@ -457,7 +458,6 @@ fn completed(
         }
         _ => return None,
     };
-    // An RDMA_DONE belongs to a Call, and is none.
     let record = transaction.message(which)?;
     record.frames.contains(&frame.number).then_some(which)
 }
