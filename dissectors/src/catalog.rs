@@ -11,7 +11,7 @@ pub fn all() -> Registry {
     infiniband::describe(frame);
     infiniband::describe_management(registry.at(Layer::Management));
     iwarp::describe(registry.at(Layer::Iwarp));
-    rpcrdma::PrivateData::describe(registry.at(Layer::PrivateData));
+    rpcrdma::private_data::describe(registry.at(Layer::PrivateData));
     rpcrdma::describe(registry.at(Layer::RpcRdma));
     rpc::describe(registry.at(Layer::Rpc));
     nfs::describe(registry.at(Layer::Procedure));

@@ -31,12 +31,26 @@ pub struct ConnectionTally {
     pub granted: u32,
     /// The most credits that a Call asked for, forward direction; 0 where none did.
     pub asked: u32,
+    /// The most credits that a Reply granted, reverse direction (RFC 8167 section 4.1); 0 where none did.
+    pub reverse_granted: u32,
+    /// The most credits that a Call asked for, reverse direction; 0 where none did.
+    pub reverse_asked: u32,
 }
 
 impl ConnectionTally {
     /// A connection without Transactions.
     pub fn new(name: ConnectionName) -> Self {
-        Self { name, transactions: 0, incomplete: 0, bytes: 0, times: None, granted: 0, asked: 0 }
+        Self {
+            name,
+            transactions: 0,
+            incomplete: 0,
+            bytes: 0,
+            times: None,
+            granted: 0,
+            asked: 0,
+            reverse_granted: 0,
+            reverse_asked: 0,
+        }
     }
 
     /// Counts a Transaction.
@@ -57,11 +71,14 @@ impl ConnectionTally {
             self.times =
                 Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
-        if transaction.direction == Direction::Forward {
-            let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
-            self.asked = self.asked.max(credits(Which::Call).map_or(0, |words| words.credits));
-            self.granted = self.granted.max(credits(Which::Reply).map_or(0, |words| words.credits));
-        }
+        let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
+        let credits = |which| credits(which).map_or(0, |words| words.credits);
+        let (asked, granted) = match transaction.direction {
+            Direction::Forward => (&mut self.asked, &mut self.granted),
+            Direction::Reverse => (&mut self.reverse_asked, &mut self.reverse_granted),
+        };
+        *asked = (*asked).max(credits(Which::Call));
+        *granted = (*granted).max(credits(Which::Reply));
     }
 }
 

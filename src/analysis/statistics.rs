@@ -174,6 +174,8 @@ pub struct ChunkTallies {
     pub write: ChunkTally,
     /// Reply chunks.
     pub reply: ChunkTally,
+    /// Read chunks of Replies (RFC 5666 section 3.5).
+    pub reply_read: ChunkTally,
 }
 
 /// Transactions by what of them is missing. One that misses several things counts for each.
@@ -266,6 +268,9 @@ impl Statistics {
         tally.reply_bytes += reply_bytes;
         if let Some(latency) = transaction.latency() {
             tally.latencies.add(latency);
+        }
+        for chunk in &transaction.reply_read_chunks {
+            self.chunks.reply_read.add(chunk);
         }
         for (chunk, kind) in chunks(transaction) {
             match kind {

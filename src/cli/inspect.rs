@@ -145,7 +145,7 @@ pub(super) struct InspectArgs {
     #[arg(long, value_name = "HOW", default_value = "names")]
     filehandles: Filehandles,
 
-    /// No names of files, which are learnt from what the Calls and Replies before said
+    /// Do not resolve addresses and ports to names. They never are, so this changes nothing; for file names see --filehandles
     #[arg(short = 'n', long)]
     no_names: bool,
 
@@ -287,7 +287,7 @@ impl InspectArgs {
             most: self.most(),
             tells_files: self.write.is_some(),
             icrc: self.check_icrc,
-            filehandles: if self.no_names { Filehandles::Off } else { self.filehandles },
+            filehandles: self.filehandles,
             screen: style::screen(self.color),
         }
     }

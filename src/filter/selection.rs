@@ -451,6 +451,7 @@ fn key_of(meaning: Meaning) -> Option<Key> {
     match meaning {
         Meaning::Message { key, .. }
         | Meaning::MessageAgain { key, .. }
+        | Meaning::Done { key }
         | Meaning::Data { key, .. }
         | Meaning::ReadRequest { key, .. } => Some(key),
         _ => None,
@@ -478,7 +479,6 @@ fn completed(
         }
         _ => return None,
     };
-    // An RDMA_DONE belongs to a Call, and is none.
     let record = transaction.message(which)?;
     record.frames.contains(&frame.number).then_some(which)
 }

@@ -1,13 +1,14 @@
 //! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
 //! set-up said.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
-use nfsrdma_dissectors::flow::{Service, Terms};
+use nfsrdma_dissectors::flow::{ReadResources, Service, Terms};
 use nfsrdma_dissectors::frame::Timestamp;
-use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_dissectors::rpcrdma::{PrivateData, SidePrivateData};
 use serde::Serialize;
 
 use super::json::{SCHEMA, Text, address};
@@ -66,20 +67,34 @@ pub fn terms(row: &ConnectionRow) -> String {
     let Some(terms) = row.state.and_then(|state| state.terms) else {
         return "its set-up is not in the capture".to_owned();
     };
-    let side = |name: &str, data: Option<PrivateData>| match data {
-        Some(data) => {
+    let side = |name: &str, data: SidePrivateData| match data {
+        SidePrivateData::Present(data) => {
             let (send, receive) = (data.send_threshold(), data.receive_threshold());
             let invalidates = if data.remote_invalidation { ", remote invalidation" } else { "" };
             format!("{name} sends {send} and receives {receive} bytes inline{invalidates}")
         }
-        None => format!("{name} says nothing (1024 bytes inline)"),
+        SidePrivateData::Absent => format!("{name} says nothing (1024 bytes inline)"),
+        SidePrivateData::Cut => format!("{name}'s private data is not in the capture"),
     };
     let service = match (port(&terms.service), terms.service) {
         (Some(port), _) => format!("port {port}"),
         (None, Service::Id(id, _)) => format!("service 0x{:016x}", id.0),
         (None, Service::Port(port)) => format!("port {}", port.0),
     };
-    format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server))
+    let mut said = format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server));
+    if let Some((to_server, to_client)) = terms.inline_thresholds() {
+        let _ = write!(said, "; inline thresholds: {to_server} to the server, {to_client} to the client");
+    }
+    for (name, reads) in [("client", terms.client_reads), ("server", terms.server_reads)] {
+        if let Some(ReadResources { inbound, outbound }) = reads {
+            let _ = write!(said, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
+        }
+    }
+    let ConnectionTally { reverse_asked, reverse_granted, .. } = row.tally;
+    if reverse_asked > 0 || reverse_granted > 0 {
+        let _ = write!(said, "; reverse credits: {reverse_asked} asked, {reverse_granted} granted");
+    }
+    said
 }
 
 /// The port that a client connected to, where it is one.
@@ -188,6 +203,8 @@ struct CreditsObject {
     asked: u32,
     granted: u32,
     in_use: Option<f64>,
+    reverse_asked: u32,
+    reverse_granted: u32,
 }
 
 /// What the set-up of a connection said.
@@ -196,6 +213,43 @@ struct SetUpObject {
     port: Option<u16>,
     client: Option<PrivateDataObject>,
     server: Option<PrivateDataObject>,
+    private_data: PresenceObject,
+    inline_thresholds: Option<ThresholdsObject>,
+    reads: ReadsObject,
+}
+
+/// The most bytes that go inline in each direction.
+#[derive(Serialize)]
+struct ThresholdsObject {
+    to_server: u32,
+    to_client: u32,
+}
+
+/// RDMA Reads that the two sides can have in flight.
+#[derive(Serialize)]
+struct ReadsObject {
+    client: Option<ReadResourcesObject>,
+    server: Option<ReadResourcesObject>,
+}
+
+#[derive(Serialize)]
+struct ReadResourcesObject {
+    inbound: u16,
+    outbound: u16,
+}
+
+impl From<ReadResources> for ReadResourcesObject {
+    fn from(reads: ReadResources) -> Self {
+        let ReadResources { inbound, outbound } = reads;
+        Self { inbound, outbound }
+    }
+}
+
+/// Whether each side sent private data.
+#[derive(Serialize)]
+struct PresenceObject {
+    client: &'static str,
+    server: &'static str,
 }
 
 #[derive(Serialize)]
@@ -219,8 +273,16 @@ impl From<Terms> for SetUpObject {
     fn from(terms: Terms) -> Self {
         Self {
             port: port(&terms.service),
-            client: terms.client.map(PrivateDataObject::from),
-            server: terms.server.map(PrivateDataObject::from),
+            client: terms.client.present().map(PrivateDataObject::from),
+            server: terms.server.present().map(PrivateDataObject::from),
+            private_data: PresenceObject { client: terms.client.key(), server: terms.server.key() },
+            inline_thresholds: terms
+                .inline_thresholds()
+                .map(|(to_server, to_client)| ThresholdsObject { to_server, to_client }),
+            reads: ReadsObject {
+                client: terms.client_reads.map(ReadResourcesObject::from),
+                server: terms.server_reads.map(ReadResourcesObject::from),
+            },
         }
     }
 }
@@ -240,6 +302,8 @@ impl Line {
                 granted: tally.granted,
                 // More digits would only say how the steps of time lie.
                 in_use: row.in_use().map(|used| (used * 1e3).round() / 1e3),
+                reverse_asked: tally.reverse_asked,
+                reverse_granted: tally.reverse_granted,
             }),
             set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
         }
@@ -256,6 +320,10 @@ fn side(
     of: fn(&PrivateDataObject) -> String,
 ) -> Option<String> {
     line.set_up.as_ref().and_then(side).map(of)
+}
+
+fn thresholds(line: &Line) -> Option<&ThresholdsObject> {
+    line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 
 /// A column of comma-separated values: its name, and its cell, where there is one.
@@ -278,7 +346,23 @@ const CSV: &[CsvColumn] = &[
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
     ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),
+    ("credits.reverse_asked", |line| line.credits.as_ref().map(|credits| credits.reverse_asked.to_string())),
+    ("credits.reverse_granted", |line| {
+        line.credits.as_ref().map(|credits| credits.reverse_granted.to_string())
+    }),
     ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| said(&terms.port))),
+    ("set_up.private_data.client", |line| {
+        line.set_up.as_ref().map(|terms| terms.private_data.client.to_owned())
+    }),
+    ("set_up.private_data.server", |line| {
+        line.set_up.as_ref().map(|terms| terms.private_data.server.to_owned())
+    }),
+    ("set_up.inline_thresholds.to_server", |line| {
+        thresholds(line).map(|thresholds| thresholds.to_server.to_string())
+    }),
+    ("set_up.inline_thresholds.to_client", |line| {
+        thresholds(line).map(|thresholds| thresholds.to_client.to_string())
+    }),
     ("set_up.client.send_size", |line| side(line, |it| it.client.as_ref(), |it| it.send_size.to_string())),
     ("set_up.client.receive_size", |line| {
         side(line, |it| it.client.as_ref(), |it| it.receive_size.to_string())

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{Operation as Verb, Packet, Syndrome, Wire};
 use nfsrdma_dissectors::iwarp::mpa::{Role, Startup};
 use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
-use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_dissectors::rpcrdma::SidePrivateData;
 
 use crate::analysis::names::Names;
 
@@ -222,6 +222,8 @@ impl FrameList {
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
+            Meaning::Done { key } => self.done(key, flow),
+            Meaning::Empty => self.empty(),
             Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Skipped { bytes } => {
@@ -271,6 +273,8 @@ impl FrameList {
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
+            Meaning::Done { key } => self.done(key, flow),
+            Meaning::Empty => self.empty(),
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Data { key, kind, chunk } => {
                 let verb = match kind {
@@ -307,6 +311,22 @@ impl FrameList {
             let _ = write!(self.line.text, " {name}");
             self.line.piece(styles.mark);
         }
+    }
+
+    /// An RDMA_DONE, and the Transaction that it ends.
+    fn done(&mut self, key: Key, flow: &Flow) {
+        self.line.text.push_str("RDMA_DONE ");
+        self.line.piece(self.screen.styles.operation);
+        if let Some(transaction) = flow.transaction(key) {
+            let _ = write!(self.line.text, "of {} ", transaction.xid);
+            self.line.piece(self.screen.styles.xid);
+        }
+    }
+
+    /// An operation of RDMA without data.
+    fn empty(&mut self) {
+        self.line.text.push_str("no data: keep-alive or return of credits ");
+        self.line.piece(self.screen.styles.dim);
     }
 
     fn control(&mut self, packet: &Packet<'_>) {
@@ -413,7 +433,9 @@ const SHOWN: usize = 8;
 /// The protocol that a frame is about: the highest that was found in it.
 fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> String {
     let mut messages = flow.meanings().iter().filter_map(|meaning| match meaning {
-        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } => flow.transaction(*key),
+        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } | Meaning::Done { key } => {
+            flow.transaction(*key)
+        }
         _ => None,
     });
     let message = messages.next();
@@ -507,9 +529,9 @@ fn management(packet: &Packet<'_>, text: &mut String) {
         cm::Message::Cut(_) => write!(text, ", cut"),
         _ => Ok(()),
     };
-    let private = message.private().and_then(|part| PrivateData::find(part.bytes, part.at, &mut Unobserved));
-    if let Some(private) = private {
-        thresholds(&private, text);
+    // Only these two set a connection up.
+    if let cm::Message::Request(_, _, part) | cm::Message::Reply(_, part) = message {
+        private_data(SidePrivateData::find(part, &mut Unobserved), text);
     }
 }
 
@@ -530,14 +552,17 @@ fn startup(payload: Part<'_>, text: &mut String) {
     if let Some(enhanced) = startup.enhanced {
         let _ = write!(text, ", IRD {} ORD {}", enhanced.ird.0, enhanced.ord.0);
     }
-    if let Some(private) = startup.rpcrdma {
-        thresholds(&private, text);
-    }
+    private_data(startup.rpcrdma, text);
     text.push(' ');
 }
 
 /// The inline thresholds that private data tells.
-fn thresholds(private: &PrivateData, text: &mut String) {
+fn private_data(private: SidePrivateData, text: &mut String) {
+    let private = match private {
+        SidePrivateData::Present(private) => private,
+        SidePrivateData::Absent => return,
+        SidePrivateData::Cut => return text.push_str(", private data cut"),
+    };
     let (send, receive) = (private.send_threshold(), private.receive_threshold());
     let invalidation = if private.remote_invalidation { ", remote invalidation" } else { "" };
     let _ = write!(text, ", inline thresholds send {send} receive {receive}{invalidation}");
@@ -547,6 +572,7 @@ fn thresholds(private: &PrivateData, text: &mut String) {
 fn why(reason: Undecoded) -> &'static str {
     match reason {
         Undecoded::Malformed => "malformed",
+        Undecoded::CutFrame => "too little of the packet was captured to tell what it does",
         Undecoded::NotRpcRdma => "no RPC-over-RDMA",
         Undecoded::MalformedHeader => "malformed RPC-over-RDMA header",
         Undecoded::CutHeader => "too little of the message was captured to tell what it is",

@@ -10,7 +10,9 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{Direction, Missing, Transaction, Which};
+use nfsrdma_dissectors::flow::transaction::{
+    ChunkListState, Direction, MessageRecord, Missing, Transaction, Which,
+};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpc::Program;
 
@@ -489,8 +491,8 @@ fn without_prefix(name: &'static str) -> &'static str {
 /// through chunks.
 pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
-    let chunks =
-        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
+    let chunks = chunks.chain(&transaction.reply_chunk).chain(&transaction.reply_read_chunks);
     message(Which::Call) + message(Which::Reply) + chunks.map(Chunk::moved).sum::<u64>()
 }
 
@@ -503,22 +505,25 @@ fn missing_bytes(missing: &Missing) -> u64 {
 }
 
 /// Writes the chunks, all of one kind as one: `R 8192`, `W 2000/4096`: what moved, of what was offered
-/// where that is more.
+/// where that is more; `?` where the Call may offer more.
 pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
     let reply = transaction.reply_chunk.as_slice();
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, transaction.write_chunks.as_slice()),
         (ChunkKind::Reply, reply),
+        // The Read list of a Reply (RFC 5666 section 3.5).
+        (ChunkKind::Read, transaction.reply_read_chunks.as_slice()),
     ];
-    for (kind, chunks) in kinds {
+    for (at, (kind, chunks)) in kinds.into_iter().enumerate() {
         if chunks.is_empty() {
             continue;
         }
         let letter = match kind {
-            ChunkKind::Read => 'R',
-            ChunkKind::Write => 'W',
-            ChunkKind::Reply => 'r',
+            ChunkKind::Read if at > 0 => "rR",
+            ChunkKind::Read => "R",
+            ChunkKind::Write => "W",
+            ChunkKind::Reply => "r",
         };
         let moved = chunks.iter().map(Chunk::moved).sum::<u64>();
         let offered = chunks.iter().map(Chunk::offered).sum::<u64>();
@@ -531,5 +536,10 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             (true, true) => write!(text, "{letter} {}", Exact(moved)),
             (true, false) => write!(text, "{letter} {}/{}", Bytes(moved), Exact(offered)),
         };
+    }
+    // Lists that are not known are not empty.
+    let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);
+    if lists.is_some_and(|lists| lists != ChunkListState::Whole) {
+        text.push_str(if text.is_empty() { "?" } else { " ?" });
     }
 }

@@ -158,11 +158,17 @@ struct ChunksObject {
     read: ChunkObject,
     write: ChunkObject,
     reply: ChunkObject,
+    reply_read: ChunkObject,
 }
 
 impl From<ChunkTallies> for ChunksObject {
     fn from(chunks: ChunkTallies) -> Self {
-        Self { read: chunks.read.into(), write: chunks.write.into(), reply: chunks.reply.into() }
+        Self {
+            read: chunks.read.into(),
+            write: chunks.write.into(),
+            reply: chunks.reply.into(),
+            reply_read: chunks.reply_read.into(),
+        }
     }
 }
 

@@ -86,7 +86,8 @@ fn a_transaction_that_the_snap_length_cut_says_so() {
 #[test]
 fn with_a_snap_length_operations_are_the_kernels_as_far_as_the_bytes_go() {
     // The credential alone fills what is left of a Call, so no COMPOUND shows its operations: NULL is whole,
-    // and every other Call that holds its procedure (RFC 5531 section 9: the sixth word) is a COMPOUND.
+    // and every other Call that holds its procedure (RFC 5531 section 9: the sixth word) is a COMPOUND. Where that has one
+    // operation, its Reply names it.
     let kernel = Mountstats::read(NAME);
     let sends = sends();
     let shows_procedure = |xid| sends.get(&(xid, "call")).is_some_and(|send| send.rpc_captured >= 24);
@@ -96,7 +97,15 @@ fn with_a_snap_length_operations_are_the_kernels_as_far_as_the_bytes_go() {
         *calls.entry(transaction.text("operation").map(str::to_owned)).or_default() += 1;
     }
     let compounds = sends.values().filter(|send| send.is_call && send.rpc_captured >= 24).count() as u64 - 1;
-    let expected = [("NULL", kernel.operations["NULL"].calls), ("COMPOUND", compounds)];
+    let of_kernel = |name| (name, kernel.operations[name].calls);
+    let (created, ended) = (of_kernel("CREATE_SESSION"), CALLS_OF_THE_UNMOUNT);
+    let expected = [
+        of_kernel("NULL"),
+        created,
+        ("DESTROY_SESSION", ended / 2),
+        ("DESTROY_CLIENTID", ended / 2),
+        ("COMPOUND", compounds - created.1 - ended),
+    ];
     assert_eq!(calls, expected.into_iter().map(|(name, calls)| (Some(name.to_owned()), calls)).collect());
 }
 
@@ -153,7 +162,7 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
         let whole = program::json(&captures::path(name)).transactions;
         let whole: BTreeMap<_, _> = whole.iter().map(|t| ((t.is_forward(), t.xid()), t)).collect();
         assert_eq!(found.len(), whole.len(), "{name} {snap}");
-        let mut cut_headers = 0;
+        let (mut cut_headers, mut from_reply) = (0, 0);
         for transaction in &found {
             let cut = &transaction.0;
             let said = format!("{name} with a snap length of {snap}, {}", cut["xid"]);
@@ -165,6 +174,13 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
             let is_procedure = cut["operation"] == cut["procedure"];
             assert!(is_procedure || cut["operation"] == whole["operation"], "{said}: {}", cut["operation"]);
             let entries = |value: &Value| value["operations"].as_array().cloned().unwrap_or_default();
+            // Where the Reply names what was cut from the Call, that is known all the same.
+            let (named, all) = (entries(cut), entries(whole));
+            if !named.is_empty() && named.len() == all.len() {
+                assert_eq!(cut["operation"], whole["operation"], "{said}");
+                from_reply +=
+                    u32::from(cut["call"]["lists"] == "whole" && !cut["call"]["rpc_length"].is_null());
+            }
             for (entry, whole) in entries(cut).iter().zip(entries(whole)) {
                 assert_eq!(entry["op"], whole["op"], "{said}");
                 same_or_null(entry, &whole, "status", &said);
@@ -175,6 +191,9 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
                 same_or_null(&cut[side], &whole[side], "rpc_length", &said);
                 assert_eq!(cut[side]["frames"], whole[side]["frames"], "{said}");
                 let is_cut = codes.contains(&&*format!("{side}:header"));
+                let lists = if is_cut { "cut" } else { "whole" };
+                let has_lists = !cut[side]["rpcrdma"].is_null();
+                assert!(!has_lists || cut[side]["lists"] == lists, "{said}: {}", cut[side]);
                 cut_headers += u32::from(is_cut);
                 let knows_length = cut[side]["rpc_length"].is_u64();
                 assert!(cut[side].is_null() || is_cut != knows_length, "{said}: {}", cut[side]);
@@ -185,6 +204,7 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
             }
         }
         assert_eq!(cut_headers > 0, snap < 256, "{name} {snap}: {cut_headers}");
+        assert!(snap < 256 || from_reply > 0, "{name} {snap}");
     }
 }
 

@@ -46,6 +46,8 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         let codes = now.missing();
         for code in &codes {
             let is_right = match code {
+                // A cut takes bytes away, and leaves none that cannot be decoded.
+                Missing::Undecoded(..) => false,
                 Missing::Message(which) | Missing::Header(which) => is_head(*which),
                 Missing::Bytes(which, range) => parts.iter().any(|part| {
                     part.what == What::Message(*which)

@@ -22,14 +22,16 @@ macro_rules! counted {
 counted! {
     /// Why a frame on an RDMA or RPC flow gave no meaning.
     Undecoded {
-        /// Its headers contradict each other, or the frame ends before they do.
+        /// Its headers contradict each other, or were too short on the wire.
         Malformed = "malformed",
+        /// A packet of RDMA of which a snap length left less than its headers.
+        CutFrame = "cut_frame",
         /// A message on a connection that does not carry RPC-over-RDMA.
         NotRpcRdma = "not_rpc_over_rdma",
         /// A message on a connection that carries RPC-over-RDMA, but with a header that is none.
         MalformedHeader = "malformed_rpc_over_rdma",
-        /// A message on a connection that carries RPC-over-RDMA, of which a snap length left too little to tell a Call from a
-        /// Reply.
+        /// A message of which a snap length left too little to tell whether it is RPC-over-RDMA, or on a connection that carries
+        /// that, a Call from a Reply.
         CutHeader = "cut_header",
         /// A part of a message whose other parts were not seen.
         MessagePart = "message_part",

@@ -123,7 +123,7 @@ impl Exchange {
                 if owner.0.is_none() {
                     *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
                 }
-                read_request(desk, *owner)
+                read_request(desk, *owner, length)
             }
             Operation::Send { message, owner } => self.message(desk, sender, &message, owner),
             Operation::SendAgain { owner, ends } => again(desk, owner, ends),
@@ -154,9 +154,14 @@ impl Exchange {
         message: &Message<'_>,
         owner: &mut Owner,
     ) -> Meaning {
+        if message.length == 0 {
+            return Meaning::Empty;
+        }
         if !self.is_rpc {
             if rpcrdma::recognize(message.bytes, message.length) != Evidence::Strong {
-                return desk.account.undecoded(Undecoded::NotRpcRdma);
+                let is_cut = rpcrdma::is_cut_short(message.bytes, message.length);
+                let why = if is_cut { Undecoded::CutHeader } else { Undecoded::NotRpcRdma };
+                return desk.account.undecoded(why);
             }
             self.is_rpc = true;
         }
@@ -167,6 +172,10 @@ impl Exchange {
             return desk.account.undecoded(why);
         };
         let is_done = envelope.words.proc == Proc::RDMA_DONE;
+        // Only these are shorter than a header with empty lists.
+        if message.length < rpcrdma::MIN_HEADER && !is_done && envelope.words.proc != Proc::RDMA_ERROR {
+            return desk.account.undecoded(Undecoded::MalformedHeader);
+        }
         let rpc = inline(message, &envelope);
         let answers = |exchange: &Self| match exchange.knows_call(sender.peer(), envelope.xid) {
             true => Which::Reply,
@@ -202,7 +211,7 @@ impl Exchange {
                     Which::Call => SegmentAt::CALL,
                     Which::Reply => SegmentAt::REPLY,
                 });
-                Meaning::Message { key, which }
+                if is_done { Meaning::Done { key } } else { Meaning::Message { key, which } }
             }
             None => desk.account.undecoded(Undecoded::MalformedHeader),
         }
@@ -516,7 +525,9 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
 /// Bytes of a chunk went by.
 #[inline]
 fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknown: Undecoded) -> Meaning {
-    let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(unknown) };
+    let Some((key, at)) = Key::noted(owner) else {
+        return if data.length == 0 { Meaning::Empty } else { desk.account.undecoded(unknown) };
+    };
     if desk.limits.note_steps {
         desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, desk.sight);
     }
@@ -540,9 +551,12 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }
 
-fn read_request(desk: &mut Desk<'_>, owner: Owner) -> Meaning {
+fn read_request(desk: &mut Desk<'_>, owner: Owner, length: u32) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else {
-        return desk.account.undecoded(Undecoded::ReadOfUnknownMemory);
+        return match length {
+            0 => Meaning::Empty,
+            _ => desk.account.undecoded(Undecoded::ReadOfUnknownMemory),
+        };
     };
     if desk.limits.note_steps {
         desk.ledger.note(key, Deed::Asked { chunk: at.chunk() }, desk.sight);
@@ -558,7 +572,7 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
     let (which, message) = match at {
-        SegmentAt::DONE => return Meaning::MessageAgain { key, which: Which::Call },
+        SegmentAt::DONE => return Meaning::Done { key },
         SegmentAt::CALL => (Which::Call, &mut entry.transaction.call),
         _ => (Which::Reply, &mut entry.transaction.reply),
     };

@@ -26,6 +26,14 @@ pub enum Meaning {
         /// Its Call or its Reply.
         which: Which,
     },
+    /// It is an RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 3.5).
+    Done {
+        /// The Transaction that it closes.
+        key: Key,
+    },
+    /// A Send or another RDMA operation without data, for memory that no Call advertised: it keeps a connection alive, returns credits
+    /// (draft-talpey-nfsv4-rdma-sess-01 section 2.4) or starts MPA between peers (RFC 6581 section 9).
+    Empty,
     /// It holds a part of a message that is not whole yet.
     Part,
     /// It moved bytes of a chunk.

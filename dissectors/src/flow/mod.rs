@@ -55,12 +55,13 @@ pub use coverage::Coverage;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
 pub use meaning::Meaning;
-pub use setup::{Service, Terms};
+pub use setup::{ReadResources, Service, Terms};
 pub use step::{Deed, Step};
 pub use transaction::Transaction;
 
 use crate::field::{Observer, Unobserved};
 use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::infiniband::ErrorKind;
 use crate::infiniband::icrc::Icrc;
 use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
 use crate::rdma::Side;
@@ -252,6 +253,9 @@ impl Flow {
             Carried::Fragment(fragment) => {
                 self.account.passed(Passed::Fragment);
                 self.fragment(frame, &datagram, fragment)
+            }
+            Carried::Other(Reason::Infiniband(error)) if error.kind == ErrorKind::Cut => {
+                self.account.undecoded(Undecoded::CutFrame)
             }
             Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
                 self.account.undecoded(Undecoded::Malformed)

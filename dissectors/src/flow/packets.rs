@@ -22,7 +22,10 @@ impl Flow {
     fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
         let message =
             Mad::of(packet, &mut Unobserved).and_then(|mad| cm::Message::decode(&mad, &mut Unobserved));
-        let Some(message) = message else { return self.account.undecoded(Undecoded::Management) };
+        let Some(message) = message else {
+            let is_cut = packet.payload.bytes.len() < packet.payload.length;
+            return self.account.undecoded(if is_cut { Undecoded::CutFrame } else { Undecoded::Management });
+        };
         let account = &mut self.account;
         let mut gave_up = || account.gave_up(GivenUp::SetUp);
         let (source, destination) = (datagram.source, datagram.destination);
@@ -147,7 +150,7 @@ impl Flow {
             Err(Unplaced::Part) => Meaning::Part,
             Err(Unplaced::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
             Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
-            Err(Unplaced::Malformed) => desk.account.undecoded(Undecoded::Malformed),
+            Err(Unplaced::Cut) => desk.account.undecoded(Undecoded::CutFrame),
         };
         if self.limits.prompt
             && let Meaning::Message { key, which: Which::Reply } = meaning

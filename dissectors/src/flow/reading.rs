@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
+use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
 use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
@@ -276,25 +277,29 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The procedure and the protection of its arguments and results, which a Reply does not tell.
-    fn call_header(&self) -> Option<(rpc::Call<'a>, Cursor<'a>)> {
-        let mut cursor = self.call?;
-        let message = rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
-        message.call().cloned().map(|call| (call, cursor))
+    /// The procedure and the protection of its arguments and results, which a Reply does not tell, and the arguments. Where the
+    /// capture ends within the header, it tells the procedure if nothing hides what the Reply holds.
+    fn call_header(&self) -> Option<(CallHead, Option<Cursor<'a>>)> {
+        let (start, mut cursor) = (self.call?, self.call?);
+        match rpc::Message::decode(&mut cursor, &mut Unobserved) {
+            Ok(message) => message.call().map(|call| (CallHead::from_call(call), Some(cursor))),
+            Err(error) if error.is_cut() => CallWords::of(start).head().map(|head| (head, None)),
+            Err(_) => None,
+        }
     }
 
     /// Reads what both messages say.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         let header = self.call_header();
-        if let Some((call, cursor)) = &header {
-            facts.program = Some(call.prog);
-            facts.version = Some(call.vers);
-            facts.procedure = Some(call.proc);
-            facts.payload = Some(call.cred.payload());
-            facts.procedure_name = nfs::procedure_name(call.prog, call.vers, call.proc);
+        if let Some((call, Some(cursor))) = header {
+            facts.program = Some(call.program);
+            facts.version = Some(call.version);
+            facts.procedure = Some(call.procedure);
+            facts.payload = Some(call.payload);
+            facts.procedure_name = nfs::procedure_name(call.program, call.version, call.procedure);
             facts.operation = facts.procedure_name.map(Operation::Named);
-            facts.call_error = self.arguments(call, *cursor, &mut facts).err();
+            facts.call_error = self.arguments(call, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut heard = CallWords::default();
             let read = rpc::Message::decode(&mut cursor, &mut heard);
@@ -314,8 +319,8 @@ impl<'a> Reading<'a> {
                     facts.rpc_status = status.map(RpcStatus::Rpc);
                     facts.reply_error = match header {
                         Some((call, _)) if status.is_some_and(Status::is_success) => {
-                            facts.status = procedure_status(&call, cursor);
-                            self.body(Which::Reply, &call, cursor, &mut Unobserved).err()
+                            facts.status = procedure_status(call, cursor);
+                            self.body(Which::Reply, call, cursor, &mut Unobserved).err()
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.end().err(),
                         _ => None,
@@ -326,18 +331,37 @@ impl<'a> Reading<'a> {
                 }
             }
         }
+        if facts.call_error.is_some_and(|error| error.is_cut())
+            && facts.operation == Some(Operation::Named("COMPOUND"))
+        {
+            facts.operation = self.operation_of_reply().or(facts.operation);
+        }
         facts
     }
 
+    /// The operation of a COMPOUND whose Call the capture cut, told by its Reply.
+    fn operation_of_reply(&self) -> Option<Operation> {
+        let (call, arguments) = self.call_header()?;
+        let mut results = self.reply?;
+        let message = rpc::Message::decode(&mut results, &mut Unobserved).ok()?;
+        if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+            return None;
+        }
+        let mut results = opened(call.payload, &mut results, &mut Unobserved).ok().flatten()?;
+        let reply = v4::Reply::decode(&mut results, &mut Unobserved).ok()?;
+        let arguments = arguments
+            .and_then(|mut cursor| opened(call.payload, &mut cursor, &mut Unobserved).ok().flatten())
+            .and_then(|mut arguments| v4::Call::decode(&mut arguments, &mut Unobserved).ok());
+        let number = match arguments {
+            Some(arguments) => arguments.named_with(&reply),
+            None => reply.named_operation(),
+        }?;
+        Some(Operation::new((number.name(), number.0)))
+    }
+
     /// Reads the arguments for what they are about.
-    fn arguments(
-        &self,
-        call: &rpc::Call<'a>,
-        mut cursor: Cursor<'a>,
-        facts: &mut Facts,
-    ) -> Result<(), Error> {
-        let procedure = Procedure::of(call.prog, call.vers, call.proc);
-        let payload = call.cred.payload();
+    fn arguments(&self, call: CallHead, mut cursor: Cursor<'a>, facts: &mut Facts) -> Result<(), Error> {
+        let (procedure, payload) = (call.described(), call.payload);
         if !procedure.is_some_and(Procedure::is_compound) {
             return self.body(Which::Call, call, cursor, &mut Unobserved);
         }
@@ -366,17 +390,15 @@ impl<'a> Reading<'a> {
     fn body<O: Observer<'a>>(
         &self,
         which: Which,
-        call: &rpc::Call<'a>,
+        call: CallHead,
         mut cursor: Cursor<'a>,
         observer: &mut O,
     ) -> Result<(), Error> {
-        let payload = call.cred.payload();
+        let payload = call.payload;
         let Some(mut body) = opened(payload, &mut cursor, observer)? else {
             return ending::control(payload, which, &mut cursor, observer);
         };
-        let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) else {
-            return ending::not_described(call, &body);
-        };
+        let Some(procedure) = call.described() else { return ending::not_described(call, &body) };
         match which {
             Which::Call => procedure.arguments(&mut body, observer)?,
             Which::Reply => {
@@ -391,8 +413,8 @@ impl<'a> Reading<'a> {
 
     /// Holds that a COMPOUND that was done has a result for each operation of its Call; those before byte `end` were read.
     fn all_results(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), Error> {
-        let arguments = |(call, mut cursor): (rpc::Call<'a>, Cursor<'a>)| {
-            opened(call.cred.payload(), &mut cursor, &mut Unobserved).ok().flatten()
+        let arguments = |(call, cursor): (CallHead, Option<Cursor<'a>>)| {
+            opened(call.payload, &mut cursor?, &mut Unobserved).ok().flatten()
         };
         let Some(results) = procedure.successful_results(results) else { return Ok(()) };
         let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operations(call));
@@ -472,17 +494,36 @@ impl<'a> Reading<'a> {
             return cursor.end();
         }
         match self.call_header() {
-            Some((call, _)) => self.body(which, &call, cursor, observer),
+            Some((call, _)) => self.body(which, call, cursor, observer),
             None => Ok(()),
         }
     }
 }
 
 /// How a procedure went, where the results begin.
-fn procedure_status(call: &rpc::Call<'_>, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
-    let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
-    let results = opened(call.cred.payload(), &mut cursor, &mut Unobserved).ok().flatten()?;
-    procedure.status(results).ok().flatten()
+fn procedure_status(call: CallHead, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
+    let results = opened(call.payload, &mut cursor, &mut Unobserved).ok().flatten()?;
+    call.described()?.status(results).ok().flatten()
+}
+
+/// What the header of a Call says of its arguments and of the results of its Reply.
+#[derive(Clone, Copy, Debug)]
+struct CallHead {
+    program: Program,
+    version: u32,
+    procedure: u32,
+    payload: Payload,
+}
+
+impl CallHead {
+    fn from_call(call: &rpc::Call<'_>) -> Self {
+        Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
+    }
+
+    /// The procedure, if it is described.
+    fn described(self) -> Option<Procedure> {
+        Procedure::of(self.program, self.version, self.procedure)
+    }
 }
 
 /// The cursor at the arguments or results inside their protection; `None` where they cannot be read.
@@ -505,9 +546,23 @@ struct CallWords {
     program: Option<Program>,
     version: Option<u32>,
     procedure: Option<u32>,
+    flavor: Option<Flavor>,
 }
 
 impl CallWords {
+    fn of(mut call: Cursor<'_>) -> Self {
+        let mut words = Self::default();
+        let _ = rpc::Message::decode(&mut call, &mut words);
+        words
+    }
+
+    /// The header, where its credential is of a flavor that protects nothing.
+    fn head(&self) -> Option<CallHead> {
+        let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
+        let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
+        is_plain.then_some(CallHead { program, version, procedure, payload: Payload::Plain })
+    }
+
     fn tell(&self, facts: &mut Facts) {
         facts.program = self.program;
         facts.version = self.version;
@@ -531,6 +586,8 @@ impl<'a> Observer<'a> for CallWords {
             "rpc.program" => self.program = Some(Program(word)),
             "rpc.programversion" => self.version = Some(word),
             "rpc.procedure" => self.procedure = Some(word),
+            // That of the verifier follows.
+            "rpc.auth.flavor" if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
             _ => {}
         }
     }

@@ -27,8 +27,8 @@ pub(super) enum Unplaced {
     WriteWithoutFirst,
     /// A Read response whose request was not seen.
     ResponseWithoutRequest,
-    /// The extension header that its opcode demands is not there.
-    Malformed,
+    /// The capture ends before the extension header that its opcode demands.
+    Cut,
 }
 
 /// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again: more than any queue pair has
@@ -198,7 +198,7 @@ impl Requests {
                 path_mtu.learn(place, data.length);
                 let span = match place {
                     Place::First | Place::Only => {
-                        let reth = packet.reth.ok_or(Unplaced::Malformed)?;
+                        let reth = packet.reth.ok_or(Unplaced::Cut)?;
                         self.span(Span {
                             first: sequence,
                             is_read: false,
@@ -220,7 +220,7 @@ impl Requests {
                 Ok(Operation::Write { handle: span.handle, offset, data, owner: &mut span.owner })
             }
             infiniband::Operation::ReadRequest => {
-                let reth = packet.reth.ok_or(Unplaced::Malformed)?;
+                let reth = packet.reth.ok_or(Unplaced::Cut)?;
                 let span = self.span(Span {
                     first: sequence,
                     is_read: true,

@@ -3,6 +3,7 @@
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
 use crate::rdma::{Data, Side};
+use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::Role;
 
@@ -12,7 +13,7 @@ use super::iwarp::Iwarp;
 use super::ledger::Ledger;
 use super::records::{Next, Records};
 use super::settling;
-use super::setup::{Service, Terms};
+use super::setup::{ReadResources, Service, Terms};
 use super::stream::half::{self, Half};
 use super::stream::protocol::{self, Protocol, Verdict};
 use super::stream::seat::Seat;
@@ -121,12 +122,21 @@ impl Carried<'_> {
             }
         }
         let Some(opened_by) = connection.opened_by else { return };
-        let [a, b] = startups.map(|startup| startup.and_then(|startup| startup.rpcrdma));
-        let (client, server, port) = match opened_by {
-            Side::A => (a, b, self.ports.b.1),
-            Side::B => (b, a, self.ports.a.1),
+        let not_captured = SidePrivateData::Cut;
+        let [a, b] = startups.map(|startup| startup.map_or(not_captured, |startup| startup.rpcrdma));
+        let reads = startups.map(|startup| {
+            let enhanced = startup?.enhanced?;
+            Some(ReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
+        });
+        let ([client_reads, server_reads], [client, server]) = match opened_by {
+            Side::A => (reads, [a, b]),
+            Side::B => ([reads[1], reads[0]], [b, a]),
         };
-        let terms = Terms { service: Service::Port(port), client, server };
+        let port = match opened_by {
+            Side::A => self.ports.b.1,
+            Side::B => self.ports.a.1,
+        };
+        let terms = Terms { service: Service::Port(port), client, server, client_reads, server_reads };
         connection.exchange.is_rpc |= terms.say_rpc();
         connection.terms = Some(terms);
     }

@@ -9,7 +9,7 @@ use crate::address::{Address, Port};
 use crate::field::Unobserved;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, ServiceId};
-use crate::rpcrdma::PrivateData;
+use crate::rpcrdma::SidePrivateData;
 
 /// The port of NFS over RDMA (RFC 8267 section 6.3).
 pub(super) const NFS_RDMA_PORT: Port = Port(20049);
@@ -43,15 +43,39 @@ pub struct Terms {
     /// What the client connected to.
     pub service: Service,
     /// The client's RPC-over-RDMA private data.
-    pub client: Option<PrivateData>,
+    pub client: SidePrivateData,
     /// The server's RPC-over-RDMA private data.
-    pub server: Option<PrivateData>,
+    pub server: SidePrivateData,
+    /// RDMA Reads that the client can have in flight; `None` where it did not say.
+    pub client_reads: Option<ReadResources>,
+    /// The same of the server.
+    pub server_reads: Option<ReadResources>,
+}
+
+/// RDMA Reads that one side can have in flight at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadResources {
+    /// Reads of its memory that it answers: Responder Resources of REQ and REP (InfiniBand Architecture Specification volume 1,
+    /// section 12.6), or the Inbound RDMA Read Queue Depth (RFC 6581 section 9.1).
+    pub inbound: u16,
+    /// Reads that it asks for: Initiator Depth, or the Outbound RDMA Read Queue Depth.
+    pub outbound: u16,
 }
 
 impl Terms {
+    /// The most bytes that the client sends in one RDMA Send and the server receives, and the same from the server to the client: of
+    /// each direction the smaller of both. `None` where the private data of a side is not known. RFC 8797 section 5.2.
+    pub fn inline_thresholds(&self) -> Option<(u32, u32)> {
+        let (client, server) = (self.client.in_effect()?, self.server.in_effect()?);
+        Some((
+            client.send_threshold().min(server.receive_threshold()),
+            server.send_threshold().min(client.receive_threshold()),
+        ))
+    }
+
     /// Whether the set-up says that the connection carries RPC-over-RDMA.
     pub fn say_rpc(&self) -> bool {
-        self.client.is_some() || self.service.port() == Some(NFS_RDMA_PORT)
+        self.client.present().is_some() || self.service.port() == Some(NFS_RDMA_PORT)
     }
 }
 
@@ -134,8 +158,17 @@ impl SetUps {
     ) -> Option<Established> {
         match message {
             Message::Request(request, ip, private) => {
-                let client = PrivateData::find(private.bytes, private.at, &mut Unobserved);
-                let terms = Terms { service: Service::Id(request.service_id, *ip), client, server: None };
+                let client = SidePrivateData::find(*private, &mut Unobserved);
+                let terms = Terms {
+                    service: Service::Id(request.service_id, *ip),
+                    client,
+                    server: SidePrivateData::Cut,
+                    client_reads: Some(ReadResources {
+                        inbound: request.responder_resources.into(),
+                        outbound: request.initiator_depth.into(),
+                    }),
+                    server_reads: None,
+                };
                 let question = (source, destination, request.local_comm_id);
                 let pending = Pending { qpn: request.local_qpn, terms, is_answered: false };
                 if self.ask(question, pending) {
@@ -153,12 +186,19 @@ impl SetUps {
             Message::Reply(reply, private) => {
                 let pending = self.pending.get_mut(&(destination, source, reply.remote_comm_id))?;
                 pending.is_answered = true;
-                let server = PrivateData::find(private.bytes, private.at, &mut Unobserved);
+                let server = SidePrivateData::find(*private, &mut Unobserved);
                 Some(Established {
                     client: Peer { address: destination, qpn: pending.qpn },
                     server: Peer { address: source, qpn: reply.local_qpn },
                     communication: (reply.remote_comm_id, reply.local_comm_id),
-                    terms: Terms { server, ..pending.terms },
+                    terms: Terms {
+                        server,
+                        server_reads: Some(ReadResources {
+                            inbound: reply.responder_resources.into(),
+                            outbound: reply.initiator_depth.into(),
+                        }),
+                        ..pending.terms
+                    },
                 })
             }
             // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
@@ -185,12 +225,36 @@ impl SetUps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpcrdma::PrivateData;
 
     #[test]
     fn port_20049_of_the_tcp_port_space_is_nfs() {
-        let terms =
-            |service| Terms { service: Service::Id(ServiceId(service), None), client: None, server: None };
+        let (client, server) = (SidePrivateData::Absent, SidePrivateData::Absent);
+        let terms = |service| Terms {
+            service: Service::Id(ServiceId(service), None),
+            client,
+            server,
+            client_reads: None,
+            server_reads: None,
+        };
         assert!(terms(0x0000_0000_0106_4e51).say_rpc());
         assert!(!terms(0x0000_0000_0106_0cbc).say_rpc());
+    }
+
+    #[test]
+    fn rfc8797_section_5_2_the_smaller_size_of_both_sides_holds_in_each_direction() {
+        let side = |send_size, receive_size| {
+            SidePrivateData::Present(PrivateData { send_size, receive_size, ..PrivateData::DEFAULT })
+        };
+        let thresholds = |client, server| {
+            let service = Service::Port(NFS_RDMA_PORT);
+            let terms = Terms { service, client, server, client_reads: None, server_reads: None };
+            terms.inline_thresholds()
+        };
+        assert_eq!(thresholds(side(3, 1), side(0, 7)), Some((4096, 1024)));
+        assert_eq!(thresholds(side(3, 3), side(3, 1)), Some((2048, 4096)));
+        // A side that says nothing has 1024 in both directions (section 5.1).
+        assert_eq!(thresholds(side(3, 3), SidePrivateData::Absent), Some((1024, 1024)));
+        assert_eq!(thresholds(side(3, 3), SidePrivateData::Cut), None);
     }
 }

@@ -115,6 +115,28 @@ impl HeaderWords {
     pub(super) const LENGTH: usize = 16;
 }
 
+/// How much is known of the chunk lists of a message (RFC 8166 section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChunkListState {
+    /// All of them: those that are not there are empty.
+    Whole,
+    /// The capture ends within them: more may follow.
+    Cut,
+    /// None of them: the header has a version or a procedure that is not known.
+    Unread,
+}
+
+impl ChunkListState {
+    /// Its name in output.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Cut => "cut",
+            Self::Unread => "unread",
+        }
+    }
+}
+
 /// As many bytes of two messages must be equal for one to be a copy of the other, if not all of both was captured: a Call up
 /// to its procedure (RFC 5531 section 9).
 const COMMON: usize = 24;
@@ -170,6 +192,16 @@ impl MessageRecord {
             proc if proc.name().is_none() => unknown("RPC-over-RDMA procedure", proc.0),
             _ => None,
         }
+    }
+
+    /// How much is known of its chunk lists; `None` without an RPC-over-RDMA header.
+    pub fn chunk_lists(&self) -> Option<ChunkListState> {
+        self.rpcrdma?;
+        Some(match (self.unknown_header(), self.rpc_at) {
+            (Some(_), _) => ChunkListState::Unread,
+            (None, None) => ChunkListState::Cut,
+            (None, Some(_)) => ChunkListState::Whole,
+        })
     }
 
     /// Whether `copy` is the same message again, as far as both were captured.

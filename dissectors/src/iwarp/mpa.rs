@@ -4,7 +4,7 @@ use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
 use crate::header::Fixed;
-use crate::rpcrdma::PrivateData;
+use crate::rpcrdma::SidePrivateData;
 
 use super::crc::Crc;
 
@@ -195,7 +195,7 @@ pub struct Startup {
     /// Enhanced connection data, where the frame says that it is there.
     pub enhanced: Option<Enhanced>,
     /// RPC-over-RDMA's private data. RFC 8797.
-    pub rpcrdma: Option<PrivateData>,
+    pub rpcrdma: SidePrivateData,
     /// Length of the frame in bytes.
     pub length: usize,
 }
@@ -233,7 +233,7 @@ impl Startup {
             enhanced = Enhanced::decode(private.bytes, private.at, observer).map(|(enhanced, _)| enhanced);
             own = private.after(Enhanced::LENGTH);
         }
-        let rpcrdma = PrivateData::find(own.bytes, own.at, observer);
+        let rpcrdma = SidePrivateData::find(own, observer);
         Some(Self { role, markers, crc, rejected, revision, enhanced, rpcrdma, length: Self::FIXED + length })
     }
 }
@@ -262,7 +262,7 @@ mod tests {
             (ReadDepth(128), ReadDepth(0), false)
         );
         assert_eq!(enhanced.encode(), REQUEST[20..24]);
-        assert_eq!(startup.rpcrdma.unwrap().receive_threshold(), 4096);
+        assert_eq!(startup.rpcrdma.present().unwrap().receive_threshold(), 4096);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
     fn rfc5044_section_7_1_1_a_reply_may_reject() {
         let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
         assert_eq!((startup.role, startup.rejected, startup.markers), (Role::Reply, true, true));
-        assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, None, 20));
+        assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, SidePrivateData::Absent, 20));
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub use header::{
     Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Proc, RdmaError, ReadSegment, Segment,
     Unread, VERSION, Versions, WriteChunk,
 };
-pub use private_data::PrivateData;
-pub use recognize::{Evidence, recognize};
+pub use private_data::{PrivateData, SidePrivateData};
+pub use recognize::{Evidence, MIN_HEADER, is_cut_short, recognize};
 
 /// Adds the fields of a message to a registry; those of a connection's set-up are told with its frames.
 pub(crate) fn describe(registry: &mut Registry) {

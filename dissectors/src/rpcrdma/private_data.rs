@@ -1,7 +1,9 @@
 //! What each side tells the other as they connect: inline thresholds, and whether handles may be invalidated
 //! remotely. RFC 8797.
 
-use crate::field::Observer;
+use crate::field::registry::Registry;
+use crate::field::{Field, Kind, Observer, Value};
+use crate::frame::Part;
 
 crate::number! {
     /// What tells this private data from that of other layers. RFC 8797 section 4.
@@ -29,6 +31,22 @@ crate::header! {
     }
 }
 
+/// The byte of which R is the last bit. RFC 8797 section 4.
+static FLAGS: Field = Field {
+    name: "rpcordma.private_data.flags",
+    label: "flags",
+    kind: Kind::Hex(2),
+    doc: "All flags: R, which says that remote invalidation is supported, and seven reserved bits. RFC 8797 section 4.",
+};
+/// Where it stands in the private data.
+const FLAGS_AT: usize = 5;
+
+/// Adds the fields of private data to a registry.
+pub(crate) fn describe(registry: &mut Registry) {
+    PrivateData::describe(registry);
+    registry.field(&FLAGS);
+}
+
 impl PrivateData {
     /// What holds for a side that tells nothing. RFC 8797 section 5.1.
     pub const DEFAULT: Self = Self {
@@ -46,7 +64,12 @@ impl PrivateData {
         let start = private_data
             .windows(Self::LENGTH)
             .position(|window| window.starts_with(&identifier) && window.get(4) == Some(&1))?;
-        Self::decode(private_data.get(start..)?, at + start, observer).map(|(found, _)| found)
+        let (found, _) = Self::decode(private_data.get(start..)?, at + start, observer)?;
+        if let Some(flags) = private_data.get(start + FLAGS_AT) {
+            let at = at + start + FLAGS_AT;
+            observer.value(&FLAGS, at..at + 1, Value::Unsigned(u64::from(*flags)));
+        }
+        Some(found)
     }
 
     /// The most bytes that the sender of this sends in one RDMA Send. RFC 8797 section 4.2.
@@ -57,6 +80,54 @@ impl PrivateData {
     /// The most bytes that the sender of this can receive with one RDMA Receive. RFC 8797 section 4.2.
     pub fn receive_threshold(&self) -> u32 {
         threshold(self.receive_size)
+    }
+}
+
+/// The private data of one side of a connection, as far as its set-up is in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SidePrivateData {
+    /// The side sent it.
+    Present(PrivateData),
+    /// The side sent none, so that [`PrivateData::DEFAULT`] holds. RFC 8797 section 5.1.
+    Absent,
+    /// The capture ends before it could be found, or lacks the message that would carry it.
+    Cut,
+}
+
+impl SidePrivateData {
+    /// Finds it as [`PrivateData::find`] does, in private data of which the end may not be captured.
+    pub fn find<'a, O: Observer<'a>>(private_data: Part<'a>, observer: &mut O) -> Self {
+        match PrivateData::find(private_data.bytes, private_data.at, observer) {
+            Some(found) => Self::Present(found),
+            None if private_data.bytes.len() < private_data.length => Self::Cut,
+            None => Self::Absent,
+        }
+    }
+
+    /// The private data, if the side sent it.
+    pub fn present(self) -> Option<PrivateData> {
+        match self {
+            Self::Present(data) => Some(data),
+            Self::Absent | Self::Cut => None,
+        }
+    }
+
+    /// What holds for the side; `None` where that is not known.
+    pub fn in_effect(self) -> Option<PrivateData> {
+        match self {
+            Self::Present(data) => Some(data),
+            Self::Absent => Some(PrivateData::DEFAULT),
+            Self::Cut => None,
+        }
+    }
+
+    /// Its name in output.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Present(_) => "present",
+            Self::Absent => "none",
+            Self::Cut => "cut",
+        }
     }
 }
 
@@ -91,6 +162,24 @@ mod tests {
     }
 
     #[test]
+    fn rfc8797_section_4_the_flags_are_a_field_with_their_reserved_bits() {
+        struct Flags(Option<(std::ops::Range<usize>, Value<'static>)>);
+        impl<'a> Observer<'a> for Flags {
+            fn enter(&mut self, _: &'static Field, _: usize) {}
+            fn leave(&mut self, _: usize) {}
+            fn value(&mut self, field: &'static Field, at: std::ops::Range<usize>, value: Value<'a>) {
+                if let (true, Value::Unsigned(flags)) = (field.name == FLAGS.name, value) {
+                    self.0 = Some((at, Value::Unsigned(flags)));
+                }
+            }
+        }
+        let mut flags = Flags(None);
+        let bytes = [&[0; 3][..], &[0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 0, 0]].concat();
+        PrivateData::find(&bytes, 100, &mut flags);
+        assert_eq!(flags.0, Some((108..109, Value::Unsigned(0xfe))));
+    }
+
+    #[test]
     fn rfc8797_section_5_2_the_identifier_may_stand_at_any_offset() {
         let bytes = [&[0xf6, 0xab, 0x0e][..], &BYTES, &[0; 45]].concat();
         assert_eq!(find(&bytes), find(&BYTES));
@@ -104,6 +193,22 @@ mod tests {
         assert_eq!(find(&BYTES[..7]), None);
         assert_eq!(find(&[0; 56]), None);
         assert_eq!(find(&[]), None);
+    }
+
+    #[test]
+    fn private_data_that_the_capture_cut_is_not_absent() {
+        let side = |bytes: &[u8], length| SidePrivateData::find(Part::new(bytes, length, 0), &mut Unobserved);
+        let padded = [&[0; 10][..], &BYTES, &[0; 38]].concat();
+        for captured in 0..padded.len() {
+            let expected = match find(&padded[..captured]) {
+                Some(found) => SidePrivateData::Present(found),
+                None => SidePrivateData::Cut,
+            };
+            assert_eq!(side(&padded[..captured], padded.len()), expected, "{captured}");
+        }
+        assert_eq!(side(&[0; 56], 56), SidePrivateData::Absent);
+        assert_eq!(side(&[], 0).in_effect(), Some(PrivateData::DEFAULT));
+        assert_eq!(side(&[0; 30], 56).in_effect(), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum Evidence {
 }
 
 /// Length of a header whose three lists are empty. RFC 8166 section 4.5.
-const MIN_HEADER: usize = 28;
+pub const MIN_HEADER: usize = 28;
 
 /// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured.
 pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
@@ -39,6 +39,22 @@ pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
         Body::Done | Body::Error(_) if at_end => Evidence::Weak,
         Body::Done | Body::Error(_) | Body::Unread(..) => Evidence::None,
     }
+}
+
+/// Whether the capture ends before the payload of a SEND tells whether it is RPC-over-RDMA: nothing speaks against it so far.
+pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let is_cut = bytes.len() < length;
+    let mut words = || -> Result<bool, Error> {
+        let _xid = cursor.word()?;
+        if cursor.word()? != VERSION {
+            return Ok(false);
+        }
+        let (_credit, _proc) = (cursor.word()?, cursor.word()?);
+        // The fixed words are there, so that the header can be weighed.
+        Ok(recognize(bytes, length) != Evidence::None)
+    };
+    is_cut && length >= MIN_HEADER && words().unwrap_or(true)
 }
 
 /// Whether a chunk is there for the RPC message of an RDMA_NOMSG. RFC 8166 section 4.2.4.
@@ -184,6 +200,18 @@ mod tests {
         assert_eq!(recognize(&long_reply[..40], 48), Weak);
         let other_xid = words(&[7, 1, 32, 0, 0, 0, 0, 8]);
         assert_eq!(recognize(&other_xid, 200), None);
+    }
+
+    #[test]
+    fn a_payload_that_the_capture_cut_is_not_refused_before_something_speaks_against_it() {
+        let call = call();
+        for end in 0..call.len() {
+            assert!(is_cut_short(&call[..end], call.len()), "{end}");
+        }
+        assert!(!is_cut_short(&call, call.len()));
+        assert!(!is_cut_short(&[0; 12], 100), "another version");
+        assert!(!is_cut_short(&words(&[7, 1, 32, 9]), 100), "another procedure");
+        assert!(!is_cut_short(&call[..8], 20), "no room for a header");
     }
 
     /// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.

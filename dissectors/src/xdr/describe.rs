@@ -3,7 +3,8 @@
 /// Describes XDR structures, in the form that the RFCs write them. The literal before the first item begins the
 /// filter names of its fields (`"nfs"` makes `nfs.offset`); `=> "name"` after a field gives it another. The content of
 /// a union's arm is a field, too: it is called as the arm, or `as` the specification calls it. A structure that is a
-/// point or a length of time is a `time` or a `duration`, with a function `nanoseconds`.
+/// point or a length of time is a `time` or a `duration`, with a function `nanoseconds` that gives an `i128`, or an
+/// `Option` of one where some values are no time.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -75,7 +76,9 @@ macro_rules! xdr {
                 $(let $field = $crate::xdr::Xdr::decode(cursor, $field, observer)?;)*
                 observer.leave(cursor.position());
                 let this = Self { $($field),* };
-                $(observer.time(field, this.$time());)?
+                $(if let Some(nanoseconds) = Option::<i128>::from(this.$time()) {
+                    observer.time(field, nanoseconds);
+                })?
                 Ok(this)
             },
             |this, encoder| {

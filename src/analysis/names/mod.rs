@@ -45,8 +45,8 @@ pub enum Filehandles {
     Hash,
     /// By all bytes of the filehandle
     Hex,
-    /// Not at all
-    #[value(skip)]
+    /// Not at all: no paths
+    #[value(name = "none")]
     Off,
 }
 

@@ -175,6 +175,44 @@ impl Walk<'_> {
             }
             self.tell(about, is_meant);
         }
+        // The capture cut these operations from the Call; the Reply has what the server said of them.
+        let heard = call.operations().count();
+        for result in reply.operations().skip(heard) {
+            let number = v4::Operation(result.number);
+            let is_meant = is_named(number.name(), facts);
+            let wants = is_meant || self.told.wants_all;
+            let operation = Words { number: result.number, words: &[] };
+            let step = Step { number, operation, result: Some(result), wants };
+            let about = self.step_of_reply(&step, &mut current, &mut saved);
+            self.tell(about, is_meant);
+        }
+        if call.operations().count() < reply.operations().count() && self.told.transaction.path.is_none() {
+            // An operation that names a file: what the server called it stands behind.
+            let path = self.write(current);
+            self.told.transaction.path = path;
+        }
+    }
+
+    /// An operation whose arguments are not there: it may name another file than the current one.
+    fn step_of_reply(&mut self, step: &Step<'_>, current: &mut Place, saved: &mut Place) -> Ranges {
+        match step.number {
+            v4::Operation::PUTFH
+            | v4::Operation::LOOKUP
+            | v4::Operation::OPEN
+            | v4::Operation::CREATE
+            | v4::Operation::SECINFO
+            | v4::Operation::REMOVE
+            | v4::Operation::RENAME
+            | v4::Operation::LINK => {
+                let keeps = matches!(
+                    step.number,
+                    v4::Operation::REMOVE | v4::Operation::RENAME | v4::Operation::LINK
+                );
+                *current = if keeps { *current } else { Place::Unknown };
+                Ranges::default()
+            }
+            _ => self.step(step, current, saved),
+        }
     }
 
     fn step(&mut self, step: &Step<'_>, current: &mut Place, saved: &mut Place) -> Ranges {

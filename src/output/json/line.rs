@@ -9,7 +9,9 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::pending::PendingPhase;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
+use nfsrdma_dissectors::flow::transaction::{
+    ChunkListState, Direction, MessageRecord, Missing, Phases, Which,
+};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::xdr::Error;
 use serde::Serialize;
@@ -437,6 +439,7 @@ struct Message<'t> {
     time: Text<nfsrdma_dissectors::frame::Timestamp>,
     end_time: Text<nfsrdma_dissectors::frame::Timestamp>,
     copies: u32,
+    lists: Option<&'static str>,
     rpcrdma: Option<RpcRdma>,
     length: Option<usize>,
     rpc_length: Option<u64>,
@@ -466,6 +469,7 @@ impl<'t> Message<'t> {
             time: Text(record.time),
             end_time: Text(record.end_time),
             copies: record.copies,
+            lists: record.chunk_lists().map(ChunkListState::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdma {
                 proc: Text(words.proc),
                 version: words.version,

@@ -176,12 +176,17 @@ fn is_name(field: &Field) -> bool {
     ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
 
+/// The largest integer that readers of JSON that know only floating point, such as jq, keep: RFC 8259 section 6.
+const EXACT: u64 = (1 << 53) - 1;
+
 fn scalar<S: Serializer>(item: &Item<'_>, value: Value<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Value::Unsigned(number) if is_name(item.field) => {
             serializer.collect_str(&format_args!("{number:#018x}"))
         }
+        Value::Unsigned(number) if number > EXACT => serializer.collect_str(&number),
         Value::Unsigned(number) => serializer.serialize_u64(number),
+        Value::Signed(number) if number.unsigned_abs() > EXACT => serializer.collect_str(&number),
         Value::Signed(number) => serializer.serialize_i64(number),
         Value::Bool(value) => serializer.serialize_bool(value),
         Value::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
@@ -301,6 +306,23 @@ mod tests {
     #[test]
     fn a_bit_without_a_name_is_counted_from_the_first_word() {
         assert_eq!(names(0x41, ACCESS, 64), r#"["READ","bit 70"]"#);
+    }
+
+    /// RFC 8259 section 6: beyond 2^53 - 1, readers with numbers of double precision would read another number.
+    #[test]
+    fn rfc8259_section_6_numbers_that_floating_point_cannot_hold_are_text() {
+        static FIELD: Field = Field { name: "nfs.length", label: "length", kind: Kind::Unsigned, doc: "" };
+        let text = |value| {
+            let item = Item { field: &FIELD, content: Content::Value(value) };
+            let mut text = Vec::new();
+            scalar(&item, value, &mut serde_json::Serializer::new(&mut text)).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(text(Value::Unsigned((1 << 53) - 1)), "9007199254740991");
+        assert_eq!(text(Value::Unsigned((1 << 53) + 1)), "\"9007199254740993\"");
+        assert_eq!(text(Value::Unsigned(u64::MAX)), "\"18446744073709551615\"");
+        assert_eq!(text(Value::Signed(-(1 << 53) - 1)), "\"-9007199254740993\"");
+        assert_eq!(text(Value::Signed(-5)), "-5");
     }
 
     #[test]

@@ -60,9 +60,10 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " in {}", Duration(duration, Glyphs::UNICODE));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let finding = match undecoded(summary, Undecoded::CutStream) {
+        let cut = [Undecoded::CutStream, Undecoded::CutFrame, Undecoded::CutHeader];
+        let finding = match cut.iter().map(|reason| undecoded(summary, *reason)).sum() {
             0 => "No RPC in it",
-            _ => "It is cut too short to tell whether RPC is in it",
+            1.. => "It is cut too short to tell whether RPC is in it",
         };
         let _ = write!(text, ". {finding}: {}.", carried(summary));
     } else {
@@ -246,10 +247,16 @@ fn chunk_table(statistics: &Statistics) -> Table {
         &["chunks", "segments", "offered", "returned", "moved"],
         &["segments", "returned"],
     );
-    for (kind, tally) in [("Read", chunks.read), ("Write", chunks.write), ("Reply", chunks.reply)] {
+    let kinds = [
+        ("Read", chunks.read),
+        ("Write", chunks.write),
+        ("Reply", chunks.reply),
+        ("Read by Requesters", chunks.reply_read),
+    ];
+    for (kind, tally) in kinds {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         if chunks > 0 {
-            let returned = if kind == "Read" { "-".to_owned() } else { Size(returned).to_string() };
+            let returned = if kind.starts_with("Read") { "-".to_owned() } else { Size(returned).to_string() };
             table.row(vec![
                 kind.to_owned(),
                 Count(chunks).to_string(),

@@ -3,6 +3,9 @@ use crate::output::list::List;
 use crate::output::style::{Glyphs, Screen, Styles, columns};
 use crate::output::units::TimeFormat;
 
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::ChunkListState;
+
 use super::{capture, transactions};
 
 fn list_as(name: &str, screen: Screen, time: TimeFormat) -> String {
@@ -32,6 +35,39 @@ fn list(name: &str, screen: Screen) -> String {
 /// The line whose operation begins so.
 fn line(list: &str, operation: &str) -> String {
     list.lines().find(|line| line.contains(operation)).unwrap_or_default().trim().to_owned()
+}
+
+/// RFC 5666 section 3.5: a Reply may offer its data to be read.
+#[test]
+fn the_read_list_of_a_reply_is_among_the_chunks() {
+    use crate::output::list;
+    let mut transaction = transactions("rxe-v42.pcap")
+        .into_iter()
+        .find(|transaction| transaction.write_chunks.iter().any(|chunk| chunk.moved() > 0))
+        .unwrap();
+    let (mut before, bytes) = (String::new(), list::wire_bytes(&transaction));
+    list::chunks(&transaction, false, &mut before);
+    transaction.reply_read_chunks = std::mem::take(&mut transaction.write_chunks);
+    let mut text = String::new();
+    list::chunks(&transaction, false, &mut text);
+    assert_eq!((text.replacen("rR", "W", 1), text.contains("rR")), (before, true));
+    assert_eq!(list::wire_bytes(&transaction), bytes);
+}
+
+/// RFC 8166 section 4.3: where the capture cut the lists of a Call, more chunks may follow.
+#[test]
+fn lists_that_were_cut_are_not_shown_as_empty() {
+    use crate::output::list;
+    let cut = transactions("rxe-v42-snap128.pcap");
+    let is_cut = |transaction: &&Transaction| {
+        transaction.call.as_ref().is_some_and(|call| call.chunk_lists() == Some(ChunkListState::Cut))
+    };
+    assert!(cut.iter().filter(is_cut).count() > 0);
+    for transaction in &cut {
+        let mut text = String::new();
+        list::chunks(transaction, true, &mut text);
+        assert_eq!(text.ends_with('?'), is_cut(&transaction), "{text}");
+    }
 }
 
 #[test]
@@ -90,7 +126,7 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
     assert_eq!(names(200), "TIME FRAME CONN CLIENT XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");
 }
 
-/// The list that -n gives.
+/// The list that --filehandles none gives.
 fn nameless(name: &str) -> String {
     list_with(name, Screen::pipe(), TimeFormat::Relative, Filehandles::Off)
 }

@@ -254,6 +254,7 @@ impl RowWriter {
         let (first, last) = frames(transaction);
         let message = transaction.call.as_ref().or(transaction.reply.as_ref());
         let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
+        let chunks = chunks.chain(&transaction.reply_read_chunks);
         let row = Row {
             index: transaction.index,
             time: message.map_or(Timestamp(0), |message| message.time),

@@ -60,8 +60,8 @@ impl<'a> Reading<'a> {
             }));
         }
         let (call, _) = self.call_header()?;
-        let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
-        let payload = call.cred.payload();
+        let procedure = call.described()?;
+        let payload = call.payload;
         if payload == Payload::Control(Control::Unknown) {
             return None;
         }

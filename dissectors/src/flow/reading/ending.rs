@@ -3,9 +3,10 @@
 use crate::field::Observer;
 use crate::flow::transaction::Which;
 use crate::nfs::Procedure;
-use crate::rpc;
 use crate::rpc::gss::{self, Control, Payload};
 use crate::xdr::{Cursor, Error};
+
+use super::CallHead;
 
 /// Reads what protects the arguments or results, and holds that the message ends with it.
 ///
@@ -53,9 +54,9 @@ pub(super) fn control<'a, O: Observer<'a>>(
 ///
 /// # Errors
 /// [`Error::Unknown`].
-pub(super) fn not_described(call: &rpc::Call<'_>, body: &Cursor<'_>) -> Result<(), Error> {
-    if body.remaining() > 0 && Procedure::describes(call.prog, call.vers) {
-        return Err(Error::Unknown { at: body.at(), what: "procedure", number: call.proc });
+pub(super) fn not_described(call: CallHead, body: &Cursor<'_>) -> Result<(), Error> {
+    if body.remaining() > 0 && Procedure::describes(call.program, call.version) {
+        return Err(Error::Unknown { at: body.at(), what: "procedure", number: call.procedure });
     }
     Ok(())
 }

@@ -146,8 +146,8 @@ fn the_terms_of_both_sides_are_known() {
     let at = flow.connections.all()[0];
     let terms = flow.connections.get(at).unwrap().terms.unwrap();
     assert_eq!(terms.service, Service::Port(crate::address::Port(20049)));
-    assert_eq!(terms.client.unwrap().receive_threshold(), 4096);
-    assert_eq!(terms.server.unwrap().receive_threshold(), 4096);
+    assert_eq!(terms.client.present().unwrap().receive_threshold(), 4096);
+    assert_eq!(terms.server.present().unwrap().receive_threshold(), 4096);
 }
 
 proptest::proptest! {

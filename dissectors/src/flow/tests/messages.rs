@@ -383,3 +383,44 @@ fn the_phases_of_a_transaction_are_told_apart() {
     assert_eq!((phases.call, phases.data_in, phases.data_out, phases.reply), (1000, 2000, 0, 0));
     assert_eq!((phases.server, outcome.transactions[0].latency()), (5000, Some(8000)));
 }
+
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.4: a Send without data returns credits; others keep connections alive so.
+#[test]
+fn what_moves_no_data_is_neither_malformed_nor_a_transaction() {
+    let mut link = Link::new(17);
+    let nowhere = memory(0, 0, 0);
+    let frames = [
+        link.send_bytes(Client, &[]),
+        getattr(&mut link, 7),
+        link.send_bytes(Client, &[]),
+        link.send_bytes(Server, &[]),
+        link.write(Server, nowhere, &[]),
+        link.read(Client, nowhere, &[]),
+        getattr(&mut link, 8),
+    ]
+    .concat();
+    let outcome = run(&frames);
+    assert_eq!((outcome.undecoded(), outcome.transactions.len()), (vec![], 2), "{:?}", outcome.meanings);
+    let empty = outcome.meanings.iter().filter(|meaning| **meaning == Meaning::Empty).count();
+    assert_eq!(empty, 6, "{:?}", outcome.meanings);
+}
+
+/// RFC 8166 section 4.2: the shortest header with chunk lists has 28 bytes; only RDMA_DONE and RDMA_ERROR are shorter.
+#[test]
+fn a_send_of_less_than_a_header_is_no_transaction() {
+    for version in [1, 2, 7] {
+        for length in 1..28 {
+            let mut link = Link::new(17);
+            let bytes = header(7, version, 32, unread(0, &[0; 12]));
+            let frames = [getattr(&mut link, 6), link.send_bytes(Client, &bytes[..length])].concat();
+            let outcome = run(&frames);
+            assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 1)], "{version} {length}");
+            assert_eq!(outcome.transactions.len(), 1, "{version} {length}");
+        }
+    }
+    let mut link = Link::new(17);
+    let error = header(6, 1, 16, Body::Error(RdmaError::Chunk));
+    assert_eq!(error.len(), 20);
+    let frames = [link.send(Client, &getattr_call(6)), link.send_bytes(Server, &error)].concat();
+    expect_all(&frames, &["#1 c1 > 6 GETATTR ERR_CHUNK call 1 reply 2"]);
+}

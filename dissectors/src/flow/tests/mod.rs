@@ -6,6 +6,7 @@ mod chunks;
 mod closing;
 mod connections;
 mod control_messages;
+mod cut;
 mod iwarp;
 mod loss;
 mod message;

@@ -1,10 +1,10 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1094 sections 2.2 and 2.3.
 
 use super::*;
-use crate::field::Unobserved;
+use crate::field::{Field, Observer, Unobserved, Value};
 use crate::nfs::Status;
 use crate::nfs::laid_out::{InOrder, items, lay_out};
-use crate::xdr::{ChunkItem, Ddp, DdpText, Encoder, Text};
+use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
 
@@ -233,4 +233,32 @@ fn fields_have_the_names_that_wireshark_gives_them() {
         [0o40_000, 0o100_000, 0o120_000].map(label),
         [Some("S_IFDIR"), Some("S_IFREG"), Some("S_IFLNK")]
     );
+}
+
+/// Microseconds count to 999,999 (RFC 1094 section 2.3.4); 1,000,000 asks for the server's time.
+#[test]
+fn a_time_that_is_to_be_the_servers_is_no_instant() {
+    #[derive(Default)]
+    struct Instants(Vec<(&'static str, i128)>, Vec<u64>);
+    impl<'a> Observer<'a> for Instants {
+        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn leave(&mut self, _: usize) {}
+        fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: Value<'a>) {
+            if let ("nfs.timeval.useconds", Value::Unsigned(number)) = (field.name, value) {
+                self.1.push(number);
+            }
+        }
+        fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+            self.0.push((field.label, nanoseconds));
+        }
+    }
+    let mut bytes = [0xff; 32];
+    for (at, word) in [(16, 3_u32), (20, 1_000_000), (24, 3), (28, 999_999)] {
+        bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    static FIELD: Field = Field::group("nfs.sattr", "attributes", "");
+    let mut seen = Instants::default();
+    Sattr::decode(&mut Cursor::new(&bytes), &FIELD, &mut seen).unwrap();
+    assert_eq!(seen.0, [("mtime", 3_999_999_000)]);
+    assert_eq!(seen.1, [1_000_000, 999_999], "what was sent is told");
 }

@@ -96,9 +96,11 @@ crate::xdr! { "nfs";
 }
 
 impl Timeval {
-    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
-    pub fn nanoseconds(&self) -> i128 {
-        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000
+    /// Nanoseconds since 1970-01-01 00:00:00 UTC. `None` where the microseconds are not less than a second: clients send
+    /// 1,000,000 to ask for the server's own time.
+    pub fn nanoseconds(&self) -> Option<i128> {
+        let is_instant = self.useconds < 1_000_000;
+        is_instant.then(|| i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000)
     }
 }
 

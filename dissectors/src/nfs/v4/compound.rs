@@ -307,6 +307,40 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     }
 }
 
+impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
+    /// The numbers of the operations, as far as they were read.
+    fn numbers(&self) -> impl Iterator<Item = B::Number> {
+        self.operations().map_while(|body| match body {
+            Ok(body) => Some(body.number()),
+            Err(stop) => stop.operation,
+        })
+    }
+
+    /// The operation that a Call is called after, of which the capture may have cut operations that its Reply has: the result of an
+    /// operation begins with its number, too. `None` where one of a lower class may be in neither. RFC 8881 section 16.2.3.
+    pub fn named_with<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
+    where
+        R: Xdr<'a>,
+        C: Body<'a, Number = B::Number>,
+    {
+        let known = self.numbers().count();
+        let results = reply.numbers().skip(known);
+        let mut numbers = 0;
+        let lowest = { self.numbers().chain(results) }
+            .inspect(|_| numbers += 1)
+            .reduce(|lowest, number| if B::class(number) < B::class(lowest) { number } else { lowest });
+        lowest.filter(|lowest| numbers >= self.count || B::class(*lowest) <= LOWEST_CLASS)
+    }
+}
+
+impl Reply<'_> {
+    /// The operation that the Call of this Reply is called after, if all its operations were done and so have results here.
+    pub fn named_operation(&self) -> Option<Operation> {
+        let is_whole = self.head.status == Nfsstat4::NFS4_OK;
+        self.named().operation.filter(|_| is_whole)
+    }
+}
+
 /// Whether chunks may hold text that people read: link texts. RFC 8267 section 6.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextItems {

@@ -220,7 +220,7 @@ fn rfc8797_private_data_of_both_sides_is_known() {
     let (_, _, bench) = joined(&client, &server, &[7]);
     for side in [Side::A, Side::B] {
         let startup = bench.iwarp.startup(side).unwrap();
-        assert_eq!(startup.rpcrdma.unwrap().send_threshold(), 4096);
+        assert_eq!(startup.rpcrdma.present().unwrap().send_threshold(), 4096);
         assert_eq!(startup.enhanced.unwrap().ird.0, 16);
     }
 }

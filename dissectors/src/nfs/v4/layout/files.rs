@@ -1,7 +1,7 @@
 //! The layout type of NFSv4.1 files, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, FlagName, Kind, Observer, Value};
+use crate::field::{Field, Kind, Observer, Value};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
 use crate::xdr::{Cursor, Encoder, Error, List, Xdr};
@@ -50,12 +50,22 @@ static STRIPE_UNIT: Field = Field {
     doc: "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.",
 };
 
+static DENSE: Field = Field {
+    name: "nfs.nfl_util.dense",
+    label: "dense",
+    kind: Kind::Bool,
+    doc: "NFL4_UFLG_DENSE: the data servers store the file without holes. RFC 8881 section 13.3.",
+};
+static COMMIT_THRU_MDS: Field = Field {
+    name: "nfs.nfl_util.commit_thru_mds",
+    label: "commit_thru_mds",
+    kind: Kind::Bool,
+    doc: "NFL4_UFLG_COMMIT_THRU_MDS: COMMIT goes to the metadata server. RFC 8881 section 13.3.",
+};
+
 impl NflUtil4 {
     /// The bits that are flags: NFL4_UFLG_MASK.
     pub const FLAGS: u32 = 0x3f;
-    /// The specification's names of the flags.
-    pub const NAMES: &'static [FlagName] = &[(0x1, "NFL4_UFLG_DENSE"), (0x2, "NFL4_UFLG_COMMIT_THRU_MDS")];
-
     /// Whether the data servers store the file without holes.
     pub fn is_dense(self) -> bool {
         self.0 & 1 != 0
@@ -73,12 +83,13 @@ impl NflUtil4 {
 }
 
 impl<'a> Xdr<'a> for NflUtil4 {
-    const KIND: Kind = Kind::Flags;
-
-    const NAMES: &'static [FlagName] = Self::NAMES;
+    const KIND: Kind = Kind::Hex(8);
+    const LENGTH: Option<usize> = Some(4);
 
     fn describe(registry: &mut Registry) {
-        registry.field(&STRIPE_UNIT);
+        for field in [&DENSE, &COMMIT_THRU_MDS, &STRIPE_UNIT] {
+            registry.field(field);
+        }
     }
 
     #[inline]
@@ -89,7 +100,10 @@ impl<'a> Xdr<'a> for NflUtil4 {
     ) -> Result<Self, Error> {
         let at = cursor.position();
         let this = Self(cursor.word()?);
-        observer.value(field, at..at + 4, Value::Flags(u64::from(this.0 & Self::FLAGS), Self::NAMES));
+        observer.value(field, at..at + 4, Value::Unsigned(u64::from(this.0)));
+        observer.value(&DENSE, at..at + 4, Value::Bool(this.is_dense()));
+        let through = this.commits_through_the_metadata_server();
+        observer.value(&COMMIT_THRU_MDS, at..at + 4, Value::Bool(through));
         observer.value(&STRIPE_UNIT, at..at + 4, Value::Unsigned(u64::from(this.stripe_unit())));
         Ok(this)
     }
@@ -109,5 +123,33 @@ mod tests {
         assert!(util.commits_through_the_metadata_server() && !util.is_dense());
         assert_eq!(util.stripe_unit(), 65536);
         assert_eq!(NflUtil4(0x0000_1001).stripe_unit(), 4096);
+    }
+
+    /// The whole word is one field, as in Wireshark, and its parts are others.
+    #[test]
+    fn rfc8881_section_13_3_the_word_keeps_the_stripe_unit() {
+        #[derive(Default)]
+        struct Told(Vec<(&'static str, String)>);
+        impl<'a> Observer<'a> for Told {
+            fn enter(&mut self, _: &'static Field, _: usize) {}
+            fn leave(&mut self, _: usize) {}
+            fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: Value<'a>) {
+                self.0.push((field.name, format!("{value:?}")));
+            }
+        }
+        static WORD: Field = Field { name: "nfs.nfl_util", label: "nfl_util", kind: Kind::Hex(8), doc: "" };
+        let mut told = Told::default();
+        let bytes = 0x0001_0002_u32.to_be_bytes();
+        NflUtil4::decode(&mut Cursor::new(&bytes), &WORD, &mut told).unwrap();
+        let value = |value: Value<'_>| format!("{value:?}");
+        assert_eq!(
+            told.0,
+            [
+                ("nfs.nfl_util", value(Value::Unsigned(0x0001_0002))),
+                ("nfs.nfl_util.dense", value(Value::Bool(false))),
+                ("nfs.nfl_util.commit_thru_mds", value(Value::Bool(true))),
+                ("nfs.nfl_util.stripe_size", value(Value::Unsigned(0x0001_0000))),
+            ]
+        );
     }
 }

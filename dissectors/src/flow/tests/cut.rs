@@ -1,0 +1,99 @@
+//! What a snap length took away is not known: it is neither empty, nor absent, nor malformed.
+
+use super::*;
+use crate::flow::transaction::ChunkListState;
+use crate::nfs::Outcome as NfsOutcome;
+use crate::nfs::v4::{self, Args, Nfsstat4, Results};
+use crate::rpcrdma::SidePrivateData;
+use crate::xdr::{Opaque, Void};
+
+/// Bytes of Ethernet, IPv4, UDP and BTH in front of a message.
+const HEADERS: usize = 14 + 20 + 8 + 12;
+
+#[test]
+fn chunk_lists_that_end_with_the_capture_are_cut() {
+    let sink = memory(0xb1, 0, 4096);
+    let mut link = Link::new(17);
+    let frames = [getattr(&mut link, 6), link.send(Client, &read_call(7, 4096).write(&[sink]))].concat();
+    // Four words, an empty Read list, a Write chunk of one segment, the end of the Write list, no Reply chunk.
+    let header = 16 + 4 + 8 + 16 + 4 + 4;
+    for captured in 16..header + 40 {
+        let outcome = run_cut(&frames, 2, HEADERS + captured);
+        let call = outcome.transactions[1].call.as_ref().unwrap();
+        let expected = if captured < header { ChunkListState::Cut } else { ChunkListState::Whole };
+        assert_eq!(call.chunk_lists(), Some(expected), "{captured}");
+    }
+}
+
+/// The Reply has a result for each operation of its Call, each with its number: RFC 8881 section 16.2.3.
+#[test]
+fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
+    let operations = [Args::PUTROOTFH(Void), Args::READLINK(Void), Args::GETFH(Void)];
+    let handle = || Results::GETFH(NfsOutcome::Ok(v4::Object { object: Opaque(b"root") }));
+    let results = [
+        Results::PUTROOTFH(NfsOutcome::Ok(Void)),
+        Results::READLINK(NfsOutcome::Fail(Nfsstat4::NFS4ERR_INVAL, Void)),
+    ];
+    let link_text =
+        Results::READLINK(NfsOutcome::Ok(v4::ReadlinkResok { link: crate::xdr::DdpText::Inline(b"to") }));
+    let all = [results[0].clone(), link_text, handle()];
+    let name = |call_bytes: usize, results: &[Results<'_>], status: Nfsstat4| {
+        let mut link = Link::new(17);
+        let frames = [
+            getattr(&mut link, 6),
+            link.send(Client, &compound_call(7, &operations)),
+            link.send(Server, &compound_reply(7, status, results)),
+        ]
+        .concat();
+        let snap = |number| if number == 3 { HEADERS + 28 + call_bytes } else { usize::MAX };
+        let outcome = run_within(Limits::default(), &frames, snap);
+        outcome.transactions[1].read(|reading| reading.facts()).operation
+    };
+    let (named, compound) = (Some(Operation::Named("READLINK")), Some(Operation::Named("COMPOUND")));
+    // RPC header 40, then tag, minor version, count, and an operation a word.
+    for call_bytes in 32..64 {
+        assert_eq!(name(call_bytes, &all, Nfsstat4::NFS4_OK), named, "{call_bytes}");
+    }
+    // What follows an operation that failed has no result: it may be anything.
+    assert_eq!(name(52, &results, Nfsstat4::NFS4ERR_INVAL), compound);
+    assert_eq!(name(60, &results, Nfsstat4::NFS4ERR_INVAL), compound);
+    assert_eq!(name(64, &results, Nfsstat4::NFS4ERR_INVAL), named);
+}
+
+/// Frames of 64 and 72 bytes hold 10 and 18 bytes behind the BTH.
+#[test]
+fn frames_cut_in_their_headers_are_not_malformed() {
+    let mut link = Link::new(17);
+    let frames = [link.connect(1), read(&mut link, 7, memory(0xb1, 0, 4096)), getattr(&mut link, 8)].concat();
+    for snap in 54..HEADERS + 16 {
+        let outcome = run_cut(&frames, 0, snap);
+        for (reason, count) in outcome.undecoded() {
+            let is_right =
+                matches!(reason, Undecoded::CutFrame | Undecoded::CutHeader | Undecoded::WriteWithoutFirst);
+            assert!(is_right, "{snap}: {count} {reason:?}");
+        }
+        assert_eq!(outcome.transactions.len(), 0, "{snap}");
+    }
+    // Within the BTH, too.
+    let outcome = run_cut(&frames, 0, 50);
+    assert_eq!(outcome.undecoded(), [(Undecoded::CutFrame, frames.len() as u64)]);
+}
+
+/// RFC 8797 section 5.1 speaks of private data that is not there, and not of what was not captured.
+#[test]
+fn private_data_that_was_cut_is_not_absent() {
+    let mut link = Link::new(17);
+    let mut frames = link.connect(1);
+    frames.extend(getattr(&mut link, 7));
+    let sides = |snap| {
+        let outcome = run_cut(&frames, 0, snap);
+        let terms = outcome.flow.connections().next().and_then(|state| state.terms);
+        terms.map(|terms| (terms.client.key(), terms.server.key()))
+    };
+    assert_eq!(sides(usize::MAX), Some(("present", "present")));
+    let mut seen: Vec<_> = (62..400).filter_map(sides).collect();
+    seen.dedup();
+    // What a REQ says ahead of its private data is longer than a REP with all of it.
+    assert_eq!(seen, [("cut", "present"), ("present", "present")]);
+    assert_eq!(SidePrivateData::Cut.in_effect(), None);
+}
