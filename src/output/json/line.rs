@@ -8,7 +8,7 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Missing, Phases, Which};
+use nfsrdma_dissectors::flow::transaction::{Delivered, Direction, MessageRecord, Missing, Phases, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -385,7 +385,9 @@ struct Message<'t> {
     frames: Frames<'t>,
     time: Text<nfsrdma_dissectors::frame::Timestamp>,
     end_time: Text<nfsrdma_dissectors::frame::Timestamp>,
+    delivered: Text<Delivered>,
     copies: u32,
+    resent: u32,
     rpcrdma: Option<RpcRdma>,
     length: Option<usize>,
     rpc_length: Option<u64>,
@@ -413,7 +415,9 @@ impl<'t> Message<'t> {
             frames: Frames(&record.frames),
             time: Text(record.time),
             end_time: Text(record.end_time),
+            delivered: Text(record.delivered),
             copies: record.copies,
+            resent: record.resent,
             rpcrdma: record.rpcrdma.map(|words| RpcRdma {
                 proc: Text(words.proc),
                 version: words.version,
@@ -507,12 +511,13 @@ struct PhasesObject {
     server: u64,
     data_out: u64,
     reply: u64,
+    recovery: u64,
 }
 
 impl From<Phases> for PhasesObject {
     fn from(phases: Phases) -> Self {
-        let Phases { call, data_in, server, data_out, reply } = phases;
-        Self { call, data_in, server, data_out, reply }
+        let Phases { call, data_in, server, data_out, reply, recovery } = phases;
+        Self { call, data_in, server, data_out, reply, recovery }
     }
 }
 
