@@ -37,6 +37,38 @@ impl Address {
     }
 }
 
+/// The virtual network that a datagram is in: equal addresses in different ones are different hosts.
+///
+/// It is named by the VLAN identifiers around the datagram (IEEE 802.1Q section 9.6), the two innermost where more are stacked;
+/// in a tunnel that has network identifiers, VXLAN (RFC 7348) or NVGRE (RFC 7637), by that and the VLAN identifiers inside. Any
+/// other tunnel begins from nothing: what is around a mirrored frame tells nothing of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenant(u64);
+
+impl Tenant {
+    /// No virtual network is named.
+    pub const NONE: Self = Self(0);
+
+    /// The virtual network of a tunnel, by an identifier of 24 bits.
+    pub const fn network(identifier: u32) -> Self {
+        Self(1 << 24 | (identifier & 0xff_ffff) as u64)
+    }
+
+    /// The same inside of a VLAN. Identifier 0 names none: the tag is there for its priority.
+    #[must_use]
+    pub const fn with_vlan(self, identifier: u16) -> Self {
+        match identifier {
+            0 => self,
+            _ => Self((self.0 >> 32 << 12 | identifier as u64 & 0xfff) << 32 | self.0 & 0xffff_ffff),
+        }
+    }
+
+    /// Whether two datagrams may be of one connection: a mirror may show the tags of one direction only.
+    pub fn may_be(self, other: Self) -> bool {
+        self == other || self == Self::NONE || other == Self::NONE
+    }
+}
+
 /// `10.9.0.2`, `fd09::2`, `lid:2`; `-` where there is none.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,6 +83,26 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tags_and_network_identifiers_tell_tenants_apart() {
+        let none = Tenant::NONE;
+        let all = [
+            none,
+            none.with_vlan(5),
+            none.with_vlan(6),
+            none.with_vlan(5).with_vlan(6),
+            none.with_vlan(6).with_vlan(5),
+            Tenant::network(5),
+            Tenant::network(0),
+            Tenant::network(5).with_vlan(5),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all.iter().skip(at + 1).all(|other| one != other), "{one:?}");
+        }
+        assert_eq!(none.with_vlan(0), none);
+        assert!(none.may_be(all[1]) && all[1].may_be(none) && !all[1].may_be(all[2]));
+    }
 
     #[test]
     fn an_ipv4_mapped_gid_is_an_ipv4_address() {

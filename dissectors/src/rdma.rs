@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::flow::Stall;
 use crate::frame::{FrameNumber, Timestamp};
 
 crate::number! {
@@ -61,8 +62,10 @@ pub struct Message<'a> {
     pub frames: &'a [FrameNumber],
     /// When its first packet was seen.
     pub time: Timestamp,
-    /// When the packet that made it whole was seen.
+    /// When the packet was seen that made it whole for its receiver.
     pub end_time: Timestamp,
+    /// The time that was lost while packets of it were sent again.
+    pub stall: Option<Stall>,
 }
 
 /// Where the layer above notes what the packets of one RDMA operation belong to, so that it is looked up once for an

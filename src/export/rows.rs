@@ -58,12 +58,16 @@ table! {
         call_time: Option<Micros>,
         /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
         call_time_ns: Option<Timestamp>,
-        /// Last frame of the first whole copy of the Call, in nanoseconds.
+        /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
+        /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
+        call_delivered: Option<Text<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
-        /// How often the Call was sent.
+        /// How often the Call was sent, by RPC or by the transport.
         call_copies: Option<u64>,
+        /// How often RPC sent it again.
+        call_resent: Option<u64>,
         /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
         call_rdma_proc: Option<Text<'r>>,
         /// Credits that the Call asks for.
@@ -76,12 +80,16 @@ table! {
         reply_time: Option<Micros>,
         /// First frame of the Reply, in nanoseconds since 1970-01-01 00:00:00 UTC.
         reply_time_ns: Option<Timestamp>,
-        /// Last frame of the first whole copy of the Reply, in nanoseconds.
+        /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
+        /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
+        reply_delivered: Option<Text<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,
-        /// How often the Reply was sent.
+        /// How often the Reply was sent, by RPC or by the transport.
         reply_copies: Option<u64>,
+        /// How often RPC sent it again.
+        reply_resent: Option<u64>,
         /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
         reply_rdma_proc: Option<Text<'r>>,
         /// Credits that the Reply grants.
@@ -102,6 +110,8 @@ table! {
         phase_data_out_ns: Option<u64>,
         /// First to last frame of the Reply.
         phase_reply_ns: Option<u64>,
+        /// Waiting for packets that were lost or refused and sent again.
+        phase_recovery_ns: Option<u64>,
         /// How many Read chunks the Call has.
         read_chunks: u64,
         /// Bytes that they offer.
@@ -140,7 +150,9 @@ struct Message<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
+    delivered: Option<Text<'r>>,
     copies: Option<u64>,
+    resent: Option<u64>,
     proc: Option<Text<'r>>,
     credits: Option<u64>,
     length: Option<u64>,
@@ -150,12 +162,14 @@ struct Message<'r> {
 impl Message<'_> {
     fn of(transaction: &Transaction, which: Which) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
-        let MessageRecord { time, end_time, copies, rpcrdma, .. } = record;
+        let MessageRecord { time, end_time, delivered, copies, resent, rpcrdma, .. } = record;
         Self {
             time: Some(*time),
             end_time: Some(*end_time),
             frame: record.frames.first().map(|frame| frame.0),
+            delivered: Some(delivered.to_string().into()),
             copies: Some((*copies).into()),
+            resent: Some((*resent).into()),
             proc: rpcrdma.map(|words| words.proc.to_string().into()),
             credits: rpcrdma.map(|words| words.credits.into()),
             length: json::inline_length(record).map(|length| length as u64),
@@ -203,8 +217,10 @@ impl<'r> TransactionRow<'r> {
             call_time: call.time.map(Micros),
             call_time_ns: call.time,
             call_end_time_ns: call.end_time,
+            call_delivered: call.delivered,
             call_frame: call.frame,
             call_copies: call.copies,
+            call_resent: call.resent,
             call_rdma_proc: call.proc,
             call_credits: call.credits,
             call_length: call.length,
@@ -212,8 +228,10 @@ impl<'r> TransactionRow<'r> {
             reply_time: reply.time.map(Micros),
             reply_time_ns: reply.time,
             reply_end_time_ns: reply.end_time,
+            reply_delivered: reply.delivered,
             reply_frame: reply.frame,
             reply_copies: reply.copies,
+            reply_resent: reply.resent,
             reply_rdma_proc: reply.proc,
             reply_credits: reply.credits,
             reply_length: reply.length,
@@ -224,6 +242,7 @@ impl<'r> TransactionRow<'r> {
             phase_server_ns: phases.map(|phases| phases.server),
             phase_data_out_ns: phases.map(|phases| phases.data_out),
             phase_reply_ns: phases.map(|phases| phases.reply),
+            phase_recovery_ns: phases.map(|phases| phases.recovery),
             read_chunks: read_chunks.len() as u64,
             read_offered: sum(read_chunks, Chunk::offered),
             read_moved: sum(read_chunks, Chunk::moved),

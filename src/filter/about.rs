@@ -215,15 +215,24 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
         to.fact(Fact::PhaseServer, || duration(phases.server));
         to.fact(Fact::PhaseDataOut, || duration(phases.data_out));
         to.fact(Fact::PhaseReply, || duration(phases.reply));
+        to.fact(Fact::PhaseRecovery, || duration(phases.recovery));
     }
     let messages = [
-        (call, Fact::CallLength, Fact::CallCopies, Fact::CallFrame),
-        (reply, Fact::ReplyLength, Fact::ReplyCopies, Fact::ReplyFrame),
+        (call, Fact::CallLength, [Fact::CallCopies, Fact::CallResent], Fact::CallDelivered, Fact::CallFrame),
+        (
+            reply,
+            Fact::ReplyLength,
+            [Fact::ReplyCopies, Fact::ReplyResent],
+            Fact::ReplyDelivered,
+            Fact::ReplyFrame,
+        ),
     ];
-    for (record, length, copies, frame) in messages {
+    for (record, length, [copies, resent], delivered, frame) in messages {
         let Some(record) = record else { continue };
         to.fact(length, || record.inline_length().and_then(|length| number(length as u64)));
         to.fact(copies, || number(record.copies));
+        to.fact(resent, || number(record.resent));
+        text(to, delivered, || Some(record.delivered.to_string()));
         if to.slot_of(frame).is_some() {
             record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
         }

@@ -98,15 +98,20 @@ facts! {
     PhaseServer "nfsrdma.phase.server" Duration, "What no other phase accounts for: the server at work, and the network", LINES;
     PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
     PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
+    PhaseRecovery "nfsrdma.phase.recovery" Duration, "Waiting for packets that were lost or refused and sent again", LINES;
     Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
     Missing "nfsrdma.missing" Text, "What is not in the capture: call, reply:176-227, read:0:1024-2047", LINES;
     RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
     CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the Call, since 1970-01-01 00:00:00 UTC", LINES;
     CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that went inline", "RFC 8166 section 3.3.2";
     CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
+    CallResent "nfsrdma.call.resent" Unsigned, "How often RPC sent the Call again, beyond the transport", LINES;
+    CallDelivered "nfsrdma.call.delivered" Text, "acknowledged or assumed: how it is known which copy of the Call the server accepted", LINES;
     CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
     ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that went inline", "RFC 8166 section 3.3.2";
     ReplyCopies "nfsrdma.reply.copies" Unsigned, "How often the Reply was sent", LINES;
+    ReplyResent "nfsrdma.reply.resent" Unsigned, "How often RPC sent the Reply again, beyond the transport", LINES;
+    ReplyDelivered "nfsrdma.reply.delivered" Text, "acknowledged or assumed: how it is known which copy of the Reply the client accepted", LINES;
     ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the Reply", LINES;
     ChunkKind "nfsrdma.chunk.kind" Text, "read, write or reply: what a chunk of the Transaction is for", "RFC 8166 section 3.4";
     ChunkPosition "nfsrdma.chunk.position" Unsigned, "Position of a Read chunk", "RFC 8166 section 3.4.5";
@@ -120,8 +125,14 @@ impl Fact {
     /// Facts that are words in capital letters, and in small ones: a filter may write them as it likes.
     pub(super) const CAPITALS: &'static [Self] =
         &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
-    pub(super) const SMALL: &'static [Self] =
-        &[Self::Transport, Self::Direction, Self::ChunkKind, Self::MpaCrc];
+    pub(super) const SMALL: &'static [Self] = &[
+        Self::Transport,
+        Self::Direction,
+        Self::ChunkKind,
+        Self::MpaCrc,
+        Self::CallDelivered,
+        Self::ReplyDelivered,
+    ];
 
     /// Facts of a Transaction for which its messages are read.
     pub(super) const OUTCOME: &'static [Self] = &[

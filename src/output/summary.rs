@@ -90,6 +90,7 @@ impl Summary<'_> {
             end_time: statistics.times().map(|(_, last)| Text(last)),
             missing: statistics.missing().into(),
             repeated_messages: statistics.repeated_messages(),
+            captured_twice: self.flow.account().captured_twice(),
             icrc: icrc.map(IcrcObject::from),
             dropped,
             capture: counters,
@@ -123,6 +124,7 @@ struct SummaryObject<'a> {
     end_time: Option<Text<Timestamp>>,
     missing: MissingObject,
     repeated_messages: u64,
+    captured_twice: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     icrc: Option<IcrcObject>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -49,6 +49,8 @@ pub(crate) struct Outcome {
     /// Frames without meaning, by reason.
     pub(crate) undecoded: BTreeMap<&'static str, u64>,
     pub(crate) given_up: u64,
+    /// Frames that the capture holds a second time.
+    pub(crate) captured_twice: u64,
 }
 
 pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome {
@@ -64,6 +66,7 @@ pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome
         transactions,
         undecoded: flow.account().undecoded_counts().map(|(why, count)| (why.key(), count)).collect(),
         given_up: flow.given_up().map(|(_, count)| count).sum(),
+        captured_twice: flow.account().captured_twice(),
     }
 }
 

@@ -132,7 +132,9 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
         row.insert(format!("{side}_end_time_ns"), time(&at(message, "end_time")));
         row.insert(format!("{side}_frame"), message["frames"].get(0).cloned().unwrap_or_default());
         for (column, path) in [
+            ("delivered", "delivered"),
             ("copies", "copies"),
+            ("resent", "resent"),
             ("rdma_proc", "rpcrdma.proc"),
             ("credits", "rpcrdma.credits"),
             ("length", "length"),
@@ -141,7 +143,7 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
             row.insert(format!("{side}_{column}"), at(message, path));
         }
     }
-    for phase in ["call", "data_in", "server", "data_out", "reply"] {
+    for phase in ["call", "data_in", "server", "data_out", "reply", "recovery"] {
         row.insert(format!("phase_{phase}_ns"), at(line, &format!("phases_ns.{phase}")));
     }
     for kind in ["read", "write"] {

@@ -16,6 +16,7 @@ mod comparison;
 mod conformance;
 mod counting_views;
 mod crowd;
+mod delivered;
 mod display_filter;
 mod encode;
 mod exhibit;

@@ -1,6 +1,8 @@
-//! Several mirrors that give each packet twice: at once, or some packets later. Bytes count once, and messages have copies.
+//! Several mirrors that give each packet twice: at once, or some packets later. Neither bytes nor messages count twice. And
+//! captures that are played twice, and virtual networks that have the same addresses.
 
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transport, Which};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, named, run, same};
@@ -16,7 +18,7 @@ fn twice(frames: &[Kept], behind: i64) -> Vec<Kept> {
 }
 
 #[test]
-fn packets_that_were_captured_twice_add_copies_and_nothing_else() {
+fn packets_that_were_captured_twice_change_nothing() {
     for exhibit in &ALL {
         for behind in [0, 20_000, 200_000, 2_000_000] {
             let said = format!("{}, again {behind} ns later", exhibit.name);
@@ -24,14 +26,19 @@ fn packets_that_were_captured_twice_add_copies_and_nothing_else() {
             assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
             let found = named(&outcome.transactions, &said);
             assert_eq!(found.len(), exhibit.transactions.len(), "{said}");
+            // All frames of connections that carry RPC; others are ARP, ICMP and the like.
+            let few = exhibit.frames.len() as u64 * 9 / 10;
+            assert!(outcome.captured_twice >= few, "{said}: {}", outcome.captured_twice);
             for before in &exhibit.transactions {
+                assert_eq!(found[&witness::name(before)].phases(), before.phases(), "{said}: {}", before.xid);
                 let now = found[&witness::name(before)];
                 same(now, before, false, &said);
                 for which in [Which::Call, Which::Reply] {
-                    let copies = now.message(which).map(|message| message.copies);
-                    assert_eq!(copies, Some(2), "{said}: {which:?} of {}", now.xid);
-                    let frames =
-                        |t: &nfsrdma_dissectors::flow::Transaction| t.message(which).unwrap().frames.len();
+                    let counts = |t: &Transaction| {
+                        t.message(which).map(|m| (m.copies, m.resent, m.time, m.end_time, m.delivered))
+                    };
+                    assert_eq!(counts(now), counts(before), "{said}: {which:?} of {}", now.xid);
+                    let frames = |t: &Transaction| t.message(which).unwrap().frames.len();
                     assert_eq!(frames(now), 2 * frames(before), "{said}: {which:?} of {}", now.xid);
                 }
             }
@@ -52,6 +59,107 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
             for before in &exhibit.transactions {
                 same(found[&witness::name(before)], before, false, &said);
             }
+        }
+    }
+}
+
+/// What a person sees of a Transaction, but for the numbers of its frames and of its connection.
+fn told(transaction: &Transaction) -> String {
+    let message = |which| {
+        let message = transaction.message(which)?;
+        let MessageRecord { copies, resent, delivered, length, bytes, .. } = message;
+        Some((*copies, *resent, *delivered, *length, bytes.clone()))
+    };
+    let moved: Vec<u64> = { transaction.read_chunks.iter().chain(&transaction.write_chunks) }
+        .chain(&transaction.reply_chunk)
+        .map(|chunk| chunk.moved())
+        .collect();
+    let Transaction { xid, connection, direction, retry_of, .. } = transaction;
+    let ends = (connection.transport, connection.client, connection.server, direction);
+    let both = [message(Which::Call), message(Which::Reply)];
+    let times = (transaction.latency(), transaction.phases());
+    format!("{xid} {ends:?} {retry_of:?} {both:?} {moved:?} {times:?} {:?}", transaction.missing())
+}
+
+fn all(transactions: &[Transaction]) -> Vec<String> {
+    let mut all: Vec<String> = transactions.iter().map(told).collect();
+    all.sort_unstable();
+    all
+}
+
+fn later(frames: &[Kept], by: i64) -> impl Iterator<Item = Kept> + '_ {
+    frames.iter().map(move |kept| Kept { time: Timestamp(kept.time.0 + by), ..kept.clone() })
+}
+
+/// Connections that are set up again with the numbers of before are others: each Transaction comes twice, complete.
+#[test]
+fn a_capture_that_is_played_twice_has_everything_twice() {
+    for exhibit in &ALL {
+        let (first, last) = (exhibit.frames[0].time.0, exhibit.frames.last().unwrap().time.0);
+        let once = all(&exhibit.transactions);
+        let connections = |transactions: &[Transaction]| {
+            let rdma = transactions.iter().filter(|t| t.connection.transport != Transport::Udp);
+            rdma.map(|t| t.connection.number).collect::<std::collections::BTreeSet<_>>().len()
+        };
+        // Behind each other, and concatenated, so that the clock goes back.
+        for by in [last - first + 3_000_000_000, 0] {
+            let said = format!("{}, again {by} ns later", exhibit.name);
+            let frames: Vec<Kept> =
+                exhibit.frames.iter().cloned().chain(later(&exhibit.frames, by)).collect();
+            let outcome = run((1..).zip(&frames));
+            assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
+            assert_eq!(outcome.captured_twice, 0, "{said}");
+            let mut twice: Vec<String> = once.iter().chain(&once).cloned().collect();
+            twice.sort_unstable();
+            assert!(all(&outcome.transactions) == twice, "{said}");
+            let numbers = (connections(&outcome.transactions), connections(&exhibit.transactions));
+            assert_eq!(numbers.0, 2 * numbers.1, "{said}");
+        }
+    }
+}
+
+/// A frame of Ethernet in a VLAN.
+fn tagged(kept: &Kept, vlan: u16, by: i64) -> Kept {
+    let [high, low] = vlan.to_be_bytes();
+    let (ends, rest) = kept.bytes.split_at(12);
+    let bytes = [ends, &[0x81, 0x00, high, low], rest].concat();
+    Kept { time: Timestamp(kept.time.0 + by), bytes, length: kept.length + 4, ..kept.clone() }
+}
+
+/// A frame of Ethernet in VXLAN between two hosts that carry it.
+fn tunnelled(kept: &Kept, vni: u32, by: i64) -> Kept {
+    let length = kept.bytes.len() as u16;
+    let vxlan = [&[0x08, 0, 0, 0][..], &(vni << 8).to_be_bytes()].concat();
+    let udp = [[0xc0, 0x00], 4789_u16.to_be_bytes(), (16 + length).to_be_bytes(), [0, 0]].concat();
+    let mut ip = vec![0x45, 0];
+    ip.extend((36 + length).to_be_bytes());
+    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    let ethernet = [2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 0x08, 0x00];
+    let bytes = [&ethernet[..], &ip, &udp, &vxlan, &kept.bytes].concat();
+    Kept { time: Timestamp(kept.time.0 + by), bytes, length: kept.length + 50, ..kept.clone() }
+}
+
+/// Tenants with the same addresses, ports, queue pairs and XIDs, at the same time.
+#[test]
+fn virtual_networks_with_the_same_addresses_do_not_mix() {
+    for exhibit in &ALL {
+        for wrap in [
+            |kept: &Kept, tenant: u32, by| tagged(kept, tenant as u16, by),
+            |kept: &Kept, tenant: u32, by| tunnelled(kept, tenant, by),
+        ] {
+            let of = |tenant, by| exhibit.frames.iter().map(move |kept| wrap(kept, tenant, by));
+            let alone = |tenant, by| {
+                let frames: Vec<Kept> = of(tenant, by).collect();
+                all(&run((1..).zip(&frames)).transactions)
+            };
+            let mut mixed: Vec<Kept> = of(100, 0).chain(of(200, 70_000)).collect();
+            mixed.sort_by_key(|kept| kept.time);
+            let outcome = run((1..).zip(&mixed));
+            let mut apart = [alone(100, 0), alone(200, 70_000)].concat();
+            apart.sort_unstable();
+            assert_eq!(apart.len(), 2 * exhibit.transactions.len());
+            assert!(all(&outcome.transactions) == apart, "{}", exhibit.name);
+            assert_eq!(outcome.captured_twice, 0, "{}", exhibit.name);
         }
     }
 }

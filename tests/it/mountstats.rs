@@ -41,13 +41,19 @@ impl Counters {
 pub(crate) struct Mountstats {
     /// By the client's own name of the operation; names that were never used are left out.
     pub(crate) operations: BTreeMap<String, Counters>,
+    /// From the sending of each Call to its Reply, summed, in milliseconds; by the same names.
+    pub(crate) rtt_ms: BTreeMap<String, u64>,
     pub(crate) transport: TransportLine,
 }
 
 impl Mountstats {
     pub(crate) fn read(name: &str) -> Self {
         let text = captures::companion(name, "mountstats");
-        let mut stats = Self { operations: BTreeMap::new(), transport: TransportLine::default() };
+        let mut stats = Self {
+            operations: BTreeMap::new(),
+            rtt_ms: BTreeMap::new(),
+            transport: TransportLine::default(),
+        };
         let mut mounts = 0;
         for line in text.lines() {
             if line.starts_with("device ") {
@@ -75,6 +81,7 @@ impl Mountstats {
                 assert_eq!(stats.operations.get(key), Some(&counters), "{name}: {key} of mount {mounts}");
             } else {
                 stats.operations.entry(key.to_owned()).or_default().add(&counters);
+                *stats.rtt_ms.entry(key.to_owned()).or_default() += numbers[6];
             }
         }
         assert!(!stats.operations.is_empty(), "{name}: no operation in its mountstats");

@@ -106,7 +106,7 @@ fn run<'a>(limits: Limits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcom
 fn read(transaction: &Transaction) -> Facts {
     transaction.missing();
     if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency()) {
-        let parts = [phases.call, phases.data_in, phases.server, phases.data_out, phases.reply];
+        let parts = phases.named().map(|(_, ns)| ns);
         assert_eq!(parts.iter().sum::<u64>(), latency, "{transaction:?}");
     }
     for segment in transaction.read_chunks.iter().chain(&transaction.write_chunks).flat_map(|c| &c.segments) {

@@ -122,6 +122,8 @@ pub struct Account {
     pub(super) early_bytes: u64,
     /// What the CRCs of MPA were.
     pub(super) mpa: super::iwarp::MpaCounts,
+    /// Frames that the capture holds a second time.
+    pub(super) captured_twice: u64,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
 }
@@ -162,6 +164,11 @@ impl Account {
     /// The frames that concern neither RDMA nor RPC, by kind; those that are malformed are among the undecoded.
     pub fn passed_counts(&self) -> impl Iterator<Item = (Passed, u64)> + '_ {
         Passed::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
+    }
+
+    /// Frames that the capture holds a second time, byte for byte, as mirror ports make them; they are no messages sent again.
+    pub fn captured_twice(&self) -> u64 {
+        self.captured_twice
     }
 
     /// Bytes of TCP streams that were skipped, because the record mark that would tell what they are was not captured.

@@ -10,7 +10,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port};
+use crate::address::{Address, Port, Tenant};
 use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
@@ -18,6 +18,7 @@ use crate::rdma::Side;
 
 use super::early::Early;
 use super::exchange::Exchange;
+use super::recent::Identities;
 use super::reliable::{PathMtu, Requests};
 use super::setup::{Established, Peer, Terms};
 use super::transaction::{ConnectionName, Endpoint, Transport};
@@ -25,6 +26,7 @@ use super::transaction::{ConnectionName, Endpoint, Transport};
 /// The packets of one direction: from an address to a queue pair at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Path {
+    pub(super) tenant: Tenant,
     pub(super) source: Address,
     pub(super) destination: Address,
     pub(super) qpn: Qpn,
@@ -43,18 +45,22 @@ enum Mouth {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) address: Address,
+    /// The virtual network of what it sends.
+    tenant: Tenant,
     mouth: Mouth,
     /// What a queue pair sends in its own sequence.
     pub(super) requests: Requests,
+    /// What tells its packets apart.
+    pub(super) identities: Identities,
 }
 
 impl End {
-    fn new(address: Address, mouth: Mouth) -> Self {
-        Self { address, mouth, requests: Requests::default() }
+    fn new(address: Address, tenant: Tenant, mouth: Mouth) -> Self {
+        Self { address, tenant, mouth, requests: Requests::default(), identities: Identities::default() }
     }
 
-    fn queue(address: Address, qpn: Option<Qpn>) -> Self {
-        Self::new(address, Mouth::Queue(qpn))
+    fn queue(address: Address, tenant: Tenant, qpn: Option<Qpn>) -> Self {
+        Self::new(address, tenant, Mouth::Queue(qpn))
     }
 
     /// Its queue pair, if it has one and that is known.
@@ -81,6 +87,7 @@ impl End {
 /// The two ends of what goes between ports, from who sent the packet that was seen first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ports {
+    pub(super) tenant: Tenant,
     pub(super) a: (Address, Port),
     pub(super) b: (Address, Port),
 }
@@ -89,7 +96,7 @@ impl Ports {
     /// The same for either direction, and whether `a` and `b` changed places for it.
     pub(super) fn in_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;
-        (if is_swapped { Self { a: self.b, b: self.a } } else { self }, is_swapped)
+        (if is_swapped { Self { a: self.b, b: self.a, ..self } } else { self }, is_swapped)
     }
 }
 
@@ -162,8 +169,14 @@ impl Connection {
     }
 
     /// Between which addresses the Calls of a side go.
-    pub(super) fn route(&self, caller: Side) -> (Address, Address) {
-        (self.end(caller).address, self.end(caller.peer()).address)
+    pub(super) fn route(&self, caller: Side) -> (Tenant, Address, Address) {
+        let own = self.end(caller);
+        (own.tenant, own.address, self.end(caller.peer()).address)
+    }
+
+    /// Whether packets of it were seen.
+    fn has_carried(&self) -> bool {
+        self.a.requests.has_begun() || self.b.requests.has_begun()
     }
 
     pub(super) fn is_paired(&self) -> bool {
@@ -188,7 +201,7 @@ impl Connection {
     fn paths(&self) -> impl Iterator<Item = (Path, Side)> {
         let path = |from: &End, to: &End| {
             let (source, destination) = (from.address, to.address);
-            to.qpn().map(|qpn| Path { source, destination, qpn })
+            to.qpn().map(|qpn| Path { tenant: from.tenant, source, destination, qpn })
         };
         let from_a = path(&self.a, &self.b).map(|path| (path, Side::A));
         let from_b = path(&self.b, &self.a).map(|path| (path, Side::B));
@@ -305,27 +318,31 @@ impl Connections {
         evidence: impl Fn(&Connection, Side) -> bool,
     ) -> (usize, Side, Found) {
         let own = self.paths.get(&path).copied();
-        let mut candidates = self
-            .unpaired
-            .get(&between(path.source, path.destination))
-            .into_iter()
-            .flat_map(|unpaired| unpaired.iter().rev().take(CANDIDATES))
-            .copied()
-            .filter(|at| own.is_none_or(|(own, _)| own != *at))
-            .filter_map(|at| {
-                // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
-                let connection = self.slots.get(at)?;
-                let sender = if connection.a.is_known() { Side::A } else { Side::B };
-                let fits = connection.end(sender).address == path.source
-                    && connection.end(sender.peer()).address == path.destination
-                    && connection.transport == transport
-                    && evidence(connection, sender.peer());
-                fits.then_some((at, sender))
-            });
-        let found = candidates.next();
-        let is_certain = candidates.next().is_none();
-        drop(candidates);
-        match (found.filter(|_| is_certain), own) {
+        let find = |is_alike: fn(Tenant, Tenant) -> bool| {
+            let mut candidates = self
+                .unpaired
+                .get(&between(path.source, path.destination))
+                .into_iter()
+                .flat_map(|unpaired| unpaired.iter().rev().take(CANDIDATES))
+                .copied()
+                .filter(|at| own.is_none_or(|(own, _)| own != *at))
+                .filter_map(|at| {
+                    // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
+                    let connection = self.slots.get(at)?;
+                    let sender = if connection.a.is_known() { Side::A } else { Side::B };
+                    let fits = connection.end(sender).address == path.source
+                        && is_alike(connection.end(sender.peer()).tenant, path.tenant)
+                        && connection.end(sender.peer()).address == path.destination
+                        && connection.transport == transport
+                        && evidence(connection, sender.peer());
+                    fits.then_some((at, sender))
+                });
+            let found = candidates.next();
+            found.map(|found| (found, candidates.next().is_none()))
+        };
+        // One direction may have been mirrored with its tags, and the other without.
+        let found = find(|one, other| one == other).or_else(|| find(Tenant::may_be));
+        match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
                 self.pair(at, sender, path, joined);
@@ -333,7 +350,10 @@ impl Connections {
             }
             (None, Some((at, side))) => (at, side, Found::Known),
             (None, None) => {
-                let (a, b) = (End::queue(path.source, None), End::queue(path.destination, Some(path.qpn)));
+                let (a, b) = (
+                    End::queue(path.source, path.tenant, None),
+                    End::queue(path.destination, Tenant::NONE, Some(path.qpn)),
+                );
                 let at = self.add(a, b, transport);
                 (at, Side::A, Found::New)
             }
@@ -370,7 +390,8 @@ impl Connections {
 
     /// A connection between ports; side A is who sent what was seen first.
     pub(super) fn connect(&mut self, ports: Ports, transport: Transport) -> ConnectionKey {
-        let [a, b] = [ports.a, ports.b].map(|(address, port)| End::new(address, Mouth::Port(port)));
+        let [a, b] =
+            [ports.a, ports.b].map(|(address, port)| End::new(address, ports.tenant, Mouth::Port(port)));
         let at = self.add(a, b, transport);
         if transport == Transport::Udp {
             self.datagrams.insert(ports.in_order().0, at);
@@ -416,6 +437,7 @@ impl Connections {
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
         connection.end_mut(sender.peer()).mouth = Mouth::Queue(Some(path.qpn));
+        connection.end_mut(sender).tenant = path.tenant;
         if let Some(taken) = taken {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
@@ -436,8 +458,9 @@ impl Connections {
         transport: Transport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let Established { client, server, communication, terms } = set_up;
+        let Established { client, server, communication, terms, is_anew } = set_up;
         let paths = [(client, server), (server, client)].map(|(from, to)| Path {
+            tenant: from.tenant,
             source: from.address,
             destination: to.address,
             qpn: to.qpn,
@@ -446,10 +469,14 @@ impl Connections {
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
-        if known.any(|known| known.communication == Some(*communication)) {
+        // One that was asked for again after it had carried something is another, whatever its numbers.
+        let is_same = |known: &Connection| {
+            known.communication == Some(*communication) && !(*is_anew && known.has_carried())
+        };
+        if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &Peer| End::queue(peer.address, Some(peer.qpn));
+        let end = |peer: &Peer| End::queue(peer.address, peer.tenant, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
         self.last = None;
         if let Some(connection) = self.slots.get_mut(at) {
@@ -475,7 +502,11 @@ impl Connections {
         if let (Transport::Udp, Mouth::Port(a), Mouth::Port(b)) =
             (connection.transport, connection.a.mouth, connection.b.mouth)
         {
-            let ports = Ports { a: (connection.a.address, a), b: (connection.b.address, b) };
+            let ports = Ports {
+                tenant: connection.a.tenant,
+                a: (connection.a.address, a),
+                b: (connection.b.address, b),
+            };
             self.datagrams.remove(&ports.in_order().0);
         }
         Some(connection)

@@ -48,7 +48,7 @@ impl Retry {
 
     /// When and in which frames it was seen.
     pub(super) fn sight(&self) -> Sight<'_> {
-        Sight { frames: &self.0.frames, time: self.0.time }
+        Sight::new(&self.0.frames, self.0.time)
     }
 }
 

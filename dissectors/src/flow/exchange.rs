@@ -18,11 +18,12 @@ use crate::xdr::{Cursor, Error};
 
 use super::account::{GivenUp, Undecoded};
 use super::chunk::Segment;
+use super::delivery::Stall;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
 use super::step::Deed;
-use super::transaction::{Direction, HeaderWords, MessageRecord, Transaction, Which};
+use super::transaction::{Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.
@@ -240,6 +241,9 @@ impl Exchange {
             Before::Nothing => None,
         };
         let mut transaction = blank(xid);
+        if let Some(stall) = call.stall {
+            transaction.stall(stall);
+        }
         transaction.call = Some(call);
         let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
         self.open(desk, sender, transaction, program, answered)
@@ -252,7 +256,10 @@ impl Exchange {
         // Captured after its Reply: a capture of several queues may change the order.
         let Some(call) = &mut entry.transaction.call else { return Before::Reply(key) };
         if call.is_same(copy) {
-            call.copies += 1;
+            if !desk.sight.is_captured_twice() {
+                call.copies += 1;
+                call.resent += u32::from(!desk.sight.is_idle());
+            }
             list(&mut call.frames, &copy.frames, desk.account);
             call.complete(copy);
             return Before::Copy(key);
@@ -297,6 +304,7 @@ impl Exchange {
                 repeated_by: None,
                 weight: 0,
                 is_settled: false,
+                is_refused: desk.sight.is_refused(),
             }),
         };
         self.calls.insert((sender, xid), key);
@@ -343,9 +351,13 @@ impl Exchange {
         envelope: Option<Envelope>,
     ) -> Key {
         let requester = sender.peer();
+        let stall = reply.stall;
         let known = self.calls.get(&(requester, xid)).copied();
         let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
             let mut transaction = blank(xid);
+            if let Some(stall) = stall {
+                transaction.stall(stall);
+            }
             transaction.reply = Some(reply);
             let entry = Entry {
                 transaction,
@@ -355,6 +367,7 @@ impl Exchange {
                 repeated_by: None,
                 weight: 0,
                 is_settled: false,
+                is_refused: desk.sight.is_refused(),
             };
             let key = desk.ledger.add(entry);
             self.calls.insert((requester, xid), key);
@@ -363,7 +376,10 @@ impl Exchange {
         };
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
-            before.copies += 1;
+            if !desk.sight.is_captured_twice() {
+                before.copies += 1;
+                before.resent += u32::from(!desk.sight.is_idle());
+            }
             list(&mut before.frames, &reply.frames, desk.account);
             if before.complete(&reply) {
                 desk.ledger.close(key, desk.sight);
@@ -374,6 +390,10 @@ impl Exchange {
             Some(envelope) => envelope.answer(transaction, reply),
             None => transaction.reply = Some(reply),
         }
+        if let Some(stall) = stall {
+            transaction.stall(stall);
+        }
+        entry.is_refused = desk.sight.is_refused();
         desk.ledger.close(key, desk.sight);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
@@ -485,6 +505,7 @@ fn blank(xid: Xid) -> Transaction {
         reply_read_chunks: Vec::new(),
         done: false,
         retry_of: None,
+        stalls: Vec::new(),
     }
 }
 
@@ -513,7 +534,10 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         frames: message.frames.to_vec(),
         time: message.time,
         end_time: message.end_time,
+        delivered: Delivered::Assumed,
         copies: 1,
+        resent: 0,
+        stall: message.stall,
         rpcrdma: Some(envelope.words),
         bytes: message.bytes.to_vec(),
         length: message.length,
@@ -531,11 +555,21 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
     if desk.limits.note_steps {
         desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, desk.sight);
     }
+    if let Some(remark) = desk.sight.remark {
+        if remark.is_captured_twice {
+            return Meaning::Data { key, kind: at.kind(), chunk: at.chunk() };
+        }
+        if let Some(stall) = remark.stall {
+            stalled(desk, key, at, stall);
+        }
+    }
     let frames = desk.sight.frames;
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
     };
-    chunk.touch(desk.sight.time);
+    if !desk.sight.is_idle() {
+        chunk.touch(desk.sight.accepted());
+    }
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
     let Some(growth) = segment.growth(data) else {
         segment.add(offset, data, frames);
@@ -561,24 +595,69 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner, length: u32) -> Meaning {
     if desk.limits.note_steps {
         desk.ledger.note(key, Deed::Asked { chunk: at.chunk() }, desk.sight);
     }
+    let sight = desk.sight;
+    if let Some(stall) = sight.stall() {
+        stalled(desk, key, at, stall);
+    }
     if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
-        chunk.touch(desk.sight.time);
+        // The responses to an RDMA Read that is asked for again were lost.
+        let last = chunk
+            .times
+            .map(|(_, last)| last)
+            .filter(|_| sight.remark.is_some_and(|remark| remark.is_surplus));
+        if !sight.is_captured_twice() {
+            chunk.touch(sight.time);
+        }
+        if let Some((since, entry)) = last.zip(desk.ledger.get_mut(key)) {
+            entry.transaction.stall(Stall { since, until: sight.time });
+        }
     }
     Meaning::ReadRequest { key, chunk: at.chunk() }
+}
+
+/// Bytes of a chunk were lost, and came again.
+#[cold]
+fn stalled(desk: &mut Desk<'_>, key: Key, at: SegmentAt, stall: Stall) {
+    let Some(entry) = desk.ledger.get_mut(key) else { return };
+    // Nothing waits for bytes before the first of them could come.
+    let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
+    let since = first.map_or(stall.since, |first| first.max(stall.since));
+    entry.transaction.stall(Stall { since, ..stall });
 }
 
 /// A packet of a message was seen again.
 pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
+    let sight = desk.sight;
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
+    let transaction = &mut entry.transaction;
+    let chunks =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    // A Call that the Responder works on was delivered.
+    let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
     let (which, message) = match at {
         SegmentAt::DONE => return Meaning::Done { key },
-        SegmentAt::CALL => (Which::Call, &mut entry.transaction.call),
-        _ => (Which::Reply, &mut entry.transaction.reply),
+        SegmentAt::CALL => (Which::Call, &mut transaction.call),
+        _ => (Which::Reply, &mut transaction.reply),
     };
-    if let Some(message) = message {
-        list(&mut message.frames, desk.sight.frames, desk.account);
-        message.copies += u32::from(ends);
+    let Some(message) = message else { return Meaning::MessageAgain { key, which } };
+    list(&mut message.frames, sight.frames, desk.account);
+    message.copies += u32::from(ends && !sight.is_captured_twice());
+    let is_accepted = sight.stall().is_some() && !sight.is_idle() && !sight.is_refused();
+    let is_needed = message.delivered == Delivered::Assumed && (which == Which::Reply || !is_answered);
+    if ends && which == Which::Reply && !sight.is_idle() {
+        entry.is_refused = sight.is_refused();
+    }
+    if let Some(stall) = sight.stall().filter(|_| is_accepted && is_needed) {
+        let since = stall.since.max(message.end_time);
+        let is_whole = ends || sight.remark.is_some_and(|remark| remark.closes_hole);
+        if is_whole {
+            message.end_time = message.end_time.max(sight.accepted());
+        }
+        transaction.stall(Stall { since, ..stall });
+        if is_whole && which == Which::Reply {
+            desk.ledger.close(key, sight);
+        }
     }
     Meaning::MessageAgain { key, which }
 }

@@ -4,7 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::Observer;
 use crate::frame::{Frame, FrameNumber, Part, Timestamp};
 use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
@@ -37,6 +37,8 @@ pub struct Whole {
     pub source: Address,
     /// Who gets it.
     pub destination: Address,
+    /// The virtual network that it is in.
+    pub tenant: Tenant,
     /// What it carries.
     pub protocol: IpProtocol,
     /// Its payload, up to the first byte that a snap length cut.
@@ -51,7 +53,7 @@ impl Whole {
     /// Finds what the datagram carries; positions count from the beginning of its payload.
     pub fn decode<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
         let payload = Part::new(&self.bytes, self.length, 0);
-        net::decode_payload(self.source, self.destination, self.protocol, payload, observer)
+        net::decode_payload(self.source, self.destination, self.tenant, self.protocol, payload, observer)
     }
 }
 
@@ -60,6 +62,7 @@ impl Whole {
 struct Key {
     source: Address,
     destination: Address,
+    tenant: Tenant,
     /// IPv6 leaves it out: only the first fragment tells it.
     protocol: Option<IpProtocol>,
     identification: Identification,
@@ -133,6 +136,7 @@ impl Fragments {
         let key = Key {
             source: datagram.source,
             destination: datagram.destination,
+            tenant: datagram.tenant,
             protocol: is_ipv4(&datagram.source).then_some(fragment.protocol),
             identification: fragment.identification,
         };
@@ -255,6 +259,7 @@ impl Waiting {
         Whole {
             source: key.source,
             destination: key.destination,
+            tenant: key.tenant,
             protocol: self.protocol,
             bytes,
             length,

@@ -11,7 +11,7 @@ use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
 use super::settling;
 use super::step::{Deed, Step};
-use super::transaction::{MessageRecord, Transaction};
+use super::transaction::{Delivered, MessageRecord, Transaction, Which};
 
 /// Names an open or lingering Transaction; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +101,8 @@ pub(super) struct Entry {
     pub(super) weight: usize,
     /// Whether its Reply was acknowledged.
     pub(super) is_settled: bool,
+    /// Whether the last copy of its Reply that was seen was refused.
+    pub(super) is_refused: bool,
 }
 
 impl Entry {
@@ -168,6 +170,10 @@ impl Entry {
 /// How long, in nanoseconds of the capture's clock, a closed Transaction waits for copies of its messages: longer than a
 /// queue pair's usual time-outs.
 const LINGER: u64 = 2_000_000_000;
+
+/// How long a closed Transaction waits for a Reply that was refused: seven ACK timeouts of 2.1 seconds (4.096 µs × 2^19).
+/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3.
+const RECOVERY: u64 = 16_000_000_000;
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -411,7 +417,7 @@ impl Ledger {
     pub(super) fn is_due(&mut self, now: Timestamp) -> Option<Key> {
         while let Some(closing) = self.closings.front() {
             // Where the clock went back, the time may never come.
-            let waited = now.apart(closing.time) > LINGER;
+            let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
             if !waited
                 && self.closed <= self.lingering
                 && self.weight <= self.heaviest
@@ -427,6 +433,13 @@ impl Ledger {
         None
     }
 
+    /// How long what was closed so waits for copies: longer where its Reply was refused, because that comes again.
+    #[cold]
+    fn patience(&self, closing: &Closing) -> u64 {
+        let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_settled);
+        if is_refused { RECOVERY } else { LINGER }
+    }
+
     /// Whether nothing more is to be expected of what was closed so.
     fn expects_nothing(&self, closing: &Closing, now: Timestamp) -> bool {
         self.get(closing.key).is_none_or(|entry| {
@@ -435,10 +448,18 @@ impl Ledger {
         })
     }
 
-    /// The Reply was acknowledged.
-    pub(super) fn settle(&mut self, key: Key) {
-        if let Some(entry) = self.get_mut(key) {
-            entry.is_settled = true;
+    /// A message was acknowledged.
+    pub(super) fn settle(&mut self, key: Key, which: Which) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let message = match which {
+            Which::Call => &mut entry.transaction.call,
+            Which::Reply => {
+                entry.is_settled = true;
+                &mut entry.transaction.reply
+            }
+        };
+        if let Some(message) = message {
+            message.delivered = Delivered::Acknowledged;
         }
     }
 

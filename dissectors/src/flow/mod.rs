@@ -23,6 +23,7 @@ mod closing;
 mod connection;
 mod coverage;
 mod datagrams;
+mod delivery;
 mod early;
 mod envelope;
 mod exchange;
@@ -35,6 +36,7 @@ mod memory;
 mod packets;
 pub mod pending;
 pub mod reading;
+mod recent;
 mod records;
 mod reliable;
 mod retries;
@@ -68,9 +70,11 @@ use crate::rdma::Side;
 
 use closing::Closing;
 use connection::{Connection, Connections, Path};
+pub use delivery::Stall;
 use exchange::Desk;
 use fragments::Fragments;
 use ledger::{Entry, Ledger};
+use recent::Recent;
 use retries::{Before, Retries};
 use setup::SetUps;
 use stream::protocol::Protocol;
@@ -152,9 +156,67 @@ impl Default for Limits {
 struct Sight<'a> {
     frames: &'a [FrameNumber],
     time: Timestamp,
+    /// The identification of its IPv4 datagram; 0 where it has none.
+    identification: u16,
+    /// What else is known of it; nothing of a packet that came once and in its turn.
+    remark: Option<&'a Remark>,
 }
 
-impl Sight<'_> {
+/// What is known of a packet that did not come once and in its turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remark {
+    /// The capture holds the frame a second time.
+    is_captured_twice: bool,
+    /// The receiver had accepted a copy of it before.
+    is_surplus: bool,
+    /// The receiver refused it.
+    is_refused: bool,
+    /// It closes a hole in a stream, so that what it belongs to is whole with it, wherever in it the hole was.
+    closes_hole: bool,
+    /// It comes after a loss.
+    stall: Option<Stall>,
+}
+
+impl Remark {
+    const CAPTURED_TWICE: Self = Self {
+        is_captured_twice: true,
+        is_surplus: false,
+        is_refused: false,
+        closes_hole: false,
+        stall: None,
+    };
+}
+
+impl<'a> Sight<'a> {
+    /// Of these frames, at this time.
+    fn new(frames: &'a [FrameNumber], time: Timestamp) -> Self {
+        Self { frames, time, identification: 0, remark: None }
+    }
+
+    /// Whether the capture holds the frame a second time.
+    fn is_captured_twice(&self) -> bool {
+        self.remark.is_some_and(|remark| remark.is_captured_twice)
+    }
+
+    /// Whether its receiver makes nothing of it: it is no packet of its own, or was accepted before.
+    fn is_idle(&self) -> bool {
+        self.remark.is_some_and(|remark| remark.is_captured_twice || remark.is_surplus)
+    }
+
+    /// Whether its receiver refused it.
+    fn is_refused(&self) -> bool {
+        self.remark.is_some_and(|remark| remark.is_refused)
+    }
+
+    /// The time that was lost before it came.
+    fn stall(&self) -> Option<Stall> {
+        self.remark.and_then(|remark| remark.stall)
+    }
+
+    /// When its receiver had it.
+    fn accepted(&self) -> Timestamp {
+        self.stall().map_or(self.time, |stall| stall.until.max(self.time))
+    }
     /// The frame that made it whole.
     fn last(&self) -> FrameNumber {
         self.frames.last().copied().unwrap_or_default()
@@ -183,6 +245,7 @@ pub struct Flow {
     retries: Retries,
     account: Account,
     icrc: IcrcCounts,
+    recent: Recent,
     /// Bytes of messages that are not whole yet.
     held: usize,
     streams: Streams,
@@ -211,6 +274,7 @@ impl Flow {
             retries: Retries::new(limits.open_transactions),
             account: Account::default(),
             icrc: IcrcCounts::default(),
+            recent: Recent::default(),
             held: 0,
             streams: Streams::new(limits.streams),
             stream_bytes: 0,
@@ -237,7 +301,11 @@ impl Flow {
         observer: &mut O,
     ) -> (Datagram<'a>, Meaning) {
         let datagram = net::decode(frame, observer);
-        let sight = Sight { frames: std::slice::from_ref(&frame.number), time: frame.time };
+        let identification = datagram.identification(frame);
+        let sight = Sight { identification, ..Sight::new(std::slice::from_ref(&frame.number), frame.time) };
+        if frame.time.0 < self.now.0.saturating_sub(recent::BACK) {
+            self.begin_anew();
+        }
         self.now = frame.time;
         self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
@@ -269,6 +337,14 @@ impl Flow {
             self.meanings.push(meaning);
         }
         (datagram, meaning)
+    }
+
+    /// The clock went back so far that another capture begins: of this one no late copies come.
+    #[cold]
+    fn begin_anew(&mut self) {
+        while let Some(key) = self.ledger.first_closed() {
+            self.release(key);
+        }
     }
 
     /// No frame came, and now it is `now` by the clock that stamps the frames: what waited for a time is given out.
@@ -336,7 +412,7 @@ impl Flow {
             self.release(key);
         }
         // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
-        let sight = Sight { frames: &[], time: Timestamp::default() };
+        let sight = Sight::new(&[], Timestamp::default());
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
         }
@@ -398,16 +474,14 @@ impl Flow {
             return Meaning::Part;
         };
         let datagram = whole.decode(&mut Unobserved);
+        let sight = Sight {
+            identification: fragment.identification.0 as u16,
+            ..Sight::new(&whole.frames, frame.time)
+        };
         match &datagram.carried {
-            Carried::Infiniband(packet) => {
-                self.packet(Sight { frames: &whole.frames, time: frame.time }, &datagram, packet)
-            }
-            Carried::Tcp(segment) => {
-                self.segment(Sight { frames: &whole.frames, time: frame.time }, &datagram, segment)
-            }
-            Carried::Udp(udp) => {
-                self.datagram(Sight { frames: &whole.frames, time: frame.time }, &datagram, udp)
-            }
+            Carried::Infiniband(packet) => self.packet(sight, &datagram, packet),
+            Carried::Tcp(segment) => self.segment(sight, &datagram, segment),
+            Carried::Udp(udp) => self.datagram(sight, &datagram, udp),
             _ => Meaning::Nothing,
         }
     }
@@ -511,7 +585,7 @@ impl Flow {
 
     /// A connection is seen first: its set-up may have been seen in part, and it may be one too many.
     fn meet(&mut self, newest: usize, path: Path, sight: Sight<'_>) {
-        if self.set_ups.asked_for(path.destination, path.source, path.qpn)
+        if self.set_ups.asked_for(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
             connection.opened_by = Some(Side::B);

@@ -10,16 +10,21 @@ use crate::rdma::{Operation, Side};
 use crate::rpc::Xid;
 
 use super::connection::{Connection, Found, Path};
+use super::delivery::Fate;
 use super::exchange::{self, Desk};
 use super::ledger::Ledger;
+use super::recent;
 use super::reliable::Unplaced;
 use super::settling;
 use super::transaction::{Transport, Which};
-use super::{Flow, GivenUp, Meaning, Sight, Undecoded};
+use super::{Flow, GivenUp, Meaning, Remark, Sight, Undecoded};
 
 impl Flow {
     /// Messages of the connection manager.
     fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+        if self.is_management_captured_twice(sight, packet) {
+            return Meaning::Management;
+        }
         let message =
             Mad::of(packet, &mut Unobserved).and_then(|mad| cm::Message::decode(&mad, &mut Unobserved));
         let Some(message) = message else {
@@ -28,8 +33,9 @@ impl Flow {
         };
         let account = &mut self.account;
         let mut gave_up = || account.gave_up(GivenUp::SetUp);
-        let (source, destination) = (datagram.source, datagram.destination);
-        if let Some(established) = self.set_ups.message(source, destination, &message, &mut gave_up) {
+        let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
+        if let Some(established) = self.set_ups.message(tenant, (source, destination), &message, &mut gave_up)
+        {
             let replaced = self.connections.establish(&established, transport(packet.wire), sight.last());
             for before in replaced {
                 self.close_connection(before, sight);
@@ -39,11 +45,27 @@ impl Flow {
             }
         }
         if let cm::Message::DisconnectRequest(request, _) = message
-            && let Some(key) = self.connections.on(Path { source, destination, qpn: request.remote_qpn })
+            && let Some(key) =
+                self.connections.on(Path { tenant, source, destination, qpn: request.remote_qpn })
         {
             self.note_ending(key);
         }
         Meaning::Management
+    }
+
+    /// Whether the capture holds a datagram of the connection manager a second time.
+    fn is_management_captured_twice(&mut self, sight: Sight<'_>, packet: &Packet<'_>) -> bool {
+        let id = sight.identification;
+        // The MAD header with its transaction id, the communication ids, and what follows them: sections 13.4.3 and 12.6.
+        let words = packet.payload.bytes.chunks_exact(8).take(12);
+        let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        let name = u64::from(packet.bth.psn.0) << 16 | u64::from(id);
+        let mark = words.fold(name, recent::mix);
+        // Nobody asks again before seconds have passed.
+        let is_twice = self.recent.has(mark, sight.time, true, None);
+        self.recent.note(mark, sight.time);
+        self.account.captured_twice += u64::from(is_twice);
+        is_twice
     }
 
     #[inline]
@@ -64,8 +86,12 @@ impl Flow {
     }
 
     fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
-        let path =
-            Path { source: datagram.source, destination: datagram.destination, qpn: packet.bth.destqp };
+        let path = Path {
+            tenant: datagram.tenant,
+            source: datagram.source,
+            destination: datagram.destination,
+            qpn: packet.bth.destqp,
+        };
         let transport = transport(packet.wire);
         let (at, sender, found) = {
             // Of a message this is asked once, however many connections it may belong to.
@@ -83,9 +109,57 @@ impl Flow {
         if let Some(connection) = self.connections.get_mut(at) {
             connection.last_frame = sight.last();
         }
+        let remark = self.remark(at, sender, sight, packet);
+        let sight = Sight { remark: remark.as_ref(), ..sight };
         let meaning = self.place(at, sender, sight, packet);
         self.reorder(at, sender, sight, packet, meaning);
         meaning
+    }
+
+    /// What is known of a packet that did not come once and in its turn.
+    #[inline]
+    fn remark(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Option<Remark> {
+        let Connection { a, b, path_mtu, .. } = self.connections.get_mut(at)?;
+        let (own, peer) = match sender {
+            Side::A => (a, b),
+            Side::B => (b, a),
+        };
+        let (psn, id) = (packet.bth.psn, sight.identification);
+        let mark = u64::from(psn.0) << 40
+            | u64::from(packet.bth.opcode.0) << 32
+            | u64::from(id) << 16
+            | (at as u64 & 0x7fff) << 1
+            | u64::from(sender == Side::A);
+        let is_response = is_response(packet);
+        let is_known = match is_response {
+            true => peer.requests.is_answered(psn),
+            false => own.requests.is_known(psn),
+        };
+        if is_known {
+            // A response is sent again when its request was.
+            let asked = match is_response {
+                true => peer.requests.again().1,
+                false => own.requests.again().0,
+            };
+            let tell = own.identities.tell(id);
+            if self.recent.has(mark, sight.time, tell, asked) {
+                self.recent.note(mark, sight.time);
+                self.account.captured_twice += 1;
+                return Some(Remark::CAPTURED_TWICE);
+            }
+        } else {
+            own.identities.note(id);
+        }
+        self.recent.note(mark, sight.time);
+        if is_response {
+            return None;
+        }
+        Some(match own.requests.fate(packet, sight.time, *path_mtu) {
+            Fate::Accepted => return None,
+            Fate::Recovered(stall) => Remark { stall: Some(stall), ..Remark::default() },
+            Fate::Refused => Remark { is_refused: true, ..Remark::default() },
+            Fate::Surplus => Remark { is_surplus: true, ..Remark::default() },
+        })
     }
 
     /// Finds what a packet of a connection does, and to which message or memory.
@@ -96,12 +170,6 @@ impl Flow {
             Side::A => (&mut a.requests, &mut b.requests),
             Side::B => (&mut b.requests, &mut a.requests),
         };
-        let is_response = matches!(
-            packet.form.operation,
-            infiniband::Operation::ReadResponse
-                | infiniband::Operation::Acknowledge
-                | infiniband::Operation::AtomicAcknowledge
-        );
         let mut desk = Desk {
             connection: at,
             ledger: &mut self.ledger,
@@ -111,9 +179,9 @@ impl Flow {
         };
         let mut early = Vec::new();
         let held = own.held_bytes() + peer.held_bytes();
-        let operation = if is_response {
-            if desk.limits.prompt {
-                settling::acknowledged(peer, packet, desk.ledger);
+        let operation = if is_response(packet) {
+            if !sight.is_captured_twice() {
+                settling::acknowledged(peer, packet, sight.time, desk.ledger);
             }
             peer.response(packet, path_mtu)
         } else {
@@ -152,11 +220,10 @@ impl Flow {
             Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
             Err(Unplaced::Cut) => desk.account.undecoded(Undecoded::CutFrame),
         };
-        if self.limits.prompt
-            && let Meaning::Message { key, which: Which::Reply } = meaning
+        if let Meaning::Message { key, which } = meaning
             && own.is_settled(packet.bth.psn)
         {
-            self.ledger.settle(key);
+            self.ledger.settle(key, which);
         }
         if held > 0 || own.has_parts() {
             self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
@@ -220,6 +287,12 @@ impl Flow {
             connection.early.put_back(retries, &mut self.account);
         }
     }
+}
+
+/// Whether a packet counts in the sequence of the requests that it answers.
+fn is_response(packet: &Packet<'_>) -> bool {
+    use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadResponse};
+    matches!(packet.form.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
 }
 
 fn transport(wire: Wire) -> Transport {

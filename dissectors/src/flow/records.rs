@@ -18,8 +18,8 @@ use super::ledger::{Key, Ledger, SegmentAt};
 use super::stream::protocol::begins_mpa;
 use super::stream::seat::Seat;
 use super::stream::{Piece, Position};
-use super::transaction::{MessageRecord, Which};
-use super::{Meaning, Sight};
+use super::transaction::{Delivered, MessageRecord, Which};
+use super::{Meaning, Sight, Stall};
 
 /// What follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Records {
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
         let sender = seat.sender;
-        let (exchange, mut desk) = seat.desk(Sight { frames: &last, time: record.end_time });
+        let (exchange, mut desk) = seat.desk(Sight::new(&last, record.end_time));
         let (meaning, owner) = exchange.bare(&mut desk, sender, record);
         seat.meanings.push(meaning);
         if self.sent.len() >= SENT {
@@ -319,7 +319,10 @@ impl Unfinished {
             frames: Vec::new(),
             time,
             end_time: time,
+            delivered: Delivered::Assumed,
             copies: 1,
+            resent: 0,
+            stall: None,
             rpcrdma: None,
             bytes: Vec::new(),
             length: 0,
@@ -335,7 +338,14 @@ impl Unfinished {
         if sight.frames.is_empty() {
             return;
         }
-        (record.time, record.end_time) = (record.time.min(sight.time), record.end_time.max(sight.time));
+        if !sight.is_idle() {
+            // Of a copy, the wait began with what came before.
+            let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
+            let stall = sight.stall().map(|stall| Stall { since: since(stall.since), ..stall });
+            record.stall = Stall::join(record.stall, stall);
+            record.time = record.time.min(sight.time);
+            record.end_time = record.end_time.max(sight.accepted());
+        }
         if record.frames.len() < FRAMES && record.frames.last() != sight.frames.last() {
             record.frames.extend_from_slice(sight.frames);
         }

@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::{self, Aeth, Packet, Place, Psn, Syndrome};
+use crate::infiniband::{self, Aeth, NakCode, Packet, Place, Psn, Syndrome};
 use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
+use super::delivery::{Delivery, Fate, Stall};
 use super::early::AGE;
 use super::gaps::gap;
 
@@ -42,7 +43,7 @@ const PARTS: usize = 256;
 const PART_FRAMES: usize = 64;
 
 /// A sequence number counted on beyond 24 bits, so that it never wraps.
-type Sequence = u64;
+pub(super) type Sequence = u64;
 
 /// An RDMA Write or Read: it takes the sequence numbers from `first` on.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ struct Sent {
     first: Sequence,
     last: Sequence,
     owner: Owner,
+    /// Whether the last of its packets was refused when it was seen last.
+    is_refused: bool,
 }
 
 /// A packet of a message that takes several.
@@ -69,9 +72,14 @@ struct Part {
     sequence: Sequence,
     place: Place,
     frames: Vec<FrameNumber>,
+    /// When it was seen first.
     time: Timestamp,
+    /// When the copy of it was seen that the peer accepted, as far as is known.
+    end_time: Timestamp,
     bytes: Vec<u8>,
     length: u32,
+    is_refused: bool,
+    stall: Option<Stall>,
 }
 
 /// Which packets of a message are there to be delivered.
@@ -98,8 +106,12 @@ pub(super) struct Requests {
     /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come,
     /// but for packets that were captured late.
     over: Sequence,
+    /// What the peer has accepted.
+    delivery: Delivery,
     /// Messages before this were acknowledged, and were told to have been.
     settled: Sequence,
+    /// The newest number that the peer answered.
+    answered: Option<Sequence>,
     /// Nothing more will come.
     is_ended: bool,
     /// Frames with parts that were dropped because nothing tells what they belong to.
@@ -118,6 +130,16 @@ impl PathMtu {
         if matches!(place, Place::First | Place::Middle) && length > 0 {
             self.0 = Some(length);
         }
+    }
+
+    /// How many packets carry so many bytes, where that is known.
+    fn packets(self, bytes: u32) -> Option<u64> {
+        Some(match self.0 {
+            Some(mtu) => u64::from(bytes.div_ceil(mtu).max(1)),
+            // No path MTU is smaller.
+            None if bytes <= 256 => 1,
+            None => return None,
+        })
     }
 
     /// Byte offset in its message of a packet that is `packets` after the first.
@@ -152,6 +174,42 @@ impl Requests {
             let sequence = self.extend(psn);
             sequence <= newest && newest - sequence < 1024
         })
+    }
+
+    /// Whether a request was seen.
+    pub(super) fn has_begun(&self) -> bool {
+        self.newest.is_some()
+    }
+
+    /// Whether a request with this PSN, or a later one, was seen before.
+    #[inline]
+    pub(super) fn is_known(&self, psn: Psn) -> bool {
+        self.newest.is_some_and(|newest| Psn((newest & 0xff_ffff) as u32).distance(psn) <= 0)
+    }
+
+    /// Notes that the peer answers the request with this PSN: whether it answered that, or a later one, before.
+    #[inline]
+    pub(super) fn is_answered(&mut self, psn: Psn) -> bool {
+        let sequence = Some(self.extend(psn));
+        let is_known = sequence <= self.answered;
+        self.answered = self.answered.max(sequence);
+        is_known
+    }
+
+    /// When the receiver of requests asked for some again, and when some were sent again last.
+    pub(super) fn again(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+        (self.delivery.refused(), self.delivery.repeated())
+    }
+
+    /// What becomes of a request that this side sends.
+    #[inline]
+    pub(super) fn fate(&mut self, packet: &Packet<'_>, now: Timestamp, path_mtu: PathMtu) -> Fate {
+        let count = match (packet.form.operation, packet.reth) {
+            (infiniband::Operation::ReadRequest, Some(reth)) => path_mtu.packets(reth.dmalen),
+            (infiniband::Operation::ReadRequest, None) => None,
+            _ => Some(1),
+        };
+        self.delivery.arrive(self.extend(packet.bth.psn), count, now)
     }
 
     /// The span that holds a sequence number, if it is known: the last that begins at or before it.
@@ -282,13 +340,16 @@ impl Requests {
             Some(sent) if sent.first <= sequence => self.sent.len(),
             _ => self.sent.partition_point(|sent| sent.first <= sequence),
         };
-        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent.get(before))
+        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent.get_mut(before))
             && sequence <= sent.last
         {
+            if ends && !sight.is_idle() {
+                sent.is_refused = sight.is_refused();
+            }
             return Ok(Operation::SendAgain { owner: sent.owner, ends });
         }
         if place == Place::Only {
-            let owner = remember(&mut self.sent, sequence, sequence);
+            let owner = remember(&mut self.sent, sequence, sequence, sight.is_refused());
             let message = Message {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -296,6 +357,7 @@ impl Requests {
                 frames: sight.frames,
                 time: sight.time,
                 end_time: sight.time,
+                stall: sight.stall(),
             };
             return Ok(Operation::Send { message, owner });
         }
@@ -313,8 +375,11 @@ impl Requests {
             place,
             frames: sight.frames.to_vec(),
             time: sight.time,
+            end_time: sight.time,
             bytes: data.bytes.to_vec(),
             length: data.length,
+            is_refused: sight.is_refused(),
+            stall: sight.stall(),
         };
         let at = self.parts.partition_point(|other| other.sequence < sequence);
         match self.parts.get_mut(at) {
@@ -322,6 +387,11 @@ impl Requests {
             Some(other) if other.sequence == sequence => {
                 if other.frames.len() < PART_FRAMES {
                     other.frames.extend(part.frames);
+                }
+                if !sight.is_idle() {
+                    // Refused or lost before, it is accepted now, or refused again.
+                    (other.end_time, other.is_refused, other.stall) =
+                        (part.end_time, part.is_refused, part.stall);
                 }
                 if other.bytes.len() < part.bytes.len() {
                     self.held += part.bytes.len() - other.bytes.len();
@@ -386,6 +456,7 @@ impl Requests {
         let mut length = 0;
         let mut sequences: Option<(Sequence, Sequence)> = None;
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
+        let (mut is_refused, mut stall) = (false, None::<Stall>);
         for part in self.parts.drain(run.parts) {
             self.held -= part.bytes.len();
             let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
@@ -393,7 +464,9 @@ impl Requests {
             gap(&mut self.gaps, length..length + lost);
             length += lost;
             sequences = Some((first, part.sequence));
-            (time, end_time) = (time.min(part.time), end_time.max(part.time));
+            (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
+            is_refused = part.is_refused;
+            stall = Stall::join(stall, part.stall);
             self.message_frames.extend(part.frames);
             if self.gaps.is_empty() {
                 self.message.extend_from_slice(&part.bytes);
@@ -415,9 +488,10 @@ impl Requests {
             frames: &self.message_frames,
             time,
             end_time,
+            stall,
         };
         let (first, last) = sequences.unwrap_or_default();
-        Operation::Send { message, owner: remember(&mut self.sent, first, last) }
+        Operation::Send { message, owner: remember(&mut self.sent, first, last, is_refused) }
     }
 
     /// Whether there are packets of unfinished messages.
@@ -468,17 +542,41 @@ impl Requests {
         self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
     }
 
-    /// The peer acknowledges a packet: the messages that it had not acknowledged before, by their owners.
-    pub(super) fn settle(&mut self, psn: Psn) -> impl Iterator<Item = Owner> + '_ {
-        let until = match self.extend(psn) {
-            sequence if self.newest.is_some_and(|newest| sequence <= newest) => sequence + 1,
+    /// The peer acknowledges a packet, or refuses one and acknowledges what was before it: the messages that it had not
+    /// acknowledged before, by their owners.
+    #[inline]
+    pub(super) fn settle(
+        &mut self,
+        psn: Psn,
+        syndrome: Syndrome,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Owner> + '_ {
+        let sequence = self.extend(psn);
+        // An RDMA Read has the numbers of its responses.
+        let end = self.newest.map_or(0, |newest| newest + 1).max(self.delivery.expected());
+        let is_known = sequence < end;
+        let until = match syndrome {
+            Syndrome::Ack { .. } if is_known => sequence + 1,
+            Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR) | Syndrome::RnrNak { .. } => {
+                let until = sequence.min(end);
+                if until > 0 {
+                    self.delivery.refuse(until, now);
+                }
+                until
+            }
             _ => 0,
         };
+        let is_gap_proven = self.delivery.has_proven_gap();
+        self.delivery.acknowledge(until);
         let from = self.settled;
         self.settled = from.max(until);
-        let first = self.sent.partition_point(|sent| sent.last < from);
-        let news = self.sent.iter().skip(first).take_while(move |sent| sent.last < until);
-        news.map(|sent| sent.owner)
+        let first = match until > from {
+            true => self.sent.partition_point(|sent| sent.last < from),
+            false => self.sent.len(),
+        };
+        let news = self.sent.range(first..).take_while(move |sent| sent.last < until);
+        // Of one that was refused, the copy that was accepted was not captured.
+        news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.owner)
     }
 
     /// Whether the peer has acknowledged a packet with this PSN.
@@ -528,10 +626,10 @@ impl Requests {
 }
 
 /// Remembers a message for its copies, and gives the place of its owner.
-fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence) -> &mut Owner {
+fn remember(sent: &mut VecDeque<Sent>, first: Sequence, last: Sequence, is_refused: bool) -> &mut Owner {
     let at = sent.partition_point(|sent| sent.first <= first);
     let at = make_room(sent, SENT, at, first, |sent| sent.first);
-    sent.insert(at, Sent { first, last, owner: Owner::default() });
+    sent.insert(at, Sent { first, last, owner: Owner::default(), is_refused });
     &mut sent[at].owner
 }
 

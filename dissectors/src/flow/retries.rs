@@ -4,13 +4,13 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::rpc::Xid;
 
 use super::ledger::Key;
 
-/// The addresses of who calls and who is called.
-type Route = (Address, Address);
+/// The virtual network and the addresses of who calls and who is called.
+type Route = (Tenant, Address, Address);
 
 /// What is known of the Call that was sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use super::account::{Account, GivenUp, Passed, Undecoded};
 use super::connection::{Connection, ConnectionKey, Connections, Ports};
 use super::iwarp::Iwarp;
 use super::ledger::Ledger;
+use super::recent;
 use super::records::{Next, Records};
 use super::settling;
 use super::setup::{ReadResources, Service, Terms};
@@ -20,7 +21,7 @@ use super::stream::seat::Seat;
 use super::stream::table::Stream;
 use super::stream::{Piece, Reader};
 use super::transaction::Transport;
-use super::{Flow, Limits, Meaning, Sight};
+use super::{Flow, Limits, Meaning, Remark, Sight};
 
 /// What reads the bytes of a stream, whatever they are: a stream may turn to something else between two bytes.
 struct Carried<'a> {
@@ -225,6 +226,7 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> Meaning {
         let ports = Ports {
+            tenant: datagram.tenant,
             a: (datagram.source, segment.source_port),
             b: (datagram.destination, segment.destination_port),
         };
@@ -237,7 +239,12 @@ impl Flow {
                 _ => self.account.undecoded(Undecoded::LateCopy),
             };
         }
-        let sender = self.flags(at, sender, ports, sight, segment);
+        let remark = self.captured_twice(at, sender, sight, segment).then_some(Remark::CAPTURED_TWICE);
+        let sight = Sight { remark: remark.as_ref(), ..sight };
+        let sender = match remark {
+            None => self.flags(at, sender, ports, sight, segment),
+            Some(_) => sender,
+        };
         if let Some(stream) = self.streams.get_mut(at) {
             stream.count_from(sender, segment);
         }
@@ -245,7 +252,9 @@ impl Flow {
         if data.length > 0 {
             self.bytes(at, sender, sight, segment, data);
         }
-        self.after(at, sender, sight, segment, data);
+        if remark.is_none() {
+            self.after(at, sender, sight, segment, data);
+        }
         if self.streams.is_over_bound() {
             self.forget_streams(at, sight.time);
         }
@@ -261,6 +270,47 @@ impl Flow {
             },
             (None, _) => self.account.passed(Passed::Tcp),
         }
+    }
+
+    /// Whether the capture holds a segment a second time.
+    #[inline]
+    fn captured_twice(
+        &mut self,
+        at: usize,
+        sender: Side,
+        sight: Sight<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(at) else { return false };
+        let (own, peer) = stream.halves(sender);
+        let id = sight.identification;
+        let mark = recent::mix(
+            u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
+            u64::from(id) << 48
+                | u64::from(segment.flags.0) << 32
+                | (segment.payload.length as u64 & 0xffff) << 16
+                | u64::from(segment.window),
+        ) ^ (at as u64) << 1
+            ^ u64::from(sender == Side::A);
+        let goes_on = match segment.payload.length {
+            0 => !segment.flags.syn() && segment.flags.ack() && peer.is_news(segment.acknowledgment),
+            _ => own.is_next(segment.sequence),
+        };
+        if goes_on {
+            own.identities.note(id);
+        } else if self.recent.has(
+            mark,
+            sight.time,
+            // No SYN comes again before a second has passed (RFC 6298 section 2).
+            own.identities.tell(id) || segment.flags.syn(),
+            own.asked,
+        ) {
+            self.recent.note(mark, sight.time);
+            self.account.captured_twice += 1;
+            return true;
+        }
+        self.recent.note(mark, sight.time);
+        false
     }
 
     /// A SYN begins a stream, maybe another one than that which is known between the same ports.
@@ -284,10 +334,15 @@ impl Flow {
         let is_other = own.is_other(segment.sequence);
         let is_again = own.is_copy(segment.sequence, sight.time);
         let is_over = is_ending && own.has_begun() && !is_again;
+        // No SYN comes again behind bytes: another connection has the same number, as in a capture that is played twice.
+        let is_anew = is_again && own.has_bytes();
         let mut sender = sender;
-        if is_other || is_late || is_over {
+        if is_other || is_late || is_over || is_anew {
             self.end_stream(at, sight.time);
             self.streams.renew(at, ports, sight.time);
+            if is_anew && let Some(stream) = self.streams.get_mut(at) {
+                stream.forget_former();
+            }
             sender = Side::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
@@ -411,8 +466,8 @@ impl Flow {
         }
         if flags.ack() && !flags.rst() {
             peer.acknowledge(segment.acknowledgment, sight.time);
-            while let Some(key) = peer.settle() {
-                self.ledger.settle(key);
+            while let Some((key, which)) = peer.settle() {
+                self.ledger.settle(key, which);
             }
         }
         if flags.rst() {
@@ -518,10 +573,8 @@ impl Flow {
         let contradictions = half.take_contradictions();
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
-        let sight = Sight { frames: &[], time: self.now };
-        if self.limits.prompt {
-            settling::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
-        }
+        let sight = Sight::new(&[], self.now);
+        settling::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
         for index in first..self.meanings.len() {
             if let (Some(key), Some(meaning)) = (key, self.meanings.get(index).copied()) {
                 self.follow_message(key.at, meaning, sight);
@@ -564,7 +617,7 @@ impl Flow {
         self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.held));
         let key = stream.connection.take();
         if let Some(key) = key.filter(|key| self.connections.has(*key)) {
-            self.close_connection(key.at, Sight { frames: &[], time: now });
+            self.close_connection(key.at, Sight::new(&[], now));
         }
     }
 

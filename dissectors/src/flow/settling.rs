@@ -6,7 +6,8 @@
 //! nothing; there a Call that was sent again may be answered as often (RFC 5531 section 4). An acknowledgement that is
 //! lost behind the place of the capture makes a copy after all, which then counts as a late one.
 
-use crate::infiniband::{Aeth, Packet, Syndrome};
+use crate::frame::Timestamp;
+use crate::infiniband::Packet;
 
 use super::Meaning;
 use super::early::AGE;
@@ -23,12 +24,15 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
     !awaits_done && (waited > AGE || !transaction.missing().iter().any(may_come))
 }
 
-/// A packet may acknowledge what the peer of its sender has `sent`.
-pub(super) fn acknowledged(sent: &mut Requests, packet: &Packet<'_>, ledger: &mut Ledger) {
-    if let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth {
-        for (key, at) in sent.settle(packet.bth.psn).filter_map(Key::noted) {
-            if at == SegmentAt::REPLY {
-                ledger.settle(key);
+/// A packet may acknowledge what the peer of its sender has `sent`, or refuse some of it.
+#[inline]
+pub(super) fn acknowledged(sent: &mut Requests, packet: &Packet<'_>, now: Timestamp, ledger: &mut Ledger) {
+    if let Some(aeth) = packet.aeth {
+        for (key, at) in sent.settle(packet.bth.psn, aeth.syndrome, now).filter_map(Key::noted) {
+            match at {
+                SegmentAt::CALL => ledger.settle(key, Which::Call),
+                SegmentAt::REPLY => ledger.settle(key, Which::Reply),
+                _ => {}
             }
         }
     }
@@ -43,11 +47,16 @@ pub(super) fn given_out(
 ) {
     let Some(stream) = stream else { return };
     for meaning in meanings.iter().skip(first) {
-        if let Meaning::Message { key, which: Which::Reply } = *meaning
+        if let Meaning::Message { key, which } = *meaning
             && let Some(entry) = ledger.get(key)
-            && stream.halves(entry.requester.peer()).0.ends_reply(key)
         {
-            ledger.settle(key);
+            let sender = match which {
+                Which::Call => entry.requester,
+                Which::Reply => entry.requester.peer(),
+            };
+            if stream.halves(sender).0.ends_message(key, which) {
+                ledger.settle(key, which);
+            }
         }
     }
 }

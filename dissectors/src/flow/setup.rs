@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port};
+use crate::address::{Address, Port, Tenant};
 use crate::field::Unobserved;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, ServiceId};
@@ -82,6 +82,7 @@ impl Terms {
 /// One end of a connection as its set-up told it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
+    pub(super) tenant: Tenant,
     pub(super) address: Address,
     pub(super) qpn: Qpn,
 }
@@ -93,26 +94,30 @@ pub(super) struct Established {
     pub(super) server: Peer,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) terms: Terms,
+    /// Whether its REQ came after the last REP, if there was one before.
+    pub(super) is_anew: bool,
 }
 
 /// A REQ that waits for its answer.
 #[derive(Debug)]
 struct Pending {
+    /// The virtual network of the REQ.
+    tenant: Tenant,
     qpn: Qpn,
     terms: Terms,
     /// An answer may be seen again.
     is_answered: bool,
 }
 
-/// Who asks, who is asked, and the asker's name for the connection.
-type Question = (Address, Address, CommunicationId);
+/// Who asks, who is asked, the asker's name for the connection, and the virtual network.
+type Question = (Address, Address, CommunicationId, Tenant);
 
 /// The set-ups that wait for their answer.
 #[derive(Debug)]
 pub(super) struct SetUps {
     pending: FxHashMap<Question, Pending>,
     /// How many of them each queue pair asks for; that is one, but for those who ask strangely.
-    askers: FxHashMap<(Address, Address, Qpn), usize>,
+    askers: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
     order: VecDeque<Question>,
     bound: usize,
 }
@@ -130,7 +135,7 @@ impl SetUps {
     /// Remembers a question; tells whether it is new.
     fn ask(&mut self, question: Question, pending: Pending) -> bool {
         let is_new = self.forget(&question).is_none();
-        *self.askers.entry((question.0, question.1, pending.qpn)).or_default() += 1;
+        *self.askers.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
         self.pending.insert(question, pending);
         is_new
     }
@@ -138,7 +143,7 @@ impl SetUps {
     /// Forgets a question, if it is known.
     fn forget(&mut self, question: &Question) -> Option<Pending> {
         let pending = self.pending.remove(question)?;
-        let asker = (question.0, question.1, pending.qpn);
+        let asker = (question.3, question.0, question.1, pending.qpn);
         if let Some(count) = self.askers.get_mut(&asker) {
             *count -= 1;
             if *count == 0 {
@@ -151,8 +156,8 @@ impl SetUps {
     /// Takes a message, and gives the connection that it completes. Tells in `gave_up` how many set-ups were dropped.
     pub(super) fn message(
         &mut self,
-        source: Address,
-        destination: Address,
+        tenant: Tenant,
+        (source, destination): (Address, Address),
         message: &Message<'_>,
         gave_up: &mut impl FnMut(),
     ) -> Option<Established> {
@@ -169,8 +174,8 @@ impl SetUps {
                     }),
                     server_reads: None,
                 };
-                let question = (source, destination, request.local_comm_id);
-                let pending = Pending { qpn: request.local_qpn, terms, is_answered: false };
+                let question = (source, destination, request.local_comm_id, tenant);
+                let pending = Pending { tenant, qpn: request.local_qpn, terms, is_answered: false };
                 if self.ask(question, pending) {
                     self.order.push_back(question);
                 }
@@ -184,12 +189,16 @@ impl SetUps {
                 None
             }
             Message::Reply(reply, private) => {
-                let pending = self.pending.get_mut(&(destination, source, reply.remote_comm_id))?;
-                pending.is_answered = true;
+                let asked = |tenant| (destination, source, reply.remote_comm_id, tenant);
+                // A mirror may show the tags of one direction only.
+                let question = [tenant, Tenant::NONE].map(asked);
+                let known = question.iter().find(|question| self.pending.contains_key(question))?;
+                let pending = self.pending.get_mut(known)?;
+                let is_anew = !std::mem::replace(&mut pending.is_answered, true);
                 let server = SidePrivateData::find(*private, &mut Unobserved);
                 Some(Established {
-                    client: Peer { address: destination, qpn: pending.qpn },
-                    server: Peer { address: source, qpn: reply.local_qpn },
+                    client: Peer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
+                    server: Peer { tenant, address: source, qpn: reply.local_qpn },
                     communication: (reply.remote_comm_id, reply.local_comm_id),
                     terms: Terms {
                         server,
@@ -199,11 +208,12 @@ impl SetUps {
                         }),
                         ..pending.terms
                     },
+                    is_anew,
                 })
             }
             // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
             Message::Reject(reject, ..) => {
-                self.forget(&(destination, source, reject.remote_comm_id));
+                self.forget(&(destination, source, reject.remote_comm_id, tenant));
                 None
             }
             _ => None,
@@ -217,8 +227,8 @@ impl SetUps {
     }
 
     /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.
-    pub(super) fn asked_for(&self, client: Address, server: Address, qpn: Qpn) -> bool {
-        self.askers.contains_key(&(client, server, qpn))
+    pub(super) fn asked_for(&self, tenant: Tenant, client: Address, server: Address, qpn: Qpn) -> bool {
+        self.askers.contains_key(&(tenant, client, server, qpn))
     }
 }
 

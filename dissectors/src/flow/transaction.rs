@@ -11,6 +11,7 @@ use crate::rpcrdma::{self, Proc};
 use crate::xdr::Error;
 
 use super::chunk::{Chunk, ChunkKind, Segment};
+pub use super::delivery::Stall;
 
 /// What carries a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,6 +142,26 @@ impl ChunkListState {
 /// to its procedure (RFC 5531 section 9).
 const COMMON: usize = 24;
 
+/// How it is known which copy of a message its receiver accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delivered {
+    /// An acknowledgement of the transport covers it: an ACK or a NAK of InfiniBand (volume 1, section 9.7.5), or the
+    /// acknowledgement number of TCP (RFC 9293 section 3.4).
+    Acknowledged,
+    /// No acknowledgement was seen that tells.
+    #[default]
+    Assumed,
+}
+
+impl fmt::Display for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Acknowledged => "acknowledged",
+            Self::Assumed => "assumed",
+        })
+    }
+}
+
 /// A Call or a Reply as it was seen.
 #[derive(Clone, Debug)]
 pub struct MessageRecord {
@@ -148,10 +169,16 @@ pub struct MessageRecord {
     pub frames: Vec<FrameNumber>,
     /// When the first frame of its first copy was seen.
     pub time: Timestamp,
-    /// When the last frame of its first whole copy was seen.
+    /// When the last frame of the copy was seen that its receiver accepted; of the first whole copy where nothing tells.
     pub end_time: Timestamp,
-    /// How often it was sent.
+    /// How it is known that this copy was accepted.
+    pub delivered: Delivered,
+    /// How often it was sent, by RPC or by the transport; a frame that the capture holds twice counts once.
     pub copies: u32,
+    /// How often RPC sent it again: under another PSN, in other bytes of the stream, or in another datagram.
+    pub resent: u32,
+    /// The time that was lost while its packets were sent again.
+    pub stall: Option<Stall>,
     /// Its RPC-over-RDMA header; `None` on other transports.
     pub rpcrdma: Option<HeaderWords>,
     /// What was captured of the message, from its RPC-over-RDMA header on.
@@ -228,6 +255,7 @@ impl MessageRecord {
             self.bytes.clone_from(&copy.bytes);
             self.gaps.clone_from(&copy.gaps);
             (self.length, self.rpc_at, self.end_time) = (copy.length, copy.rpc_at, copy.end_time);
+            self.delivered = copy.delivered;
         }
         is_better
     }
@@ -301,7 +329,28 @@ pub struct Phases {
     pub data_out: u64,
     /// First to last frame of the Reply.
     pub reply: u64,
+    /// The time in which packets of it were sent again that had been lost or refused: waiting for an ACK timeout, for a
+    /// receiver that was not ready, or for go-back-N; for a retransmission of TCP. No other phase has it.
+    pub recovery: u64,
 }
+
+impl Phases {
+    /// Each phase, in the order in which they follow each other where nothing is lost, under the name that output has for it.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        let Self { call, data_in, server, data_out, reply, recovery } = *self;
+        [
+            ("call", call),
+            ("data_in", data_in),
+            ("server", server),
+            ("data_out", data_out),
+            ("reply", reply),
+            ("recovery", recovery),
+        ]
+    }
+}
+
+/// Stalls of one Transaction that are told apart.
+const STALLS: usize = 64;
 
 /// One RPC.
 #[derive(Clone, Debug)]
@@ -330,6 +379,8 @@ pub struct Transaction {
     pub done: bool,
     /// The index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
+    /// When packets of it were lost or refused and sent again; in order, without overlap.
+    pub stalls: Vec<Stall>,
 }
 
 fn returned(segment: &Segment) -> u64 {
@@ -355,17 +406,39 @@ impl Transaction {
         self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
     }
 
+    /// Packets of it were lost or refused, and sent again.
+    #[cold]
+    pub(super) fn stall(&mut self, stall: Stall) {
+        if stall.until <= stall.since {
+            return;
+        }
+        let at = self.stalls.partition_point(|known| known.until < stall.since);
+        let end = self.stalls.partition_point(|known| known.since <= stall.until);
+        let merged = { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |all, known| {
+            Stall { since: all.since.min(known.since), until: all.until.max(known.until) }
+        });
+        if at < end {
+            self.stalls.splice(at..end, [merged]);
+        } else if self.stalls.len() < STALLS {
+            self.stalls.insert(at, merged);
+        }
+    }
+
     /// The parts of the latency. Where two parts overlap, which loss can bring about, the common time counts for the
-    /// first.
+    /// first; what was lost to recovery counts for no other.
     pub fn phases(&self) -> Option<Phases> {
         let latency = self.latency()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
+        let lost = |start: Timestamp, end: Timestamp| -> u64 {
+            let common = |stall: &Stall| stall.until.min(end).since(stall.since.max(start)).unwrap_or(0);
+            self.stalls.iter().map(common).sum()
+        };
         let mut from = call.time;
         let mut part = |start: Timestamp, end: Timestamp| {
             let (start, end) = (start.max(from), end.min(reply.end_time));
             let length = end.since(start).unwrap_or(0);
             from = from.max(end);
-            length
+            length.saturating_sub(lost(start, end))
         };
         let span = |chunks: &mut dyn Iterator<Item = &Chunk>| {
             chunks
@@ -378,7 +451,8 @@ impl Transaction {
         phases.data_in = incoming.map_or(0, |(start, end)| part(start, end));
         phases.data_out = outgoing.map_or(0, |(start, end)| part(start, end));
         phases.reply = part(reply.time, reply.end_time);
-        let known = phases.call + phases.data_in + phases.data_out + phases.reply;
+        phases.recovery = lost(call.time, reply.end_time);
+        let known = phases.call + phases.data_in + phases.data_out + phases.reply + phases.recovery;
         phases.server = latency.saturating_sub(known);
         Some(phases)
     }

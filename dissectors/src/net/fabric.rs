@@ -4,7 +4,7 @@
 use super::link::{self, EtherType};
 use super::tunnel::Depth;
 use super::{Carried, Datagram, Malformed, Reason, ip};
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Value};
 use crate::frame::Part;
@@ -53,6 +53,7 @@ pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Da
             source: Address::Lid(lrh.slid),
             destination: Address::Lid(lrh.dlid),
             network: part.at,
+            tenant: Tenant::NONE,
             carried: packet(rest, Wire::InfiniBand, observer),
         },
         LinkNextHeader::IPV6 => return ip::version6(rest, Depth::NONE, observer),
@@ -77,8 +78,8 @@ pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Da
 }
 
 /// A packet of RoCEv1, from the Global Route Header on.
-pub(super) fn global<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
-    routed(part, Wire::RoceV1, observer)
+pub(super) fn global<'a, O: Observer<'a>>(part: Part<'a>, tenant: Tenant, observer: &mut O) -> Datagram<'a> {
+    Datagram { tenant, ..routed(part, Wire::RoceV1, observer) }
 }
 
 fn routed<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Datagram<'a> {
@@ -98,6 +99,7 @@ fn routed<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> 
         source: Address::from_gid(grh.sgid),
         destination: Address::from_gid(grh.dgid),
         network: part.at,
+        tenant: Tenant::NONE,
         carried,
     }
 }

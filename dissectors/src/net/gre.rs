@@ -1,8 +1,9 @@
 //! Generic Routing Encapsulation: IP protocol 47, around anything that has an ether type. RFC 2784, RFC 2890, RFC 1701.
 
 use super::link::EtherType;
-use super::tunnel::{Inside, Way, enter, lacking};
+use super::tunnel::{Inside, Way, enter, enter_network, lacking};
 use super::{Datagram, Malformed, Reason, erspan};
+use crate::address::Tenant;
 use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Observer};
 use crate::frame::Part;
@@ -67,14 +68,18 @@ const ENHANCED_GRE: u8 = 1;
 pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
     observer.enter(&GRE, part.at);
     let decoded = header(part, observer);
-    let end = decoded.as_ref().map_or(part.at + part.bytes.len(), |(_, rest)| rest.at);
+    let end = decoded.as_ref().map_or(part.at + part.bytes.len(), |(.., rest)| rest.at);
     observer.leave(end);
-    let (flags, rest) = match decoded {
+    let (flags, key, rest) = match decoded {
         Ok(found) => found,
         Err(reason) => return way.ends(reason),
     };
     match flags.proto {
-        EtherType::TRANSPARENT_ETHERNET => enter(Inside::Ethernet, rest, way, observer),
+        EtherType::TRANSPARENT_ETHERNET => {
+            // Of NVGRE the upper 24 bits are its Virtual Subnet ID: RFC 7637 section 3.2.
+            let tenant = key.map_or(Tenant::NONE, |key| Tenant::network(key.0 >> 8));
+            enter_network(Inside::Ethernet, rest, way, tenant, observer)
+        }
         // Type I has no header of its own, and its packets have no number.
         EtherType::ERSPAN if !flags.sequence_number => enter(Inside::Ethernet, rest, way, observer),
         EtherType::ERSPAN => erspan::type_2(rest, way, observer),
@@ -84,7 +89,10 @@ pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &m
 }
 
 /// The header of GRE with the fields that its flags announce, and what follows it; or why there is nothing to read.
-fn header<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Result<(Flags, Part<'a>), Reason> {
+fn header<'a, O: Observer<'a>>(
+    part: Part<'a>,
+    observer: &mut O,
+) -> Result<(Flags, Option<KeyValue>, Part<'a>), Reason> {
     let lacks = |part| lacking(part, Flags::LENGTH, Malformed::GreHeader);
     let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
@@ -97,8 +105,9 @@ fn header<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Result<(Flag
         Checksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
         rest = rest.after(Checksum::LENGTH);
     }
+    let mut key = None;
     if flags.key {
-        Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        key = Some(Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
         rest = rest.after(Key::LENGTH);
     }
     if flags.sequence_number {
@@ -115,5 +124,5 @@ fn header<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Result<(Flag
         rest = rest.after(length);
         more = route.address_family != 0 || route.src_length != 0;
     }
-    Ok((flags, rest))
+    Ok((flags, key, rest))
 }

@@ -140,18 +140,19 @@ pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
 pub(super) fn network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
     mut part: Part<'a>,
-    depth: Depth,
+    mut depth: Depth,
     observer: &mut O,
 ) -> Datagram<'a> {
     loop {
         return match ether_type {
             EtherType::IPV4 => ip::version4(part, depth, observer),
             EtherType::IPV6 => ip::version6(part, depth, observer),
-            EtherType::ROCE => fabric::global(part, observer),
+            EtherType::ROCE => fabric::global(part, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
                 let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
                     return Datagram::cut(part.at);
                 };
+                depth.tenant = depth.tenant.with_vlan(tag.id);
                 ether_type = tag.etype;
                 part = part.after(Vlan::LENGTH);
                 continue;

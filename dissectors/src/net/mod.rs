@@ -27,7 +27,7 @@ pub use vxlan::Vxlan;
 
 use tunnel::{Depth, Way};
 
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::Observer;
 use crate::field::registry::{Registry, describe_headers};
 use crate::frame::{Frame, LinkType, Part};
@@ -53,6 +53,8 @@ pub struct Datagram<'a> {
     pub destination: Address,
     /// Where the header with these addresses begins: IP, or the first route header of InfiniBand.
     pub network: usize,
+    /// The virtual network that it is in.
+    pub tenant: Tenant,
     /// What it carries.
     pub carried: Carried<'a>,
 }
@@ -182,6 +184,7 @@ impl<'a> Datagram<'a> {
             source: Address::Unknown,
             destination: Address::Unknown,
             network: 0,
+            tenant: Tenant::NONE,
             carried: Carried::Other(reason),
         }
     }
@@ -192,6 +195,22 @@ impl<'a> Datagram<'a> {
 
     fn malformed(what: Malformed, at: usize) -> Self {
         Self::other(Reason::Malformed { what, at })
+    }
+
+    /// The identification of the IPv4 datagram that it is in its frame (RFC 791 section 3.1); 0 where it has none.
+    #[inline]
+    pub fn identification(&self, frame: &Frame<'_>) -> u16 {
+        let is_in_ip = match &self.carried {
+            Carried::Infiniband(packet) => packet.wire == infiniband::Wire::RoceV2,
+            Carried::Tcp(_) | Carried::Udp(_) => true,
+            Carried::Fragment(_) | Carried::Other(_) => false,
+        };
+        match frame.bytes.get(self.network..).and_then(<[u8]>::first_chunk) {
+            Some([first, _, _, _, high, low]) if is_in_ip && first >> 4 == 4 => {
+                u16::from_be_bytes([*high, *low])
+            }
+            _ => 0,
+        }
     }
 
     /// Checks the ICRC of the packet that this frame carries; `None` when it carries none. What was put together
@@ -253,11 +272,12 @@ pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datag
 pub fn decode_payload<'a, O: Observer<'a>>(
     source: Address,
     destination: Address,
+    tenant: Tenant,
     protocol: IpProtocol,
     payload: Part<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way = Way { source, destination, network: payload.at, depth: Depth::NONE };
+    let way = Way { source, destination, network: payload.at, depth: Depth::within(tenant) };
     transport::decode(protocol, payload, way, observer)
 }
 

@@ -311,6 +311,7 @@ fn fragments_are_handed_on() {
     let datagram = decode_payload(
         address("10.9.0.1"),
         address("10.9.0.2"),
+        crate::address::Tenant::NONE,
         IpProtocol::UDP,
         Part::new(whole, whole.len(), 0),
         &mut Unobserved,

@@ -5,22 +5,31 @@
 
 use super::link::{self, EtherType};
 use super::{Carried, Datagram, Malformed, Reason, ip};
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::Observer;
 use crate::frame::Part;
 
 /// How many tunnels stand around a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Depth(u8);
+pub(super) struct Depth {
+    tunnels: u8,
+    /// The virtual network that the way is in.
+    pub(super) tenant: Tenant,
+}
 
 impl Depth {
     /// What is around it is the link layer of the capture.
-    pub(super) const NONE: Self = Self(0);
+    pub(super) const NONE: Self = Self { tunnels: 0, tenant: Tenant::NONE };
     /// The most tunnels around anything that is read. Who mirrors an overlay has two or three.
-    const MOST: Self = Self(8);
+    const MOST: u8 = 8;
 
-    fn deeper(self) -> Option<Self> {
-        (self.0 < Self::MOST.0).then_some(Self(self.0 + 1))
+    /// No tunnels, in this virtual network.
+    pub(super) fn within(tenant: Tenant) -> Self {
+        Self { tenant, ..Self::NONE }
+    }
+
+    fn deeper(self, tenant: Tenant) -> Option<Self> {
+        (self.tunnels < Self::MOST).then_some(Self { tunnels: self.tunnels + 1, tenant })
     }
 }
 
@@ -46,8 +55,8 @@ impl Way {
     /// The end of the way.
     #[inline(always)]
     pub(super) fn carries(self, carried: Carried<'_>) -> Datagram<'_> {
-        let Self { source, destination, network, .. } = self;
-        Datagram { source, destination, network, carried }
+        let Self { source, destination, network, depth } = self;
+        Datagram { source, destination, network, tenant: depth.tenant, carried }
     }
 
     /// The end of the way, where nothing that is read comes.
@@ -73,14 +82,25 @@ pub(super) enum Inside {
 }
 
 /// Goes on with what is in a tunnel. Frames without tunnel never come here, so that this is kept out of their way.
-#[inline(never)]
 pub(super) fn enter<'a, O: Observer<'a>>(
     inside: Inside,
     part: Part<'a>,
     way: Way,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let Some(depth) = way.depth.deeper() else {
+    enter_network(inside, part, way, Tenant::NONE, observer)
+}
+
+/// The same, where the tunnel names a virtual network.
+#[inline(never)]
+pub(super) fn enter_network<'a, O: Observer<'a>>(
+    inside: Inside,
+    part: Part<'a>,
+    way: Way,
+    tenant: Tenant,
+    observer: &mut O,
+) -> Datagram<'a> {
+    let Some(depth) = way.depth.deeper(tenant) else {
         return way.ends(Reason::Malformed { what: Malformed::TunnelDepth, at: part.at });
     };
     let datagram = match inside {

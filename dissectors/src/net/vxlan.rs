@@ -1,9 +1,9 @@
 //! VXLAN: frames of Ethernet in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
-use super::tunnel::{Inside, Way, enter};
+use super::tunnel::{Inside, Way, enter_network};
 use super::{Carried, Datagram};
-use crate::address::Port;
+use crate::address::{Port, Tenant};
 use crate::field::Observer;
 
 crate::header! {
@@ -36,7 +36,10 @@ pub(super) fn datagram<'a, O: Observer<'a>>(
         return way.carries(Carried::Udp(datagram));
     }
     match Vxlan::decode(part.bytes, part.at, observer) {
-        Some(_) => enter(Inside::Ethernet, part.after(Vxlan::LENGTH), way, observer),
+        Some((header, _)) => {
+            let tenant = Tenant::network(header.vni);
+            enter_network(Inside::Ethernet, part.after(Vxlan::LENGTH), way, tenant, observer)
+        }
         None => way.carries(Carried::cut(part.at)),
     }
 }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::pending::PendingPhase;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{
-    ChunkListState, Direction, MessageRecord, Missing, Phases, Which,
+    ChunkListState, Delivered, Direction, MessageRecord, Missing, Phases, Which,
 };
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::xdr::Error;
@@ -438,7 +438,9 @@ struct Message<'t> {
     frames: Frames<'t>,
     time: Text<nfsrdma_dissectors::frame::Timestamp>,
     end_time: Text<nfsrdma_dissectors::frame::Timestamp>,
+    delivered: Text<Delivered>,
     copies: u32,
+    resent: u32,
     lists: Option<&'static str>,
     rpcrdma: Option<RpcRdma>,
     length: Option<usize>,
@@ -468,7 +470,9 @@ impl<'t> Message<'t> {
             frames: Frames(&record.frames),
             time: Text(record.time),
             end_time: Text(record.end_time),
+            delivered: Text(record.delivered),
             copies: record.copies,
+            resent: record.resent,
             lists: record.chunk_lists().map(ChunkListState::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdma {
                 proc: Text(words.proc),
@@ -577,12 +581,13 @@ struct PhasesObject {
     server: u64,
     data_out: u64,
     reply: u64,
+    recovery: u64,
 }
 
 impl From<Phases> for PhasesObject {
     fn from(phases: Phases) -> Self {
-        let Phases { call, data_in, server, data_out, reply } = phases;
-        Self { call, data_in, server, data_out, reply }
+        let Phases { call, data_in, server, data_out, reply, recovery } = phases;
+        Self { call, data_in, server, data_out, reply, recovery }
     }
 }
 

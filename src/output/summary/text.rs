@@ -73,6 +73,10 @@ fn totals(summary: &Summary<'_>) -> String {
     if repeated > 0 {
         let _ = write!(text, " {} sent again.", Things(repeated, "message"));
     }
+    let twice = summary.flow.account().captured_twice();
+    if twice > 0 {
+        let _ = write!(text, " {} captured twice.", Things(twice, "frame"));
+    }
     if let Some(icrc) = summary.icrc {
         let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
         if icrc.unknown > 0 {

@@ -183,15 +183,9 @@ impl TreeView {
         }
         if let Some((latency, phases)) = transaction.latency().zip(transaction.phases()) {
             let time = |ns| Duration(ns, *glyphs);
-            let phases = [
-                ("call", phases.call),
-                ("data in", phases.data_in),
-                ("server", phases.server),
-                ("data out", phases.data_out),
-                ("reply", phases.reply),
-            ];
-            let phases = phases.iter().filter(|(_, ns)| *ns > 0);
-            let phases: Vec<String> = phases.map(|(name, ns)| format!("{name} {}", time(*ns))).collect();
+            let phases = phases.named().into_iter().filter(|(_, ns)| *ns > 0);
+            let phases: Vec<String> =
+                phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact(&styles, 1, "latency", phases));
         }

@@ -6,7 +6,9 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, HeaderWords, MessageRecord};
+use nfsrdma_dissectors::flow::transaction::{
+    ConnectionName, Delivered, Direction, HeaderWords, MessageRecord,
+};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Data, Handle};
 use nfsrdma_dissectors::rpc::Xid;
@@ -134,6 +136,7 @@ impl Travelled {
             reply_chunk,
             reply_read_chunks: Vec::new(),
             done: false,
+            stalls: Vec::new(),
             retry_of: (self.repeats != 0).then_some(self.repeats),
         }
     }
@@ -241,7 +244,10 @@ fn record(sent: Sent, xid: Xid, rdma_error: u32, lists: &Lists) -> MessageRecord
         frames: (sent.frame > 0).then_some(FrameNumber(sent.frame)).into_iter().collect(),
         time: time(begin),
         end_time: time(end),
+        delivered: Delivered::Assumed,
         copies: 1,
+        resent: 0,
+        stall: None,
         rpcrdma,
         length: if sent.is_whole || sent.form == Form::NOMSG { bytes.len() } else { bytes.len() + MISSING },
         bytes,

@@ -336,9 +336,10 @@ pub(super) const RULES: [Rule; 45] = [
     },
     Rule {
         title: "Times of Replies that were sent again",
-        why: "tshark counts to the copy, and this program to the Reply.",
-        right: BOTH,
-        section: "RFC 5531 section 9",
+        why: "tshark counts to each copy, also to one that the client refused because a packet before it was lost. This program counts \
+              to the copy that the client accepted, as PSN, ACK and NAK tell; of frames it tells what was known when they came.",
+        right: US,
+        section: "InfiniBand volume 1, section 9.7.5: ACK and NAK; the Linux client's mountstats measure the same",
         elsewhere: None,
         explains: |d, known| {
             d.field == "rpc.time" && first(d.our_row, "rpc.xid").is_some_and(|xid| known.again.contains(xid))

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::field::Unobserved;
-use crate::flow::Sight;
 use crate::flow::account::Undecoded;
 use crate::flow::gaps::gap;
 use crate::flow::stream::Position;
+use crate::flow::{Sight, Stall};
 use crate::frame::{FrameNumber, Part, Timestamp};
 use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::rdmap::{Opcode, ReadRequest, Terminate};
@@ -78,6 +78,7 @@ struct Assembly {
     frames: Vec<FrameNumber>,
     time: Timestamp,
     end_time: Timestamp,
+    stall: Option<Stall>,
     range: Range<Position>,
     is_open: bool,
 }
@@ -88,7 +89,7 @@ impl Assembly {
         self.gaps.clear();
         self.frames.clear();
         (self.number, self.length, self.range) = (number, 0, at..at);
-        (self.time, self.end_time, self.is_open) = (time, time, true);
+        (self.time, self.end_time, self.stall, self.is_open) = (time, time, None, true);
     }
 
     /// Gives back memory that few messages need.
@@ -117,7 +118,8 @@ impl Assembly {
         gap(&mut self.gaps, offset + kept.len() as u64..self.length);
         self.seen(sight);
         if payload.was_seen() {
-            self.end_time = payload.times.last;
+            self.end_time = payload.times.last.max(sight.accepted());
+            self.stall = Stall::join(self.stall, sight.stall());
         }
         self.range.end = range.end;
     }
@@ -251,7 +253,8 @@ impl Messages {
                 gaps: &[],
                 frames: sight.frames,
                 time: payload.times.first,
-                end_time: payload.times.last,
+                end_time: payload.times.last.max(sight.accepted()),
+                stall: sight.stall(),
             };
             return taker.event(sight, Event::Operation(Operation::Send { message, owner }));
         }
@@ -269,12 +272,13 @@ impl Messages {
 
     /// Gives out the message that is put together.
     fn deliver(&mut self, sight: Sight<'_>, taker: &mut impl Taker) {
-        let Assembly { bytes, length, gaps, frames, time, end_time, range, is_open, .. } = &mut self.send;
+        let Assembly { bytes, length, gaps, frames, time, end_time, stall, range, is_open, .. } =
+            &mut self.send;
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
             // Nothing tells what it belongs to.
             for frame in frames.iter() {
-                let sight = Sight { frames: std::slice::from_ref(frame), time: *time };
+                let sight = Sight::new(std::slice::from_ref(frame), *time);
                 taker.event(sight, Event::Undecoded(Undecoded::MessagePart));
             }
             return;
@@ -289,6 +293,7 @@ impl Messages {
             frames,
             time: *time,
             end_time: *end_time,
+            stall: *stall,
         };
         let owner = remember(&mut self.sent, range.clone());
         taker.event(sight, Event::Operation(Operation::Send { message, owner }));
@@ -304,7 +309,7 @@ impl Messages {
         gap(&mut self.send.gaps, length..length + 1);
         self.send.length += 1;
         let frame = self.send.frames.last().copied();
-        let sight = Sight { frames: frame.as_slice(), time: self.send.end_time };
+        let sight = Sight::new(frame.as_slice(), self.send.end_time);
         self.deliver(sight, taker);
         self.send.shrink();
     }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::flow::Sight;
 use crate::flow::account::Undecoded;
 use crate::flow::stream::Position;
+use crate::flow::{Remark, Sight};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::Segment;
 use crate::iwarp::mpa::Startup;
@@ -122,6 +122,7 @@ struct Waiting {
     offset: u32,
     length: u32,
     range: Range<Position>,
+    remark: Option<Remark>,
 }
 
 /// Pieces of one FPDU whose memory is used again.
@@ -166,6 +167,7 @@ impl Hold {
             offset: payload.offset,
             length: payload.data.length,
             range: payload.range.clone(),
+            remark: payload.sight.remark.copied(),
         });
     }
 
@@ -195,7 +197,8 @@ impl Hold {
                 range: waiting.range.clone(),
                 sight: Sight {
                     frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
-                    time: waiting.time,
+                    remark: waiting.remark.as_ref(),
+                    ..Sight::new(&[], waiting.time)
                 },
                 times: waiting.times,
             });
@@ -211,7 +214,7 @@ impl Hold {
             // Markers part the payload of one frame.
             if frames.last() > told {
                 told = frames.last();
-                out.undecoded(why, Sight { frames, time: waiting.time });
+                out.undecoded(why, Sight::new(frames, waiting.time));
             }
         }
         self.clear();

@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::flow::Sight;
 use crate::flow::ledger::Key;
+use crate::flow::recent::Identities;
+use crate::flow::transaction::Which;
+use crate::flow::{Remark, Sight, Stall};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::Data;
@@ -67,7 +69,7 @@ impl Held {
         Piece {
             at: self.at,
             data: Data { bytes: &self.bytes, length: self.length },
-            sight: Sight { frames: &self.frames, time: self.time },
+            sight: Sight::new(&self.frames, self.time),
         }
     }
 }
@@ -113,7 +115,8 @@ impl Formers {
             return false;
         }
         if segment.flags.syn() {
-            return former.syn == Some(segment.sequence) && half.first != Some(segment.sequence.add(1));
+            let is_of_former = former.syn == Some(segment.sequence);
+            return is_of_former && half.first != Some(segment.sequence.add(1));
         }
         let end = segment.sequence.add(segment.payload.length as u32);
         former.from.distance(segment.sequence) >= 0
@@ -137,6 +140,12 @@ pub(in crate::flow) struct Half {
     acknowledged: Position,
     /// Since when it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
+    /// Whether the receiver asked for the bytes before those that wait: it does not have them either.
+    is_missed: bool,
+    /// When it asked for bytes again last.
+    pub(in crate::flow) asked: Option<Timestamp>,
+    /// What tells its segments apart.
+    pub(in crate::flow) identities: Identities,
     /// After the last byte, by the FIN behind it.
     end: Option<Position>,
     /// Up to where the other direction was given out. What its sender sent after it had received more waits.
@@ -146,11 +155,11 @@ pub(in crate::flow) struct Half {
     held_bytes: usize,
     /// Segments that repeated bytes otherwise than they came first.
     contradictions: u64,
-    /// Replies that were given out and not acknowledged, where somebody wants to know, each with where it ends.
-    unsettled: VecDeque<(Position, Key)>,
+    /// Messages that were given out and not acknowledged, each with where it ends.
+    unsettled: VecDeque<(Position, Key, Which)>,
 }
 
-/// Replies that wait for their acknowledgement.
+/// Messages that wait for their acknowledgement.
 const UNSETTLED: usize = 1024;
 
 impl Half {
@@ -179,6 +188,11 @@ impl Half {
     /// Whether a SYN with this number is a copy of the one that was seen.
     pub(in crate::flow) fn is_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
         self.first == Some(syn.add(1)) && self.begun.apart(now) < LIFETIME
+    }
+
+    /// Whether bytes of it were seen.
+    pub(in crate::flow) fn has_bytes(&self) -> bool {
+        self.next.is_some_and(|next| next > self.from)
     }
 
     /// Whether its SYN was seen.
@@ -244,6 +258,11 @@ impl Half {
         self.held.is_empty() && self.next.is_none_or(|next| next == self.place(sequence))
     }
 
+    /// Whether the receiver has not acknowledged up to here before.
+    pub(in crate::flow) fn is_news(&self, acknowledgment: TcpSequence) -> bool {
+        self.place(acknowledgment) > self.acknowledged
+    }
+
     /// Keeps a segment until it is known what the stream carries.
     pub(in crate::flow) fn keep(&mut self, sequence: TcpSequence, data: Data<'_>, sight: Sight<'_>) {
         let at = self.place(sequence);
@@ -274,7 +293,7 @@ impl Half {
 
     /// Gives out what was kept.
     pub(in crate::flow) fn release(&mut self, reader: &mut impl Reader) {
-        self.drain(reader);
+        self.drain(None, reader);
     }
 
     /// Forgets what was kept, and where it was.
@@ -323,22 +342,27 @@ impl Half {
         if end <= next {
             // A keep-alive repeats the last byte, which its receiver has long had (RFC 9293 section 3.8.4).
             if data.length > 1 || end < next {
-                reader.again(piece);
+                self.again(piece, reader);
             }
             return;
         }
         let new = piece.after(next.saturating_sub(at) as u32);
         if at < next {
-            reader.again(piece.within(0..(next - at) as u32));
+            self.again(piece.within(0..(next - at) as u32), reader);
         }
         let is_due = received <= self.other_reached;
+        // Segments that wait were received, and not delivered before the bytes that are missing before them.
+        let since = self.held.front().filter(|held| self.is_missed && held.at > next).map(|held| held.time);
         if new.at == next && is_due && self.held.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
-            reader.piece(new);
+            let stall = since.map(|since| Stall { since, until: sight.time });
+            let remark = Remark { stall, ..Remark::default() };
+            let came = Sight { remark: stall.map(|_| &remark).or(sight.remark), ..sight };
+            reader.piece(Piece { sight: came, ..new });
         } else {
             self.hold(new, received);
         }
-        self.drain(reader);
+        self.drain(since.map(|_| sight.time), reader);
         if self.ahead_since.is_some() {
             self.ahead_since = (self.next < Some(self.acknowledged)).then_some(sight.time);
         }
@@ -400,8 +424,28 @@ impl Half {
         }
     }
 
-    /// Gives out what no longer waits.
-    fn drain(&mut self, reader: &mut impl Reader) {
+    /// Bytes that were taken before came again: for the receiver, if it has not acknowledged them. Where its acknowledgements are
+    /// not captured nothing tells, and the first copy counts.
+    fn again(&self, piece: Piece<'_>, reader: &mut impl Reader) {
+        if piece.sight.is_captured_twice() {
+            return reader.again(piece);
+        }
+        let time = piece.sight.time;
+        let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged;
+        let remark = match is_needed {
+            // Since when, the first copy tells.
+            true => Remark {
+                closes_hole: true,
+                stall: Some(Stall { since: Timestamp(i64::MIN), until: time }),
+                ..Remark::default()
+            },
+            false => Remark { is_surplus: true, ..Remark::default() },
+        };
+        reader.again(Piece { sight: Sight { remark: Some(&remark), ..piece.sight }, ..piece });
+    }
+
+    /// Gives out what no longer waits; its receiver could not have it before `until`, if that is known.
+    fn drain(&mut self, until: Option<Timestamp>, reader: &mut impl Reader) {
         while let Some(held) = self.held.front()
             && Some(held.at) == self.next
             && held.received <= self.other_reached
@@ -409,15 +453,26 @@ impl Half {
         {
             self.held_bytes -= held.cost();
             self.next = Some(held.end());
-            reader.piece(held.piece());
+            let piece = held.piece();
+            let stall = until.map(|until| Stall { since: held.time, until });
+            let remark = Remark { stall, ..Remark::default() };
+            let sight = Sight { remark: stall.map(|_| &remark), ..piece.sight };
+            reader.piece(Piece { sight, ..piece });
         }
+        self.is_missed &= !self.held.is_empty();
     }
 
     /// The receiver has acknowledged everything before this number.
     pub(in crate::flow) fn acknowledge(&mut self, sequence: TcpSequence, now: Timestamp) {
         let Some(next) = self.next else { return };
         let position = self.place(sequence);
+        if position == next && self.held.front().is_some_and(|held| held.at > next) {
+            self.is_missed = true;
+        }
         if position > next + NEAR || position <= self.acknowledged {
+            if position == self.acknowledged {
+                self.asked = Some(now);
+            }
             return;
         }
         self.acknowledged = position;
@@ -426,20 +481,20 @@ impl Half {
         }
     }
 
-    /// A Reply ends with the last byte that was given out. Tells whether its receiver has acknowledged it already.
-    pub(in crate::flow) fn ends_reply(&mut self, key: Key) -> bool {
+    /// A message ends with the last byte that was given out. Tells whether its receiver has acknowledged it already.
+    pub(in crate::flow) fn ends_message(&mut self, key: Key, which: Which) -> bool {
         let Some(next) = self.next.filter(|next| *next > self.acknowledged) else { return true };
         if self.unsettled.len() >= UNSETTLED {
             self.unsettled.pop_front();
         }
-        self.unsettled.push_back((next, key));
+        self.unsettled.push_back((next, key, which));
         false
     }
 
-    /// The next Reply that was acknowledged since this was asked last.
-    pub(in crate::flow) fn settle(&mut self) -> Option<Key> {
-        self.unsettled.front().filter(|(end, _)| *end <= self.acknowledged)?;
-        self.unsettled.pop_front().map(|(_, key)| key)
+    /// The next message that was acknowledged since this was asked last.
+    pub(in crate::flow) fn settle(&mut self) -> Option<(Key, Which)> {
+        self.unsettled.front().filter(|(end, ..)| *end <= self.acknowledged)?;
+        self.unsettled.pop_front().map(|(_, key, which)| (key, which))
     }
 
     /// The hole before the bytes that wait, or before what was acknowledged.
@@ -479,12 +534,12 @@ impl Half {
         let mut from = hole.start;
         while from < hole.end {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
-            let sight = Sight { frames: &[], time: now };
+            let sight = Sight::new(&[], now);
             self.next = Some(from + u64::from(length));
             reader.piece(Piece { at: from, data: Data { bytes: &[], length }, sight });
             from += u64::from(length);
         }
-        self.drain(reader);
+        self.drain(None, reader);
         self.ahead_since = self.ahead_since.filter(|_| self.next < Some(self.acknowledged));
     }
 

@@ -92,6 +92,11 @@ impl Stream {
         }
     }
 
+    /// What was between the same ports before had the same numbers.
+    pub(in crate::flow) fn forget_former(&mut self) {
+        self.former = None;
+    }
+
     /// Notes from where the numbers of a segment count, if it is the first that tells.
     pub(in crate::flow) fn count_from(&mut self, sender: Side, segment: &TcpSegment<'_>) {
         let before = |number: TcpSequence| number.add(u32::MAX);

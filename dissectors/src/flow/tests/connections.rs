@@ -216,12 +216,28 @@ fn a_cm_exchange_that_is_seen_again_changes_nothing() {
     let connect = link.connect(1);
     let frames = [
         connect.clone(),
-        link.send(Client, &getattr_call(7)),
         connect[..2].to_vec(),
+        link.send(Client, &getattr_call(7)),
+        // The RTU was lost.
+        connect[1..2].to_vec(),
         link.send(Server, &getattr_reply(7)),
     ]
     .concat();
-    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 7"]);
+    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 8"]);
+}
+
+/// A REQ behind packets of its connection sets up another, whatever its numbers: as in a capture that is played twice.
+#[test]
+fn a_connection_that_is_set_up_again_with_the_same_numbers_is_another() {
+    let mut link = Link::new(17);
+    let frames = [link.connect(1), getattr(&mut link, 7), link.ack(Client)].concat();
+    expect_all(
+        &[frames.clone(), frames].concat(),
+        &[
+            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c2 > 7 GETATTR NFS3ERR_STALE call 10 reply 11",
+        ],
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
+use crate::flow::transaction::{Delivered, Phases};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -214,11 +215,83 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     frames.extend(link.nak(Client, lost));
     frames.extend([&writes[1..], &reply].concat());
     frames.extend(link.ack(Client));
-    // The first copy of the Reply came before the Writes that it speaks of: the Transaction closes with it, and is whole.
+    // The first copy of the Reply came behind the gap: the client refused it, and the RPC ends with the second.
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
     let t = &outcome.transactions[0];
-    assert_eq!(t.latency(), Some(4000));
+    assert_eq!(t.latency(), Some(9000));
+    let phases = Phases { server: 1000, data_out: 1000, recovery: 7000, ..Phases::default() };
+    assert_eq!(t.phases(), Some(phases));
+    assert_eq!(ends(t, Which::Reply), (10_000, Delivered::Acknowledged, 2, 0));
     assert_eq!(outcome.meanings[5], Meaning::Control);
+}
+
+/// When the delivered copy of a message ended, how that is known, how often it was sent, and how often by RPC.
+fn ends(t: &Transaction, which: Which) -> (i64, Delivered, u32, u32) {
+    let message = t.message(which).unwrap();
+    (message.end_time.0, message.delivered, message.copies, message.resent)
+}
+
+/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: a requester that gets no acknowledgement sends again.
+#[test]
+fn a_reply_that_is_sent_again_unless_acknowledged_was_lost() {
+    for (is_acknowledged, end, recovery) in [(false, 6000, 1000), (true, 5000, 0)] {
+        let mut link = Link::new(17);
+        let mut frames = [getattr(&mut link, 6), link.ack(Client)].concat();
+        frames.extend(getattr(&mut link, 7));
+        let reply = frames[4].clone();
+        if is_acknowledged {
+            frames.extend(link.ack(Client));
+        }
+        frames.push(reply);
+        frames.extend(link.ack(Client));
+        let outcome = run(&frames);
+        let t = &outcome.transactions[1];
+        assert_eq!(ends(t, Which::Reply), (end, Delivered::Acknowledged, 2, 0));
+        assert_eq!(t.phases().unwrap().recovery, recovery);
+    }
+}
+
+#[test]
+fn without_acknowledgements_a_message_is_assumed_to_be_delivered() {
+    let mut link = Link::new(17);
+    let outcome = run(&getattr(&mut link, 7));
+    let t = &outcome.transactions[0];
+    assert_eq!(ends(t, Which::Call), (1000, Delivered::Assumed, 1, 0));
+    assert_eq!(ends(t, Which::Reply), (2000, Delivered::Assumed, 1, 0));
+}
+
+#[test]
+fn a_call_under_another_psn_is_sent_again_by_rpc() {
+    let mut link = Link::new(17);
+    let call = getattr_call(7);
+    let frames = [link.send(Client, &call), link.send(Client, &call), link.send(Server, &getattr_reply(7))];
+    let outcome = expect(&frames.concat(), &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3"]);
+    assert_eq!(ends(&outcome.transactions[0], Which::Call), (1000, Delivered::Assumed, 2, 1));
+}
+
+/// A frame that two mirror ports gave is one copy, and so is one that was sent again and then mirrored twice.
+#[test]
+fn frames_that_were_captured_twice_are_no_copies() {
+    let mut link = Link::new(17);
+    let mut frames = read(&mut link, 7, SINK);
+    frames.extend(read(&mut link, 8, SINK));
+    let mut flow = Flow::new(Limits::default());
+    let twice =
+        (1..).zip(&frames).flat_map(|(number, frame)| [identified(frame, number), identified(frame, number)]);
+    for (number, frame) in (1..).zip(twice) {
+        feed_as_it_is(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
+    }
+    flow.finish();
+    assert_eq!(flow.account().captured_twice(), frames.len() as u64);
+    let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+    assert_eq!(transactions.len(), 2);
+    for t in &transactions {
+        for which in [Which::Call, Which::Reply] {
+            let message = t.message(which).unwrap();
+            assert_eq!((message.copies, message.resent), (1, 0));
+        }
+        assert_eq!((t.phases().unwrap().recovery, t.missing()), (0, vec![]));
+    }
 }
 
 #[test]

@@ -66,6 +66,12 @@ fn run_within(limits: Limits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usize) -
 }
 
 fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> Meaning {
+    let bytes = identified(bytes, number as u16);
+    feed_as_it_is(flow, number, time, &bytes, snap)
+}
+
+/// The same with the identification that the frame has.
+fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> Meaning {
     flow.frame(&Frame {
         number: FrameNumber(number),
         time: Timestamp(time),
@@ -75,10 +81,36 @@ fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> M
     })
 }
 
+/// A frame as one that was sent by itself: its IPv4 datagram has an identification of its own. Fragments keep theirs.
+fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let Some([0x08, 0x00, first, _, _, _, _, _, high, low]) = bytes.get(12..22) else { return bytes };
+    if first >> 4 != 4 || (*high & 0x3f, *low) != (0, 0) {
+        return bytes;
+    }
+    bytes[18..20].copy_from_slice(&identification.to_be_bytes());
+    let copy = bytes.clone();
+    let frame = Frame {
+        number: FrameNumber(1),
+        time: Timestamp(0),
+        link: crate::frame::LinkType::ETHERNET,
+        bytes: &copy,
+        length: copy.len() as u32,
+    };
+    let datagram = crate::net::decode(&frame, &mut Unobserved);
+    if let (crate::net::Carried::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
+        (datagram.carried, datagram.icrc(&frame))
+    {
+        let end = packet.at + packet.length;
+        bytes[end - 4..end].copy_from_slice(&expected.to_be_bytes());
+    }
+    bytes
+}
+
 /// What holds for every Transaction: its phases are its latency, and it can be read with someone watching.
 fn whole(transaction: &Transaction) {
     if let Some(phases) = transaction.phases() {
-        let sum = phases.call + phases.data_in + phases.server + phases.data_out + phases.reply;
+        let sum: u64 = phases.named().iter().map(|(_, ns)| ns).sum();
         assert_eq!(Some(sum), transaction.latency());
     }
     let mut depth = Depth(0);

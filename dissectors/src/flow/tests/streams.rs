@@ -1,5 +1,6 @@
 //! RPC over TCP, one rule a test.
 
+use crate::flow::transaction::Delivered;
 use proptest::prelude::*;
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
@@ -104,6 +105,41 @@ fn a_segment_that_is_sent_again_is_a_copy() {
     let first = s.send(Client, &call(7));
     frames.extend([first.clone(), first.clone(), s.send(Server, &reply(7)), first]);
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,5,7 x3 reply 6"]);
+}
+
+/// RFC 9293 section 3.10.7.4: what comes behind a hole waits for it.
+#[test]
+fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Client, &call(8))]);
+    let asks = s.flags(Client, ACK);
+    let (lost, behind) = (s.send(Server, &reply(7)), s.send(Server, &reply(8)));
+    frames.extend([behind, asks, lost, s.flags(Client, ACK)]);
+    let outcome = run(&frames);
+    for (t, sent) in outcome.transactions.iter().zip([4, 5]) {
+        let reply = t.reply.as_ref().unwrap();
+        assert_eq!((reply.end_time.0, reply.delivered), (8000, Delivered::Acknowledged), "{}", t.xid);
+        let phases = t.phases().unwrap();
+        assert_eq!((t.latency(), phases.recovery), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
+    }
+}
+
+#[test]
+fn a_segment_that_comes_again_unless_acknowledged_was_lost() {
+    for (is_acknowledged, end, recovery) in [(false, 6000, 1000), (true, 5000, 0)] {
+        let (mut s, mut frames) = opened();
+        let (call, reply) = (s.send(Client, &call(7)), s.send(Server, &reply(7)));
+        let acknowledges = s.flags(Client, ACK);
+        frames.extend([call, reply.clone()]);
+        frames.extend(is_acknowledged.then(|| acknowledges.clone()));
+        frames.extend([reply, acknowledges]);
+        let outcome = run(&frames);
+        let t = &outcome.transactions[0];
+        let reply = t.reply.as_ref().unwrap();
+        assert_eq!((reply.end_time.0, reply.delivered), (end, Delivered::Acknowledged));
+        assert_eq!((reply.copies, reply.resent), (2, 0));
+        assert_eq!(t.phases().unwrap().recovery, recovery);
+    }
 }
 
 #[test]

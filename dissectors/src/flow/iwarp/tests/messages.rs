@@ -102,7 +102,7 @@ fn bytes_that_tcp_sends_again_are_copies_of_the_messages_in_them() {
     bench.feed(Side::A, START, &client.bytes);
     bench.log.seen.clear();
     let frames = [FrameNumber(9)];
-    let sight = Sight { frames: &frames, time: Timestamp(9) };
+    let sight = Sight::new(&frames, Timestamp(9));
     bench.iwarp.again(Side::A, START..second, sight, &mut bench.log);
     bench.iwarp.again(Side::A, second..end - 100, sight, &mut bench.log);
     bench.iwarp.again(Side::A, end - 100..end, sight, &mut bench.log);

@@ -292,7 +292,8 @@ impl Bench {
     pub(in crate::flow) fn cut(&mut self, side: Side, at: Position, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);
-        let sight = Sight { frames: &[number], time: Timestamp(self.number as i64) };
+        let frames = [number];
+        let sight = Sight::new(&frames, Timestamp(self.number as i64));
         let data = Data { bytes: &bytes[..captured], length: bytes.len() as u32 };
         self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
     }
@@ -303,7 +304,7 @@ impl Bench {
 
     /// Bytes that were not captured.
     pub(in crate::flow) fn hole(&mut self, side: Side, at: Position, length: usize) {
-        let sight = Sight { frames: &[], time: Timestamp(self.number as i64) };
+        let sight = Sight::new(&[], Timestamp(self.number as i64));
         let data = Data { bytes: &[], length: length as u32 };
         self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
     }

@@ -1,0 +1,284 @@
+//! Which copy of a packet its receiver accepted, in one direction of a reliable connection.
+//!
+//! A responder accepts the packet with the sequence number that it expects, refuses those behind a gap with one NAK, and
+//! gets them again (InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2: go-back-N). So the packet
+//! that was captured first may be one that the receiver threw away. [`Delivery`] keeps the expected number as the packets
+//! and acknowledgements of the capture tell it:
+//!
+//! - a packet behind a gap is refused, until an acknowledgement says that the gap is one of the capture alone;
+//! - a NAK (sequence error, or receiver not ready) names the number that the receiver expects: whatever was captured from
+//!   there on was lost behind the place of the capture, or refused;
+//! - a packet that is sent again and was never acknowledged was lost behind the place of the capture, too: its sender waited
+//!   for the acknowledgement in vain;
+//! - a packet that was acknowledged before it was sent again is a surplus copy.
+
+use crate::frame::Timestamp;
+
+use super::reliable::Sequence;
+
+/// Time that a direction lost: packets went again what had been lost or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// When the loss showed: the first packet behind the gap, the NAK, or the last packet before an ACK timeout.
+    pub since: Timestamp,
+    /// When the packet came that was accepted at last.
+    pub until: Timestamp,
+}
+
+impl Stall {
+    /// From the first of two on to the end of the last.
+    pub(super) fn join(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                Some(Self { since: one.since.min(other.since), until: one.until.max(other.until) })
+            }
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The receiver takes it, in its turn.
+    Accepted,
+    /// The receiver takes it, after it was lost or refused before.
+    Recovered(Stall),
+    /// The receiver refuses it: a gap is before it.
+    Refused,
+    /// The receiver had it already.
+    Surplus,
+}
+
+/// A gap that was not closed yet, or the packets that are sent again after it.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    since: Timestamp,
+    /// The first packet that was refused.
+    refused: Sequence,
+    /// The last packet that was refused or is to be sent again.
+    newest: Sequence,
+    /// Whether more than the order of the capture speaks for it: a NAK, or that refused packets come again.
+    is_proven: bool,
+}
+
+/// How long, in nanoseconds of the capture's clock, a gap is believed: beyond any ACK timeout with its retries. What is
+/// missing was not captured, and no acknowledgement tells.
+const LONGEST: u64 = 16_000_000_000;
+
+/// What the receiver of one direction has accepted.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The number that the receiver accepts next; unknown before the first packet, and behind an RDMA Read of unknown size.
+    expected: Option<Sequence>,
+    /// Where that began: what comes from before it may be late.
+    from: Sequence,
+    /// Every packet before this was acknowledged.
+    acknowledged: Sequence,
+    /// When a packet was seen last.
+    last: Timestamp,
+    gap: Option<Gap>,
+    /// When the receiver refused a packet last.
+    refused: Option<Timestamp>,
+    /// When a packet was sent again last.
+    repeated: Option<Timestamp>,
+}
+
+impl Delivery {
+    /// Takes a packet that uses `count` numbers from `sequence` on; `None` where the count is not known.
+    #[inline]
+    pub(super) fn arrive(&mut self, sequence: Sequence, count: Option<u64>, now: Timestamp) -> Fate {
+        let last = std::mem::replace(&mut self.last, now);
+        if self.gap.is_none() && self.expected == Some(sequence) {
+            self.expected = count.map(|count| sequence + count);
+            return Fate::Accepted;
+        }
+        self.arrive_out_of_turn(sequence, count, last, now)
+    }
+
+    #[cold]
+    fn arrive_out_of_turn(
+        &mut self,
+        sequence: Sequence,
+        count: Option<u64>,
+        last: Timestamp,
+        now: Timestamp,
+    ) -> Fate {
+        if sequence < self.acknowledged && self.expected.is_some() {
+            self.repeated = Some(now);
+            return Fate::Surplus;
+        }
+        if self.gap.is_some_and(|gap| now.apart(gap.since) > LONGEST) {
+            (self.gap, self.expected) = (None, None);
+        }
+        let expected = *self.expected.get_or_insert_with(|| {
+            self.from = sequence;
+            sequence
+        });
+        if sequence < self.from {
+            return Fate::Accepted;
+        }
+        if sequence > expected {
+            let gap = self.gap.get_or_insert(Gap {
+                since: now,
+                refused: sequence,
+                newest: sequence,
+                is_proven: false,
+            });
+            gap.refused = gap.refused.min(sequence);
+            gap.newest = gap.newest.max(sequence);
+            return Fate::Refused;
+        }
+        if sequence < expected {
+            self.repeated = Some(now);
+            // Where acknowledgements are not captured nothing tells which copy it was.
+            if self.acknowledged == 0 {
+                return Fate::Surplus;
+            }
+            // Its acknowledgement did not come in time.
+            let newest = expected - 1;
+            let gap = self.gap.get_or_insert(Gap { since: last, refused: sequence, newest, is_proven: true });
+            gap.newest = gap.newest.max(newest);
+            gap.is_proven = true;
+        }
+        self.expected = count.map(|count| sequence + count);
+        let Some(gap) = &mut self.gap else { return Fate::Accepted };
+        if sequence > gap.newest {
+            self.gap = None;
+            return Fate::Accepted;
+        }
+        gap.is_proven |= sequence >= gap.refused;
+        match gap.is_proven {
+            true => Fate::Recovered(Stall { since: gap.since, until: now }),
+            false => Fate::Accepted,
+        }
+    }
+
+    /// Everything before `next` was received.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, next: Sequence) {
+        self.acknowledged = self.acknowledged.max(next);
+        if let Some(expected) = &mut self.expected {
+            *expected = next.max(*expected);
+        }
+        if self.gap.is_some_and(|gap| gap.newest < next) {
+            self.gap = None;
+        }
+    }
+
+    /// The receiver asks for everything from `next` on, `now`.
+    pub(super) fn refuse(&mut self, next: Sequence, now: Timestamp) {
+        self.acknowledge(next);
+        self.refused = Some(now);
+        let Some(expected) = self.expected else { return };
+        match &mut self.gap {
+            Some(gap) => gap.is_proven = true,
+            None if next < expected => {
+                let newest = expected - 1;
+                self.gap = Some(Gap { since: now, refused: next, newest, is_proven: true });
+            }
+            None => {}
+        }
+        self.expected = Some(next);
+    }
+
+    /// The number that the receiver accepts next; 0 where that is not known.
+    pub(super) fn expected(&self) -> Sequence {
+        self.expected.unwrap_or(0)
+    }
+
+    /// When the receiver asked for packets again last.
+    pub(super) fn refused(&self) -> Option<Timestamp> {
+        self.refused
+    }
+
+    /// When a packet was sent again last.
+    pub(super) fn repeated(&self) -> Option<Timestamp> {
+        self.repeated
+    }
+
+    /// Whether packets were refused for certain that did not all come again yet.
+    pub(super) fn has_proven_gap(&self) -> bool {
+        self.gap.is_some_and(|gap| gap.is_proven)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time: i64) -> Timestamp {
+        Timestamp(time)
+    }
+
+    fn arrive(delivery: &mut Delivery, packets: &[(Sequence, i64)]) -> Vec<Fate> {
+        packets.iter().map(|(sequence, time)| delivery.arrive(*sequence, Some(1), at(*time))).collect()
+    }
+
+    fn recovered(since: i64, until: i64) -> Fate {
+        Fate::Recovered(Stall { since: at(since), until: at(until) })
+    }
+
+    #[test]
+    fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
+        let mut delivery = Delivery::default();
+        let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
+        assert_eq!(first, [Fate::Accepted, Fate::Refused, Fate::Refused]);
+        delivery.refuse(11, at(5));
+        let again = arrive(&mut delivery, &[(11, 7), (12, 8), (13, 9), (14, 10)]);
+        assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), Fate::Accepted]);
+    }
+
+    #[test]
+    fn a_nak_takes_back_what_was_captured_before_it_was_lost() {
+        let mut delivery = Delivery::default();
+        arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
+        delivery.refuse(11, at(5));
+        assert_eq!(arrive(&mut delivery, &[(11, 7), (12, 8)]), [recovered(5, 7), recovered(5, 8)]);
+    }
+
+    #[test]
+    fn what_is_sent_again_without_an_acknowledgement_was_lost() {
+        let mut delivery = Delivery::default();
+        arrive(&mut delivery, &[(10, 1), (11, 2)]);
+        assert_eq!(arrive(&mut delivery, &[(11, 3)]), [Fate::Surplus], "no acknowledgement was captured");
+        delivery.acknowledge(11);
+        assert_eq!(arrive(&mut delivery, &[(10, 500)]), [Fate::Surplus]);
+        assert_eq!(arrive(&mut delivery, &[(11, 501), (12, 502)]), [recovered(500, 501), Fate::Accepted]);
+    }
+
+    #[test]
+    fn the_order_of_a_capture_alone_loses_no_time() {
+        let mut delivery = Delivery::default();
+        let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
+        assert_eq!(fates, [Fate::Accepted, Fate::Refused, Fate::Accepted, Fate::Accepted]);
+        delivery.acknowledge(14);
+        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [Fate::Accepted]);
+    }
+
+    #[test]
+    fn what_was_captured_before_the_first_packet_in_turn_is_late() {
+        let mut delivery = Delivery::default();
+        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [Fate::Accepted; 3]);
+        // Behind an RDMA Read of unknown size as well.
+        assert_eq!(delivery.arrive(13, None, at(4)), Fate::Accepted);
+        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [Fate::Accepted; 3]);
+    }
+
+    #[test]
+    fn a_gap_that_only_the_capture_has_ends_with_the_acknowledgement() {
+        let mut delivery = Delivery::default();
+        assert_eq!(arrive(&mut delivery, &[(10, 1), (12, 2)]), [Fate::Accepted, Fate::Refused]);
+        assert!(!delivery.has_proven_gap());
+        delivery.acknowledge(13);
+        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [Fate::Accepted]);
+    }
+
+    #[test]
+    fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
+        let mut delivery = Delivery::default();
+        arrive(&mut delivery, &[(10, 1), (12, 2)]);
+        assert_eq!(arrive(&mut delivery, &[(13, 2 + LONGEST as i64)]), [Fate::Refused]);
+        assert_eq!(arrive(&mut delivery, &[(14, 3 + LONGEST as i64)]), [Fate::Accepted]);
+    }
+}

@@ -1,0 +1,214 @@
+//! When each message was delivered: the kernel's clock over whole captures, and a witness that computes delivered copies from
+//! headers alone. It shares no code with the dissectors, and it is declarative where they keep state: packets are delivered in
+//! the order of their PSNs, so a packet is delivered by the first copy of it that comes after the delivery of its predecessor
+//! and after the last NAK that asks for it or for one before it (InfiniBand Architecture Specification volume 1, section 9.7.5).
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::captures;
+use crate::kernel_counters::counted_calls;
+use crate::linux_names::linux_name;
+use crate::mountstats::Mountstats;
+use crate::program::{self, Transaction, frames, nanoseconds};
+use crate::second_count::records;
+
+/// A packet of the Reliable Connection service, by its bytes.
+struct Packet {
+    frame: u64,
+    time: u64,
+    /// Address and destination QP.
+    path: (Vec<u8>, u32),
+    source: Vec<u8>,
+    opcode: u8,
+    psn: u32,
+    /// Syndrome of the AETH, of acknowledgements.
+    syndrome: u8,
+    /// XID and the first word of the RPC message, of a message that begins here.
+    head: Option<u32>,
+}
+
+/// Nanoseconds of a record of a capture whose magic number says what its fractions are.
+fn time(pcap: &[u8], at: usize) -> u64 {
+    let word = |at: usize| u64::from(u32::from_le_bytes(pcap[at..at + 4].try_into().unwrap()));
+    let unit = if word(0) == 0xa1b2_3c4d { 1 } else { 1000 };
+    word(at) * 1_000_000_000 + word(at + 4) * unit
+}
+
+fn packets(pcap: &[u8]) -> Vec<Packet> {
+    let mut packets = Vec::new();
+    for (number, (at, frame)) in (1..).zip(records(pcap)) {
+        let (source, destination, udp) = match frame.get(12..14) {
+            Some([0x08, 0x00]) if frame[23] == 17 => (&frame[26..30], &frame[30..34], 34),
+            Some([0x86, 0xdd]) if frame[20] == 17 => (&frame[22..38], &frame[38..54], 54),
+            _ => continue,
+        };
+        let bth = udp + 8;
+        if frame.get(udp + 2..udp + 4) != Some(&4791_u16.to_be_bytes()) || frame.len() < bth + 12 {
+            continue;
+        }
+        let word = |at: usize| frame.get(at..at + 4).map(|word| u32::from_be_bytes(word.try_into().unwrap()));
+        let opcode = frame[bth];
+        // Opcodes of the Reliable Connection service have no service bits.
+        if opcode & 0xe0 != 0 {
+            continue;
+        }
+        let payload = bth + 12 + if matches!(opcode, 0x16 | 0x17) { 4 } else { 0 };
+        let begins = matches!(opcode, 0x00 | 0x04 | 0x17);
+        packets.push(Packet {
+            frame: number,
+            time: time(pcap, at),
+            path: (destination.to_vec(), word(bth + 4).unwrap() & 0xff_ffff),
+            source: source.to_vec(),
+            opcode,
+            psn: word(bth + 8).unwrap() & 0xff_ffff,
+            syndrome: if opcode == 0x11 { frame[bth + 12] } else { 0 },
+            head: word(payload).filter(|_| begins),
+        });
+    }
+    packets
+}
+
+/// Of each message that the packets of one direction hold: its XID, all its frames, and when the copy of its last packet came
+/// that was delivered.
+fn delivered(requests: &[&Packet], answers: &[&Packet]) -> Vec<(u32, Vec<u64>, u64)> {
+    // PSNs do not wrap in these captures.
+    let mut copies: BTreeMap<u32, Vec<&Packet>> = BTreeMap::new();
+    for packet in requests {
+        copies.entry(packet.psn).or_default().push(packet);
+    }
+    let naks: Vec<&&Packet> = answers.iter().filter(|answer| matches!(answer.syndrome >> 5, 1 | 3)).collect();
+    let mut messages = Vec::new();
+    let (mut before, mut message) = (0, None::<(u32, Vec<u64>)>);
+    for (psn, copies) in copies {
+        let nak = naks.iter().filter(|nak| nak.psn <= psn).map(|nak| nak.frame).max().unwrap_or(0);
+        let accepted = copies.iter().find(|copy| copy.frame > before.max(nak)).or(copies.last()).unwrap();
+        before = accepted.frame;
+        if let Some(xid) = accepted.head {
+            message = Some((xid, Vec::new()));
+        }
+        if let Some((_, frames)) = &mut message {
+            frames.extend(copies.iter().map(|copy| copy.frame));
+        }
+        if matches!(accepted.opcode, 0x02 | 0x04 | 0x16 | 0x17)
+            && let Some((xid, mut frames)) = message.take()
+        {
+            frames.sort_unstable();
+            messages.push((xid, frames, accepted.time));
+        }
+    }
+    messages
+}
+
+const SEND_OR_WRITE_OR_READ: std::ops::RangeInclusive<u8> = 0x00..=0x0c;
+
+#[test]
+fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
+    let mut moved = 0;
+    for name in captures::ALL.into_iter().filter(|name| name.starts_with("rxe") && !name.contains("conc")) {
+        let packets = packets(&captures::bytes(name));
+        let mut by_path: BTreeMap<_, Vec<&Packet>> = BTreeMap::new();
+        for packet in &packets {
+            by_path.entry((packet.source.clone(), packet.path.clone())).or_default().push(packet);
+        }
+        // One connection: two paths.
+        assert_eq!(by_path.len(), 2, "{name}");
+        let mut messages: HashMap<Vec<u64>, (u32, u64)> = HashMap::new();
+        for (path, own) in &by_path {
+            let is_request = |packet: &&&Packet| {
+                SEND_OR_WRITE_OR_READ.contains(&packet.opcode) || matches!(packet.opcode, 0x16 | 0x17)
+            };
+            let requests: Vec<&Packet> = own.iter().filter(is_request).copied().collect();
+            let answers: Vec<&Packet> = by_path
+                .iter()
+                .filter(|(other, _)| *other != path)
+                .flat_map(|(_, packets)| packets.iter().copied())
+                .filter(|packet| packet.opcode == 0x11)
+                .collect();
+            messages.extend(
+                { delivered(&requests, &answers) }
+                    .into_iter()
+                    .map(|(xid, frames, time)| (frames, (xid, time))),
+            );
+        }
+        for transaction in &program::json(&captures::path(name)).transactions {
+            let Some(reply) = transaction.message("reply").filter(|_| transaction.is_rdma()) else {
+                continue;
+            };
+            let mut of = frames(reply);
+            of.sort_unstable();
+            let (xid, time) = messages.get(&of).unwrap_or_else(|| panic!("{name}: no message in {of:?}"));
+            assert_eq!(*xid, transaction.xid(), "{name}: {of:?}");
+            let said = nanoseconds(reply["end_time"].as_str().unwrap());
+            assert_eq!(said, *time, "{name}: the Reply in {of:?}");
+            let first = nanoseconds(reply["time"].as_str().unwrap());
+            moved += u64::from(*time > first + 1_000_000);
+        }
+    }
+    assert!(moved >= 3, "only {moved} Replies were delivered later than they were seen first");
+}
+
+/// Operations of which packets were lost before they came to the place of the capture, so that the capture does not show when
+/// they were sent first; and by how many milliseconds the kernel's time is longer.
+const UNSEEN: [(&str, &str); 0] = [];
+
+#[test]
+fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
+    let (mut sums, mut wrong) = (0, Vec::new());
+    let mut names: Vec<&str> = captures::ALL.to_vec();
+    names.retain(|name| captures::folder().join(format!("{name}.mountstats")).exists());
+    let more = captures::more();
+    names.extend(more.iter().map(|path| path.split_once(".pcap").map_or(*path, |(name, _)| name)));
+    for name in names {
+        if !captures::folder().join(format!("{name}.mountstats")).exists() {
+            continue;
+        }
+        let kernel = Mountstats::read(name);
+        let path = match more.iter().find(|path| path.split_once(".pcap").is_some_and(|(of, _)| of == name)) {
+            Some(path) => path.into(),
+            None => captures::path(name),
+        };
+        let lines = program::json(&path);
+        let mut measured: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for transaction in counted_calls(&lines.transactions, &kernel) {
+            let Some(latency) = transaction.0["latency_ns"].as_u64().filter(|_| transaction.is_nfs()) else {
+                continue;
+            };
+            let sum = measured.entry(linux_name(transaction)).or_default();
+            *sum = (sum.0 + 1, sum.1 + latency);
+        }
+        for (operation, (calls, latency)) in measured {
+            let Some(rtt_ms) = kernel.rtt_ms.get(&operation).copied() else { continue };
+            if kernel.operations.get(&operation).is_none_or(|counters| counters.calls != calls) {
+                continue;
+            }
+            sums += 1;
+            let (latency_ms, rtt_ms) = (latency as f64 / 1e6, rtt_ms as f64);
+            let is_near = (latency_ms - rtt_ms).abs() <= rtt_ms * 0.1 + 4.0 * calls as f64;
+            if is_near == UNSEEN.contains(&(name, operation.as_str())) {
+                wrong.push(format!(
+                    "{name}: {operation}: {calls} Calls, {latency_ms:.1} ms, the kernel {rtt_ms} ms"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "of {sums} sums:\n{}", wrong.join("\n"));
+    assert!(sums > 300, "only {sums} sums were compared");
+}
+
+/// A Transaction with a stall has a phase `recovery`, and its phases sum up.
+#[test]
+fn recovery_is_a_phase_of_lossy_captures_alone() {
+    let recovery = |transaction: &Transaction| transaction.0["phases_ns"]["recovery"].as_u64().unwrap_or(0);
+    for name in captures::ALL {
+        let transactions = program::json(&captures::path(name)).transactions;
+        let lost: Vec<u64> = transactions.iter().map(recovery).filter(|ns| *ns > 0).collect();
+        match name {
+            "rxe-v42-loss" => {
+                assert!(lost.iter().sum::<u64>() > 600_000_000, "{lost:?}");
+                // The READ that lost a packet, and waited for an ACK timeout of 4.096 us x 2^17.
+                assert!(lost.iter().any(|ns| *ns > 536_870_912), "{lost:?}");
+            }
+            _ => assert_eq!(lost, [0; 0], "{name}"),
+        }
+    }
+}
