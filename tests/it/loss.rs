@@ -11,6 +11,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
+use crate::mutations::{Kept, frames};
 use crate::witness::{Part, What};
 
 /// Ranges put together.
@@ -149,6 +150,47 @@ fn each_in_turn(exhibits: [usize; 2]) {
 #[test]
 fn of_each_frame_of_rocev2_exactly_what_it_carried_is_missed() {
     each_in_turn(ROCE);
+}
+
+/// RC RDMA WRITE First, of the opcodes of the BTH (InfiniBand Architecture Specification volume 1, table 38), behind
+/// Ethernet, IPv4 and UDP.
+fn is_write_first(frame: &Kept) -> bool {
+    frame.bytes.get(12..14) == Some(&[8, 0])
+        && frame.bytes.get(23) == Some(&17)
+        && frame.bytes.get(14 + 20 + 8) == Some(&0x06)
+}
+
+/// Bytes of data in a First packet: BTH, RETH and ICRC are no data.
+fn data_of_first(frame: &Kept) -> u64 {
+    frame.bytes.len() as u64 - (14 + 20 + 8) - (12 + 16 + 4)
+}
+
+#[test]
+fn of_each_rdma_write_its_first_packet_costs_its_own_bytes() {
+    let mut count = 0;
+    for exhibit in ROCE.map(|at| &*ALL[at]) {
+        for at in (0..exhibit.frames.len()).filter(|at| is_write_first(&exhibit.frames[*at])) {
+            let before = (0..6).map(|doubled| exhibit.quiet(at.saturating_sub(100 << doubled), 0).start);
+            let start = before.into_iter().find(|start| *start <= at).unwrap();
+            let [part] = &exhibit.parts[at][..] else { panic!("{}: frame {}", exhibit.name, at + 1) };
+            assert_eq!(part.bytes.end - part.bytes.start, data_of_first(&exhibit.frames[at]));
+            without(exhibit, &(start..exhibit.quiet(at + 1, 0).start), &[at]);
+            count += 1;
+        }
+    }
+    let frames = frames("rxe-v42");
+    for lost in (0..frames.len()).filter(|at| is_write_first(&frames[*at])) {
+        let outcome = run((1..).zip(&frames).filter(|(number, _)| *number as usize != lost + 1));
+        let said = format!("rxe-v42 without {}", lost + 1);
+        assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
+        let codes: Vec<_> = outcome.transactions.iter().flat_map(Transaction::missing).collect();
+        let [Missing::Chunk(ChunkKind::Write | ChunkKind::Reply, _, bytes)] = &codes[..] else {
+            panic!("{said}: {codes:?}")
+        };
+        assert_eq!(bytes.end - bytes.start, data_of_first(&frames[lost]), "{said}");
+        count += 1;
+    }
+    assert_eq!(count, 3 + 30 + 32);
 }
 
 #[test]

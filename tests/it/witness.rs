@@ -236,16 +236,12 @@ impl Packets {
                 }
             }
             Operation::Write => {
-                // Only the first packet tells where the bytes of all go.
                 if let Some(memory) = memory {
-                    witness.data(at, destination, &memory, length);
                     let before = self.writes.insert(source, memory);
                     assert!(before.is_none_or(|before| before.length == 0));
-                    self.writes.get_mut(&source).unwrap().take(length);
-                } else {
-                    let bytes = self.writes.get_mut(&source).unwrap().take(length);
-                    witness.data(at, destination, &bytes, length);
                 }
+                let bytes = self.writes.get_mut(&source).unwrap().take(length);
+                witness.data(at, destination, &bytes, length);
             }
             Operation::ReadRequest => {
                 let memory = memory.unwrap();

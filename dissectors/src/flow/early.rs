@@ -4,25 +4,45 @@
 use std::collections::VecDeque;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::Packet;
+use crate::infiniband::{Packet, Psn};
 use crate::rdma::Side;
 
 use super::account::{Account, GivenUp, Undecoded};
 use super::ledger::Key;
 use super::{Limits, Sight};
 
-/// Packets that one connection holds.
-const PACKETS: usize = 64;
+/// Packets that one connection holds: an RDMA Write of 4 MiB whose First packet was lost has as many of 1,024 bytes.
+const PACKETS: usize = 4096;
+
+/// Bytes that holding a packet takes besides its payload.
+const OVERHEAD: u64 = 256;
 
 /// How long, in nanoseconds of the capture's clock, a packet may be early. Longer, and the handle that it names may
 /// belong to a later Call that uses it again.
 pub(super) const AGE: u64 = 50_000_000;
+
+/// How long, in nanoseconds of the capture's clock, a packet of an RDMA Write waits for its First packet or, where that was
+/// lost, for the Reply that tells how much was written. It names no handle, and its sequence number is not used again so soon.
+const WRITE_AGE: u64 = 1_000_000_000;
+
+/// A Middle or Last packet of an RDMA Write whose First was not seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Orphan {
+    /// Its sequence number.
+    pub(super) psn: Psn,
+    /// Whether it is the last of its RDMA Write.
+    pub(super) ends: bool,
+    /// Bytes of data in it.
+    pub(super) length: u32,
+}
 
 /// A packet that waits.
 #[derive(Debug)]
 struct Held {
     sender: Side,
     packet: Packet<'static>,
+    /// Bytes of its payload on the wire; a snap length may have cut some.
+    length: u32,
     payload: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
@@ -34,6 +54,22 @@ struct Held {
 /// What is tried again.
 #[derive(Debug)]
 pub(super) struct Retry(Held);
+
+impl Held {
+    /// Bytes that it counts for.
+    fn weight(&self) -> u64 {
+        self.payload.len() as u64 + OVERHEAD
+    }
+
+    fn is_orphan(&self) -> bool {
+        self.why == Undecoded::WriteWithoutFirst
+    }
+
+    /// Whether it has waited too long.
+    fn is_old(&self, now: Timestamp) -> bool {
+        now.apart(self.time) > if self.is_orphan() { WRITE_AGE } else { AGE }
+    }
+}
 
 impl Retry {
     /// The side that sent the packet.
@@ -85,21 +121,23 @@ impl Early {
         if !waits_for_memory {
             return;
         }
-        if account.early_bytes + payload.len() as u64 > limits.early_bytes {
+        if account.early_bytes + payload.len() as u64 + OVERHEAD > limits.early_bytes {
             account.gave_up(GivenUp::Early);
             return;
         }
         account.undecoded_after_all(why);
-        account.early_bytes += payload.len() as u64;
-        self.held.push_back(Held {
+        let held = Held {
             sender,
             packet: packet.with_payload(&[]),
+            length: packet.payload.length as u32,
             payload: payload.to_vec(),
             frames: sight.frames.to_vec(),
             time: sight.time,
             why,
             answered_by: None,
-        });
+        };
+        account.early_bytes += held.weight();
+        self.held.push_back(held);
         if self.held.len() > PACKETS {
             self.drop_first(account);
         }
@@ -112,19 +150,37 @@ impl Early {
         }
     }
 
-    /// Takes out what may find its place now: after the Call of `call`, or after the packet that begins an RDMA Write or
-    /// asks for an RDMA Read.
-    pub(super) fn retry(&mut self, call: Option<Key>, now: Timestamp, account: &mut Account) -> Vec<Retry> {
-        while let Some(first) = self.held.front()
-            && now.apart(first.time) > AGE
-        {
-            self.drop_first(account);
-        }
+    /// The packets of RDMA Writes of a side whose First was not seen, in the order in which they came.
+    pub(super) fn orphans(&self, sender: Side) -> impl Iterator<Item = Orphan> + '_ {
+        let held = self.held.iter().filter(move |held| held.sender == sender && held.is_orphan());
+        held.map(|held| Orphan {
+            psn: held.packet.bth.psn,
+            ends: held.packet.form.place.ends(),
+            length: held.length,
+        })
+    }
+
+    /// Takes out what may find its place now: after the Call of `call`; or after a packet with this sequence number that
+    /// begins an RDMA Write or asks for an RDMA Read, which tells the place of those behind it.
+    pub(super) fn retry(
+        &mut self,
+        call: Option<Key>,
+        begun: Option<(Side, Psn)>,
+        now: Timestamp,
+        account: &mut Account,
+    ) -> Vec<Retry> {
         let mut retries = Vec::new();
         for held in std::mem::take(&mut self.held) {
-            let may_belong = held.answered_by.is_none() || held.answered_by == call;
-            if may_belong {
-                account.early_bytes -= held.payload.len() as u64;
+            let may_belong = match begun {
+                _ if !held.is_orphan() => held.answered_by.is_none() || held.answered_by == call,
+                Some((side, psn)) => side == held.sender && psn.distance(held.packet.bth.psn) >= 0,
+                None => false,
+            };
+            if held.is_old(now) {
+                account.early_bytes -= held.weight();
+                account.undecoded(held.why);
+            } else if may_belong {
+                account.early_bytes -= held.weight();
                 retries.push(Retry(held));
             } else {
                 self.held.push_back(held);
@@ -136,7 +192,7 @@ impl Early {
     /// Takes back what still has no place.
     pub(super) fn put_back(&mut self, retries: Vec<Retry>, account: &mut Account) {
         for Retry(held) in retries.into_iter().rev() {
-            account.early_bytes += held.payload.len() as u64;
+            account.early_bytes += held.weight();
             self.held.push_front(held);
         }
     }
@@ -160,7 +216,7 @@ impl Early {
 
     fn drop_first(&mut self, account: &mut Account) {
         if let Some(held) = self.held.pop_front() {
-            account.early_bytes -= held.payload.len() as u64;
+            account.early_bytes -= held.weight();
             account.undecoded(held.why);
         }
     }

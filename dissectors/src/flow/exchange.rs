@@ -189,6 +189,9 @@ impl Exchange {
             // Only a Call offers something to read; else an answer is told by the Call that it answers.
             _ if envelope.is_cut && !envelope.read_chunks.is_empty() => Some(Which::Call),
             _ if envelope.is_cut || envelope.is_unknown_version() => Some(answers(self)),
+            // An RDMA_NOMSG Reply stands in a Reply chunk. One without any chunk is an error that RFC 8166 section 4.5.2
+            // names; a Call that has it is answered by ERR_CHUNK.
+            Proc::RDMA_NOMSG if envelope.reply_chunk.is_none() => Some(answers(self)),
             Proc::RDMA_NOMSG => Some(Which::Reply),
             _ => match rpc_type(&rpc) {
                 Ok(Some(which)) => Some(which),

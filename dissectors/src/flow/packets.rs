@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::field::Unobserved;
 use crate::infiniband::mad::Mad;
-use crate::infiniband::{self, Packet, Qpn, Service, Wire, cm};
+use crate::infiniband::{self, Packet, Psn, Qpn, Service, Wire, cm};
 use crate::net::Datagram;
 use crate::rdma::{Operation, Side};
 use crate::rpc::Xid;
@@ -12,11 +12,11 @@ use crate::rpc::Xid;
 use super::connection::{Connection, Found, Path};
 use super::delivery::Fate;
 use super::exchange::{self, Desk};
-use super::ledger::Ledger;
+use super::ledger::{Key, Ledger};
 use super::recent;
-use super::reliable::Unplaced;
+use super::reliable::{FoundWrite, Hole, Unplaced};
 use super::settling;
-use super::transaction::{Transport, Which};
+use super::transaction::{Transaction, Transport, Which};
 use super::{Flow, GivenUp, Meaning, Remark, Sight, Undecoded};
 
 impl Flow {
@@ -262,15 +262,32 @@ impl Flow {
         let call = match meaning {
             Meaning::Message { key, which: Which::Call } => Some(key),
             Meaning::Message { key, which: Which::Reply } => {
-                if self.ledger.get(key).is_some_and(|entry| entry.transaction.call.is_none()) {
+                let Some(entry) = self.ledger.get(key) else { return };
+                if entry.transaction.call.is_none() {
                     connection.early.answered(key);
+                    return;
                 }
-                return;
+                let own = match sender {
+                    Side::A => &mut connection.a.requests,
+                    Side::B => &mut connection.b.requests,
+                };
+                let orphans = connection.early.orphans(sender);
+                let found = own.find_lost(orphans, holes(&entry.transaction), connection.path_mtu);
+                let Some(first) = found.first().map(FoundWrite::psn) else { return };
+                found.into_iter().for_each(|found| own.found(found));
+                return self.retry(at, None, Some((sender, first)), sight);
             }
             Meaning::Data { .. } | Meaning::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
-        let mut retries = connection.early.retry(call, sight.time, &mut self.account);
+        let begun = packet.reth.map(|_| (sender, packet.bth.psn));
+        self.retry(at, call, begun, sight);
+    }
+
+    /// Tries packets again that wait for what tells their place.
+    fn retry(&mut self, at: usize, call: Option<Key>, begun: Option<(Side, Psn)>, sight: Sight<'_>) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let mut retries = connection.early.retry(call, begun, sight.time, &mut self.account);
         // What finds its place may tell that of others: a Read request that of its responses.
         while !retries.is_empty() {
             let before = retries.len();
@@ -298,6 +315,23 @@ impl Flow {
 fn is_response(packet: &Packet<'_>) -> bool {
     use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadResponse};
     matches!(packet.form.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
+}
+
+/// What a Reply says was written, and of which nothing was seen.
+fn holes(transaction: &Transaction) -> Vec<Hole> {
+    let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
+    let segments = chunks.flat_map(|chunk| &chunk.segments);
+    let missing = segments.flat_map(|segment| {
+        let missing = segment.moved.missing(segment.returned.unwrap_or(0).into());
+        missing.into_iter().map(move |range| (segment, range))
+    });
+    missing
+        .map(|(segment, range)| Hole {
+            handle: segment.handle,
+            offset: segment.offset.wrapping_add(range.start),
+            length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+        })
+        .collect()
 }
 
 fn transport(wire: Wire) -> Transport {

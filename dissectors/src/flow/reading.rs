@@ -216,7 +216,8 @@ impl<'t> Material<'t> {
             Some(whole) => (&**whole, 0),
             None => (message.inline(), message.rpc_at.unwrap_or(message.bytes.len())),
         };
-        Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items)
+        let cursor = Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items);
+        cursor.with_padding(message.padding())
     }
 }
 

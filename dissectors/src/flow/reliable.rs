@@ -14,7 +14,7 @@ use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
 use super::delivery::{Delivery, Fate, Stall};
-use super::early::AGE;
+use super::early::{AGE, Orphan};
 use super::gaps::gap;
 
 /// Why a packet of a reliable connection gave no operation.
@@ -54,6 +54,33 @@ struct Span {
     offset: u64,
     length: u32,
     owner: Owner,
+}
+
+/// A range of memory that a Reply says was written, and into which nothing was seen to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    /// Names the memory.
+    pub(super) handle: Handle,
+    /// Where it begins.
+    pub(super) offset: u64,
+    /// Its bytes.
+    pub(super) length: u32,
+}
+
+/// The packets of an RDMA Write behind those that were lost: where they belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoundWrite {
+    first: Sequence,
+    handle: Handle,
+    offset: u64,
+    length: u32,
+}
+
+impl FoundWrite {
+    /// The sequence number of its first packet.
+    pub(super) fn psn(&self) -> Psn {
+        Psn((self.first & 0xff_ffff) as u32)
+    }
 }
 
 /// A message that was seen whole.
@@ -238,6 +265,95 @@ impl Requests {
             self.spans.insert(at, span);
         }
         &mut self.spans[at]
+    }
+
+    /// An RDMA Write whose First packet was not seen: this is what is known of its place.
+    pub(super) fn found(&mut self, found: FoundWrite) {
+        let FoundWrite { first, handle, offset, length } = found;
+        self.span(Span { first, is_read: false, handle, offset, length, owner: Owner::default() });
+    }
+
+    /// Where the last message, RDMA Write or RDMA Read before a sequence number ends, if any is known.
+    fn ends_before(&self, sequence: Sequence, mtu: u32) -> Option<Sequence> {
+        let span = self.spans.iter().rev().find(|span| span.first < sequence);
+        let span = span.map(|span| span.first + u64::from(span.length.div_ceil(mtu).max(1)));
+        let sent = self.sent.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
+        span.max(sent).map(|end| end.min(sequence))
+    }
+
+    /// Whether a message, an RDMA Write or an RDMA Read is known to begin there.
+    fn begins_at(&self, sequence: Sequence) -> bool {
+        self.spans.iter().rev().any(|span| span.first == sequence)
+            || self.sent.iter().rev().any(|sent| sent.first == sequence)
+    }
+
+    /// Finds the places of RDMA Writes whose First packet was lost, by what is missing of the memory that a Reply says was
+    /// written: an RDMA Write ends where a hole ends, and its packets go back from there. `holes` are in the order in which a
+    /// Responder fills chunks (RFC 8166 section 3.4.6), which is that of its RDMA Writes.
+    pub(super) fn find_lost(
+        &self,
+        orphans: impl Iterator<Item = Orphan>,
+        holes: Vec<Hole>,
+        path_mtu: PathMtu,
+    ) -> Vec<FoundWrite> {
+        let Some(mtu) = path_mtu.0 else { return Vec::new() };
+        let mut holes = self.without_spans(holes).into_iter();
+        let mut orphans: Vec<_> =
+            orphans.map(|orphan| (self.extend(orphan.psn), orphan.ends, orphan.length)).collect();
+        orphans.sort_unstable();
+        orphans.dedup_by_key(|(sequence, ..)| *sequence);
+        let mut found = Vec::new();
+        let mut begins: Option<Sequence> = None;
+        for (sequence, ends, length) in orphans {
+            // What begins in between ends the packets before it.
+            let is_other = begins.is_some_and(|first| self.ends_before(sequence, mtu) > Some(first));
+            let first = begins.filter(|_| !is_other).unwrap_or(sequence);
+            begins = Some(first);
+            if !ends {
+                continue;
+            }
+            begins = None;
+            let before = self.ends_before(first, mtu).map(|end| first - end);
+            // What was lost behind it would be in the same hole.
+            if before == Some(0) || !self.begins_at(sequence + 1) {
+                continue;
+            }
+            let Some(seen) = (sequence - first)
+                .checked_mul(mtu.into())
+                .and_then(|bytes| u32::try_from(bytes + u64::from(length)).ok())
+            else {
+                continue;
+            };
+            let most = before.map_or(u64::MAX, |lost| lost.saturating_mul(mtu.into()));
+            let fits = |hole: &Hole| hole.length > seen && u64::from(hole.length - seen) <= most;
+            let mut behind = holes.clone();
+            if let Some(Hole { handle, offset, length }) = behind.find(fits) {
+                let offset = offset.wrapping_add(u64::from(length - seen));
+                found.push(FoundWrite { first, handle, offset, length: seen });
+                holes = behind;
+            }
+        }
+        found
+    }
+
+    /// Holes without what RDMA Writes are known to have written there: packets of theirs were lost.
+    fn without_spans(&self, mut holes: Vec<Hole>) -> Vec<Hole> {
+        for span in self.spans.iter().filter(|span| !span.is_read) {
+            let touches = |hole: &Hole| {
+                hole.handle == span.handle
+                    && hole.offset < span.offset.saturating_add(span.length.into())
+                    && span.offset < hole.offset.saturating_add(hole.length.into())
+            };
+            let Some(at) = holes.iter().position(touches) else { continue };
+            let Hole { handle, offset, length } = holes.remove(at);
+            let (end, span_end) =
+                (offset.saturating_add(length.into()), span.offset.saturating_add(span.length.into()));
+            let parts = [(offset, span.offset.min(end)), (span_end.max(offset), end)];
+            let parts = parts.into_iter().filter(|(from, to)| from < to);
+            let parts = parts.map(|(from, to)| Hole { handle, offset: from, length: (to - from) as u32 });
+            holes.splice(at..at, parts);
+        }
+        holes
     }
 
     /// Takes a packet that this side sent as a request.

@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::address::Address;
+use crate::field::Unobserved;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
-use crate::rpcrdma::{self, Proc};
-use crate::xdr::Error;
+use crate::rpcrdma::{self, Header, Proc};
+use crate::xdr::{Cursor, Error, Padding};
 
 use super::chunk::{Chunk, ChunkKind, Segment};
 pub use super::delivery::Stall;
@@ -229,6 +230,15 @@ impl MessageRecord {
             (None, None) => ChunkListState::Cut,
             (None, Some(_)) => ChunkListState::Whole,
         })
+    }
+
+    /// How opaque data of the message is aligned: RFC 5666 section 3.9.
+    pub fn padding(&self) -> Padding {
+        if self.rpcrdma.is_none_or(|words| words.proc != Proc::RDMA_MSGP) {
+            return Padding::default();
+        }
+        let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
+        Header::decode(&mut cursor, &mut Unobserved).map(|header| header.padding()).unwrap_or_default()
     }
 
     /// Whether `copy` is the same message again, as far as both were captured.

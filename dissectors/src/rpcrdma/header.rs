@@ -4,7 +4,7 @@ use crate::field::registry::Registry;
 use crate::field::{Field, Kind, Observer, Unobserved};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, Error, List, Rest, Xdr};
+use crate::xdr::{Chain, Cursor, Encoder, Error, List, Padding, Rest, Xdr};
 
 /// The version that this program reads whole. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
@@ -114,6 +114,16 @@ impl<'a> Header<'a> {
     /// What kind of message this is.
     pub fn proc(&self) -> Proc {
         self.rdma_body.tag()
+    }
+
+    /// How opaque data of the message is aligned; not at all but in RDMA_MSGP.
+    pub fn padding(&self) -> Padding {
+        match &self.rdma_body {
+            Body::Msgp(padded) => Padding { align: padded.rdma_align, threshold: padded.rdma_thresh },
+            Body::Msg(_) | Body::Nomsg(_) | Body::Done | Body::Error(_) | Body::Unread(..) => {
+                Padding::default()
+            }
+        }
     }
 
     /// The chunk lists, where there is a place for them.

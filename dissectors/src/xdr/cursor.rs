@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{WriteChunkPairing, roundup};
+use super::{Padding, WriteChunkPairing, roundup};
 
 /// Why a message could not be decoded further; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +154,9 @@ pub struct Cursor<'a> {
     pairing: WriteChunkPairing,
     /// Bytes of chunks, with their roundup, that belong before `at` in the unreduced message.
     spliced: usize,
+    padding: Padding,
+    /// Bytes of padding before `at`, which the unreduced message does not have.
+    padded: usize,
     is_known: bool,
 }
 
@@ -161,7 +164,19 @@ impl<'a> Cursor<'a> {
     /// A cursor at the start of a message that was captured whole and sent without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
         let pairing = WriteChunkPairing::default();
-        Self { bytes, at: 0, length: bytes.len(), base: 0, chunks: &[], pairing, spliced: 0, is_known: false }
+        let (length, padding) = (bytes.len(), Padding::default());
+        Self {
+            bytes,
+            at: 0,
+            length,
+            base: 0,
+            chunks: &[],
+            pairing,
+            spliced: 0,
+            padding,
+            padded: 0,
+            is_known: false,
+        }
     }
 
     /// A message that was `length` bytes long on the wire, of which `bytes` were captured.
@@ -199,6 +214,14 @@ impl<'a> Cursor<'a> {
         self
     }
 
+    /// A message in which opaque data is aligned: RDMA_MSGP. Positions for observers, with their
+    /// [base](Self::with_base), must count from the first byte of the Send.
+    #[must_use]
+    pub fn with_padding(mut self, padding: Padding) -> Self {
+        self.padding = padding;
+        self
+    }
+
     /// Byte offset in the message as it was sent.
     pub fn at(&self) -> usize {
         self.at
@@ -211,7 +234,7 @@ impl<'a> Cursor<'a> {
 
     /// Byte offset in the unreduced message: what the Position of a Read chunk counts (RFC 8166 section 3.4.5).
     pub fn unreduced(&self) -> usize {
-        self.at + self.spliced
+        self.at + self.spliced - self.padded
     }
 
     /// Length of the message as it was sent.
@@ -311,6 +334,22 @@ impl<'a> Cursor<'a> {
         let bytes = self.take(count)?;
         self.take(roundup(count))?;
         Ok(bytes)
+    }
+
+    /// Takes `count` bytes of opaque data and its fill, and the padding before it where the message has any. Returns the
+    /// bytes, and the position of the first.
+    ///
+    /// # Errors
+    /// [`Error::Short`] or [`Error::Cut`].
+    #[inline]
+    pub(super) fn opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), Error> {
+        let padding = self.padding.before(self.position(), count);
+        if padding > 0 && padding + count as usize + roundup(count as usize) <= self.remaining() {
+            self.take(padding)?;
+            self.padded += padding;
+        }
+        let position = self.position();
+        Ok((position, self.padded(count as usize)?))
     }
 
     /// Opens the next `length` bytes, the content of an opaque item that is XDR itself: a cursor that ends where the

@@ -1,6 +1,6 @@
 //! Where XDR is written to.
 
-use super::roundup;
+use super::{Padding, roundup};
 
 /// A data item that was left out of the message because it travels in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,11 @@ pub struct Encoder {
     spliced: usize,
     /// Operations with a possible DDP-eligible item that were appended.
     eligible: usize,
+    padding: Padding,
+    /// Bytes of the Send before the message, which alignment counts.
+    before: usize,
+    /// Bytes of padding so far.
+    padded: usize,
 }
 
 impl Encoder {
@@ -34,6 +39,12 @@ impl Encoder {
     pub fn within(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self { bytes, ..Self::default() }
+    }
+
+    /// Aligns opaque data: the message is that of an RDMA_MSGP with `before` bytes of header (RFC 5666 section 3.9).
+    #[must_use]
+    pub fn with_padding(self, padding: Padding, before: usize) -> Self {
+        Self { padding, before, ..self }
     }
 
     /// The message so far.
@@ -76,13 +87,16 @@ impl Encoder {
     pub fn opaque(&mut self, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.word(length);
+        let padding = self.padding.before(self.before + self.bytes.len(), length);
+        self.bytes.resize(self.bytes.len() + padding, 0);
+        self.padded += padding;
         self.padded(bytes.get(..length as usize).unwrap_or(bytes));
     }
 
     /// Appends the length of an item whose content travels in a chunk.
     pub fn chunk(&mut self, length: u32) {
         self.word(length);
-        let position = self.bytes.len() + self.spliced;
+        let position = self.bytes.len() + self.spliced - self.padded;
         self.splices.push(Splice { position, length, ordinal: self.eligible });
         self.spliced += length as usize + roundup(length as usize);
     }

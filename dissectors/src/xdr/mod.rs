@@ -10,6 +10,7 @@ mod describe;
 mod enclosed;
 mod encoder;
 mod list;
+mod padding;
 mod pairing;
 mod types;
 
@@ -17,6 +18,7 @@ pub use cursor::{ChunkItem, Cursor, Error};
 pub use enclosed::Enclosed;
 pub use encoder::{Encoder, Splice};
 pub use list::{Chain, Items, List};
+pub use padding::Padding;
 pub use pairing::WriteChunkPairing;
 pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};
 

@@ -160,9 +160,10 @@ macro_rules! inline_data {
                 if cursor.read_chunk_here().is_some() {
                     return Err(Error::NotEligible { at });
                 }
-                let bytes = cursor.padded(length as usize)?;
-                observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
-                fill(position + 4 + bytes.len(), cursor, observer);
+                let (begin, bytes) = cursor.opaque(length)?;
+                let end = begin + bytes.len();
+                observer.value(field, position..end, Value::$kind(bytes));
+                fill(end, cursor, observer);
                 Ok(Self(bytes))
             }
 
@@ -245,9 +246,10 @@ macro_rules! ddp_data {
                     observer.value(field, position..position + 4, Value::Chunk(length, bytes));
                     return Ok(Self::Chunk { length, bytes });
                 }
-                let bytes = cursor.padded(length as usize)?;
-                observer.value(field, position..position + 4 + bytes.len(), Value::$kind(bytes));
-                fill(position + 4 + bytes.len(), cursor, observer);
+                let (begin, bytes) = cursor.opaque(length)?;
+                let end = begin + bytes.len();
+                observer.value(field, position..end, Value::$kind(bytes));
+                fill(end, cursor, observer);
                 Ok(Self::Inline(bytes))
             }
 

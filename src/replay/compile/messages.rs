@@ -82,7 +82,7 @@ impl Parts {
         let mut from = 0;
         for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
             let content = at(datum.at);
-            let end = content + datum.length as usize + roundup(datum.length as usize);
+            let end = content + datum.padding + datum.length as usize + roundup(datum.length as usize);
             self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
             from = end.min(bytes.len());
             removed.push((content, from - content));

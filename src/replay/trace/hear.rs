@@ -37,6 +37,8 @@ pub struct Mark {
 pub struct Datum<'a> {
     /// Where the content belongs or stands, as the decoder counts.
     pub at: usize,
+    /// Bytes of padding before content that stands in the message. RFC 5666 section 3.9.
+    pub padding: usize,
     /// Bytes of content.
     pub length: u32,
     /// Whether the content stands in the message.
@@ -265,6 +267,7 @@ impl<'a> Observer<'a> for Ear<'a> {
             let offset = if is_text { None } else { offset };
             self.data.push(Datum {
                 at,
+                padding: 0,
                 length,
                 is_inline,
                 is_eligible,
@@ -283,6 +286,7 @@ impl<'a> Observer<'a> for Ear<'a> {
             ("nfs.data", Value::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
                 self.data.push(Datum {
                     at: bytes.start + 4,
+                    padding: bytes.len().saturating_sub(4 + content.len()),
                     length: content.len() as u32,
                     is_inline: true,
                     is_eligible: field.label == "data",

@@ -70,7 +70,7 @@ impl<'a> Reading<'a> {
             if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
         let header = record.bytes.get(..end).unwrap_or_default();
         Some(header_again(header).and_then(|header| {
-            let mut encoder = Encoder::new();
+            let mut encoder = Encoder::new().with_padding(record.padding(), end);
             message_again(which, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
             Ok(Again { header, message: Beside { sent: cursor.rest(), encoded }, splices })

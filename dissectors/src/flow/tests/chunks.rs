@@ -368,6 +368,70 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     assert_eq!(words.proc, Proc::RDMA_MSGP);
 }
 
+/// Keeps the file data of a message.
+#[derive(Default)]
+struct FileData(Vec<u8>);
+
+impl<'a> crate::field::Observer<'a> for FileData {
+    fn enter(&mut self, _: &'static crate::field::Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(
+        &mut self,
+        field: &'static crate::field::Field,
+        range: std::ops::Range<usize>,
+        value: crate::field::Value<'a>,
+    ) {
+        if let ("nfs.data", crate::field::Value::Bytes(bytes)) = (field.name, value) {
+            assert_eq!(range.end % 4096, bytes.len() % 4096);
+            self.0 = bytes.to_vec();
+        }
+    }
+}
+
+#[test]
+fn rfc5666_section_3_9_padding_before_data_is_no_data() {
+    // 36 bytes of header and 68 of the Call come before the data, which is aligned to 4,096.
+    for (length, padding) in [(1024, 4096 - 104), (2001, 4096 - 104), (1023, 0)] {
+        let mut link = Link::new(17);
+        let mut call = write_call_inline(7, &data(length)).padded();
+        call.body.splice(68..68, std::iter::repeat_n(0xee, padding));
+        let frames = [link.send(Client, &call), link.send(Server, &write_reply(7, length as u32))].concat();
+        let outcome = run(&frames);
+        let [transaction] = &outcome.transactions[..] else { panic!() };
+        transaction.read(|reading| {
+            assert_eq!(reading.facts().call_error, None);
+            if padding > 0 {
+                let mut heard = FileData::default();
+                reading.observe_rpc(Which::Call, &mut heard).unwrap();
+                assert_eq!(heard.0, data(length));
+            }
+            let mut again = reading.encode_again(Which::Call).unwrap().unwrap().message.encoded;
+            again[68..68 + padding].fill(0xee);
+            assert_eq!(again, call.body);
+        });
+    }
+}
+
+#[test]
+fn rfc8166_section_4_5_2_rdma_nomsg_without_chunks_is_a_call_that_err_chunk_answers() {
+    let mut link = Link::new(17);
+    let error = rpcrdma::Body::Error(rpcrdma::RdmaError::Chunk);
+    let frames = [
+        link.send(Client, &null_call(6)),
+        link.send(Server, &null_reply(6)),
+        link.send(Client, &null_call(7).nomsg()),
+        link.send_bytes(Server, &header(7, 1, 32, error)),
+    ]
+    .concat();
+    let outcome = run(&frames);
+    assert_eq!(outcome.transactions.len(), 2, "{:?}", outcome.lines());
+    let transaction = &outcome.transactions[1];
+    assert!(transaction.call.is_some() && transaction.reply.as_ref().unwrap().is_rdma_error());
+    assert_eq!(transaction.direction, Direction::Forward);
+}
+
 #[test]
 fn an_rdma_read_of_zero_bytes_moves_nothing_and_misses_nothing() {
     let mut link = Link::new(17);

@@ -91,8 +91,7 @@ fn one_lost_packet_of_an_rdma_write_is_named_by_its_bytes() {
     let frames = read(&mut link, 7, SINK);
     // Call, acknowledgement, First, two Middles, Last, Reply, acknowledgement.
     for (lost, moved, seen, missing) in [
-        // What follows a lost First has no address: of all four nothing is known.
-        (3, "0/4096/4096", "", "0-4095"),
+        (3, "3072/4096/4096", "@3-5", "0-1023"),
         (4, "3072/4096/4096", "@3-5", "1024-2047"),
         (5, "3072/4096/4096", "@3-5", "2048-3071"),
         (6, "3072/4096/4096", "@3-5", "3072-4095"),
@@ -107,6 +106,49 @@ fn one_lost_packet_of_an_rdma_write_is_named_by_its_bytes() {
         &without(&frames, &[3]),
         &["#1 c1 > 8 READ NFS3_OK call 1 reply 3 w[0/1000/1000] missing write:0:0-999"],
     );
+}
+
+#[test]
+fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
+    let mut link = Link::new(17);
+    let sinks = [memory(0xb1, 0x1000, 4096), memory(0xb2, 0, 8192), memory(0xb3, 0, 4096)];
+    let other = memory(0xb4, 0, 4096);
+    let mut frames = link.connect(1);
+    frames.extend(link.send(Client, &read_call(7, 16384).write(&sinks)));
+    frames.extend(link.send(Client, &read_call(8, 4096).write(&[other])));
+    let mut firsts = Vec::new();
+    let writes = [
+        (sinks[0], 4096),
+        // Two RDMA Writes into one segment.
+        (sinks[1].of(3072), 3072),
+        (sinks[1].from(3072), 5120),
+        // The other Call's comes in between.
+        (other, 4096),
+        (sinks[2], 2049),
+    ];
+    for (sink, length) in writes {
+        firsts.push((frames.len() + 1, sink.handle));
+        frames.extend(link.write(Server, sink, &data(length)));
+    }
+    frames.extend(link.send(Server, &read_reply(8, 4096).write(&[other])));
+    let returned = [sinks[0], sinks[1], sinks[2].of(2049)];
+    frames.extend(link.send(Server, &read_reply(7, 14337).write(&returned)));
+    let missing = |lost: &[usize]| -> Vec<(usize, u64)> {
+        let outcome = run(&without(&frames, lost));
+        let lost = |transaction: &Transaction| -> Vec<(usize, u64)> {
+            let ranges = transaction.write_chunks[0].missing(|segment| segment.returned.unwrap().into());
+            ranges.iter().map(|range| (range.start as usize, range.end - range.start)).collect()
+        };
+        outcome.transactions.iter().flat_map(lost).collect()
+    };
+    assert_eq!(missing(&[]), []);
+    for ((first, _), at) in firsts.iter().zip([0, 4096, 7168, 0, 12288]) {
+        assert_eq!(missing(&[*first]), [(at, 1024)], "frame {first}");
+    }
+    // Two in a row: the end of one RDMA Write and the beginning of the next.
+    assert_eq!(missing(&[firsts[2].0 - 1, firsts[2].0]), [(6144, 2048)]);
+    // A Middle packet behind a lost First.
+    assert_eq!(missing(&[firsts[2].0, firsts[2].0 + 2]), [(7168, 1024), (9216, 1024)]);
 }
 
 #[test]

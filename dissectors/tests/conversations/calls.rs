@@ -1,0 +1,408 @@
+//! Legal Calls and Replies of NFSv2, NFSv3 and NFSv4 with data items, and how each item travels.
+
+use crate::writer::{Lists, Memory, Padding, Proc, Way, Writer, fill, header};
+
+/// A source of numbers that a seed determines (xorshift64*).
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+
+    pub(crate) fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let first = self.below(256);
+        (0..length).map(|at| (first + at + at / 251) as u8).collect()
+    }
+}
+
+/// A data item, and how it travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) way: Way,
+}
+
+/// A chunk: its memory as the Call offers it, and what is moved through it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) memory: Vec<Memory>,
+    pub(crate) content: Vec<u8>,
+}
+
+impl Chunk {
+    /// What goes through each segment: they are filled in their order.
+    pub(crate) fn parts(&self) -> Vec<&[u8]> {
+        let mut rest = &self.content[..];
+        let parts = self.memory.iter().map(|memory| {
+            let (part, after) = rest.split_at(rest.len().min(memory.length as usize));
+            rest = after;
+            part
+        });
+        parts.collect()
+    }
+
+    fn returned(&self, without_segments: bool) -> Vec<Memory> {
+        if without_segments && self.content.is_empty() {
+            return Vec::new();
+        }
+        let parts = self.memory.iter().zip(self.parts());
+        parts.map(|(memory, part)| Memory { length: part.len() as u32, ..*memory }).collect()
+    }
+}
+
+/// A Call with its Reply.
+pub(crate) struct Conversation {
+    pub(crate) xid: u32,
+    pub(crate) call_send: Vec<u8>,
+    pub(crate) reply_send: Vec<u8>,
+    /// The RPC messages, where they lie in the Send or in a chunk, without their padding.
+    pub(crate) whole_lengths: [usize; 2],
+    /// Bytes of padding in the Call.
+    pub(crate) padding: usize,
+    /// Read chunks in the order of the header, with their Positions.
+    pub(crate) reads: Vec<(u32, Chunk)>,
+    pub(crate) writes: Vec<Chunk>,
+    pub(crate) reply_chunk: Option<Chunk>,
+    pub(crate) arguments: Vec<Item>,
+    pub(crate) results: Vec<Item>,
+    pub(crate) version: u32,
+}
+
+/// What one operation does with data.
+enum Deed {
+    Read { data: Option<Vec<u8>> },
+    Readlink { text: Option<Vec<u8>> },
+    Write { data: Vec<u8> },
+    Link { text: Vec<u8> },
+}
+
+impl Deed {
+    fn is_result(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Readlink { .. })
+    }
+
+    /// What comes back; `None` where it failed.
+    fn result(&self) -> Option<&Vec<u8>> {
+        match self {
+            Self::Read { data } => data.as_ref(),
+            Self::Readlink { text } => text.as_ref(),
+            Self::Write { .. } | Self::Link { .. } => None,
+        }
+    }
+}
+
+/// Memory of the client that no other chunk has.
+fn memory(dice: &mut Dice, handles: &mut u32, total: usize, segments: usize) -> Vec<Memory> {
+    let mut left = total;
+    let mut memory = Vec::new();
+    for at in 0..segments {
+        let length = if at + 1 == segments { left } else { (1 + dice.below(left.max(1))).min(left) };
+        left -= length;
+        *handles += 1;
+        let offset = ((dice.below(1 << 20) as u64) << 32) + dice.below(4096) as u64;
+        memory.push(Memory { handle: *handles, offset, length: length as u32 });
+    }
+    memory
+}
+
+/// Lengths as they are in practice: none, a few bytes, one packet, several.
+fn length(dice: &mut Dice) -> usize {
+    match dice.below(6) {
+        0 => 0,
+        1 => 1 + dice.below(8),
+        2 => 100 + dice.below(100),
+        3 => 1020 + dice.below(8),
+        _ => 1 + dice.below(5000),
+    }
+}
+
+fn deed(dice: &mut Dice, may_fail: bool) -> Deed {
+    let fails = may_fail && dice.one_in(4);
+    let length = length(dice);
+    // A path has at least a byte; short enough that padding is never put before one.
+    let text = 1 + dice.below(150);
+    match dice.below(5) {
+        0 | 1 => Deed::Read { data: (!fails).then(|| dice.bytes(length)) },
+        2 => Deed::Readlink { text: (!fails).then(|| dice.bytes(text)) },
+        3 => Deed::Write { data: dice.bytes(length) },
+        _ => Deed::Link { text: dice.bytes(text) },
+    }
+}
+
+const FATTR2: [u32; 17] = [1, 0o644, 1, 0, 0, 9, 512, 0, 1, 7, 8, 1, 2, 3, 4, 5, 6];
+
+/// The arguments of a procedure or of the operations of a COMPOUND; `ways` tells how each item travels.
+fn arguments(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
+    const HANDLE: &[u8] = b"filehandle";
+    match version {
+        2 => {
+            to.fixed(&[7; 32]);
+            match &deeds[0] {
+                Deed::Read { .. } => to.words(&[0, 8192, 8192]),
+                Deed::Readlink { .. } => to,
+                Deed::Write { data } => to.words(&[0, 0, data.len() as u32]).item(data, ways()),
+                Deed::Link { text } => to.opaque(b"link").item(text, ways()).words(&[u32::MAX; 8]),
+            };
+        }
+        3 => {
+            to.opaque(HANDLE);
+            match &deeds[0] {
+                Deed::Read { .. } => to.hyper(0).words(&[8192]),
+                Deed::Readlink { .. } => to,
+                Deed::Write { data } => to.hyper(0).words(&[data.len() as u32, 2]).item(data, ways()),
+                Deed::Link { text } => to.opaque(b"link").words(&[0; 6]).item(text, ways()),
+            };
+        }
+        _ => {
+            let count = deeds.len() + noise * deeds.len();
+            to.opaque(b"").words(&[0, count as u32]);
+            for deed in deeds {
+                if noise > 0 {
+                    to.words(&[22]).opaque(HANDLE);
+                }
+                if noise > 1 {
+                    to.words(&[15]).opaque(b"name");
+                }
+                match deed {
+                    Deed::Read { .. } => to.words(&[25, 0, 0, 0, 0]).hyper(4096).words(&[8192]),
+                    Deed::Readlink { .. } => to.words(&[27]),
+                    Deed::Write { data } => {
+                        to.words(&[38, 0, 0, 0, 0]).hyper(4096).words(&[2]).item(data, ways())
+                    }
+                    Deed::Link { text } => {
+                        to.words(&[6, 5]).item(text, ways()).opaque(b"link").words(&[0, 0])
+                    }
+                };
+            }
+        }
+    }
+}
+
+fn results(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
+    match version {
+        2 => {
+            match &deeds[0] {
+                Deed::Read { data: Some(data) } => to.words(&[0]).words(&FATTR2).item(data, ways()),
+                Deed::Readlink { text: Some(text) } => to.words(&[0]).item(text, ways()),
+                Deed::Write { .. } => to.words(&[0]).words(&FATTR2),
+                Deed::Link { .. } => to.words(&[0]),
+                Deed::Read { data: None } | Deed::Readlink { text: None } => to.words(&[5]),
+            };
+        }
+        3 => {
+            match &deeds[0] {
+                Deed::Read { data: Some(data) } => to.words(&[0, 0, data.len() as u32, 1]).item(data, ways()),
+                Deed::Readlink { text: Some(text) } => to.words(&[0, 0]).item(text, ways()),
+                Deed::Write { data } => to.words(&[0, 0, 0, data.len() as u32, 2, 1, 2]),
+                Deed::Link { .. } => to.words(&[0; 5]),
+                Deed::Read { data: None } | Deed::Readlink { text: None } => to.words(&[5, 0]),
+            };
+        }
+        _ => {
+            let failed = deeds.iter().position(|deed| deed.is_result() && deed.result().is_none());
+            let done = failed.map_or(deeds.len(), |at| at + 1);
+            to.words(&[if failed.is_some() { 5 } else { 0 }]).opaque(b"");
+            to.words(&[(done + noise * done) as u32]);
+            for deed in &deeds[..done] {
+                if noise > 0 {
+                    to.words(&[22, 0]);
+                }
+                if noise > 1 {
+                    to.words(&[15, 0]);
+                }
+                match deed {
+                    Deed::Read { data: Some(data) } => to.words(&[25, 0, 1]).item(data, ways()),
+                    Deed::Readlink { text: Some(text) } => to.words(&[27, 0]).item(text, ways()),
+                    Deed::Read { data: None } => to.words(&[25, 5]),
+                    Deed::Readlink { text: None } => to.words(&[27, 5]),
+                    Deed::Write { data } => to.words(&[38, 0, data.len() as u32, 2, 1, 2]),
+                    Deed::Link { .. } => to.words(&[6, 0, 1]).hyper(1).hyper(2).words(&[0]),
+                };
+            }
+        }
+    }
+}
+
+fn procedure(version: u32, deed: &Deed) -> u32 {
+    match (version, deed) {
+        (2 | 3, Deed::Readlink { .. }) => 5,
+        (2 | 3, Deed::Read { .. }) => 6,
+        (2, Deed::Write { .. }) => 8,
+        (3, Deed::Write { .. }) => 7,
+        (2, Deed::Link { .. }) => 13,
+        (3, Deed::Link { .. }) => 10,
+        _ => 1,
+    }
+}
+
+impl Conversation {
+    pub(crate) fn roll(dice: &mut Dice, xid: u32, handles: &mut u32) -> Self {
+        let version = [2, 3, 4, 4, 4][dice.below(5)];
+        let count = if version == 4 { 1 + dice.below(6) } else { 1 };
+        let noise = dice.below(3);
+        // What fails ends a COMPOUND (RFC 8881 section 16.2.3), so that the chunks behind it stay unused.
+        let deeds: Vec<_> = (0..count).map(|_| deed(dice, true)).collect();
+        let done = match deeds.iter().position(|deed| deed.is_result() && deed.result().is_none()) {
+            Some(failed) if version == 4 => failed + 1,
+            _ => deeds.len(),
+        };
+
+        // The Write list: RFC 8267 section 6.4.1. A chunk for each of the first results, which may be empty.
+        let expected: Vec<_> = deeds.iter().filter(|deed| deed.is_result()).collect();
+        let mut offered = if dice.one_in(5) { 0 } else { dice.below(expected.len() + 1) };
+        if dice.one_in(2) {
+            offered = expected.len();
+        }
+        let mut writes = Vec::new();
+        for deed in &expected[..offered] {
+            let length = deed.result().map_or(512, Vec::len);
+            let memory = match dice.below(6) {
+                0 => Vec::new(),
+                1 => memory(dice, handles, 0, 1),
+                2 => memory(dice, handles, length.max(1), 1),
+                3 => {
+                    let segments = 1 + dice.below(4);
+                    memory(dice, handles, length.max(4), segments)
+                }
+                _ => {
+                    let (spare, segments) = (dice.below(4096), 1 + dice.below(3));
+                    memory(dice, handles, length + 4 + spare, segments)
+                }
+            };
+            writes.push(Chunk { memory, content: Vec::new() });
+        }
+
+        // How each result travels.
+        let mut result_items = Vec::new();
+        let happened = deeds[..done].iter().filter(|deed| deed.is_result());
+        for (ordinal, deed) in happened.enumerate() {
+            let Some(bytes) = deed.result() else { continue };
+            let chunk = writes
+                .get_mut(ordinal)
+                .filter(|chunk| chunk.memory.iter().any(|memory| memory.length > 0) && !bytes.is_empty());
+            let way = match chunk {
+                Some(chunk) => {
+                    chunk.content.clone_from(bytes);
+                    Way::Chunk
+                }
+                None => Way::Inline,
+            };
+            result_items.push(Item { bytes: bytes.clone(), way });
+        }
+
+        // The Call.
+        let is_long = dice.one_in(5);
+        let has_padding = !is_long && dice.one_in(5);
+        let argument_items: Vec<_> = deeds
+            .iter()
+            .filter_map(|deed| match deed {
+                Deed::Write { data: bytes } | Deed::Link { text: bytes } => {
+                    let way = if has_padding || bytes.is_empty() || dice.one_in(3) {
+                        Way::Inline
+                    } else {
+                        Way::Chunk
+                    };
+                    Some(Item { bytes: bytes.clone(), way })
+                }
+                _ => None,
+            })
+            .collect();
+        let reply_chunk = dice.one_in(3).then(|| {
+            let segments = 1 + dice.below(2);
+            Chunk { memory: memory(dice, handles, 40_000, segments), content: Vec::new() }
+        });
+        let mut lists = Lists {
+            reads: Vec::new(),
+            writes: writes.iter().map(|chunk| chunk.memory.clone()).collect(),
+            reply: reply_chunk.as_ref().map(|chunk| chunk.memory.clone()),
+        };
+        let (align, threshold) = (1 << (3 + dice.below(7)), 200 + dice.below(400));
+        let proc = match (is_long, has_padding) {
+            (true, _) => Proc::Nomsg,
+            (false, true) => Proc::Msgp { align, threshold: threshold as u32 },
+            (false, false) => Proc::Msg,
+        };
+        let mut call = Writer::default();
+        if has_padding {
+            let header = header(xid, proc, &lists).len();
+            call.padding = Some(Padding { align: align as usize, threshold, header });
+        }
+        call.words(&[xid, 0, 2, 100_003, version, procedure(version, &deeds[0]), 0, 0, 0, 0]);
+        let mut ways = argument_items.iter().map(|item| item.way);
+        arguments(&mut call, version, &deeds, noise, || ways.next().unwrap());
+        let mut reads = Vec::new();
+        if is_long {
+            let segments = 1 + dice.below(3);
+            let memory = memory(dice, handles, call.bytes.len(), segments);
+            reads.push((0, Chunk { memory, content: call.bytes.clone() }));
+        }
+        let in_chunks = argument_items.iter().filter(|item| item.way == Way::Chunk);
+        for (position, item) in call.positions.iter().zip(in_chunks) {
+            let segments = 1 + dice.below(3);
+            let memory = memory(dice, handles, item.bytes.len(), segments);
+            reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
+        }
+        for (position, chunk) in &reads {
+            lists.reads.extend(chunk.memory.iter().map(|memory| (*position, *memory)));
+        }
+        let mut call_send = header(xid, proc, &lists);
+        if !is_long {
+            call_send.extend(&call.bytes);
+        }
+
+        // The Reply.
+        let mut reply = Writer::default();
+        reply.words(&[xid, 1, 0, 0, 0, 0]);
+        let mut ways = result_items.iter().map(|item| item.way);
+        results(&mut reply, version, &deeds[..done], noise, || ways.next().unwrap());
+        let mut reply_chunk = reply_chunk;
+        let is_long_reply = match &mut reply_chunk {
+            Some(chunk) if dice.one_in(2) => {
+                chunk.content.clone_from(&reply.bytes);
+                true
+            }
+            _ => false,
+        };
+        // RFC 8166 section 4.3.2.2 and RFC 8267 section 6.4.1 name two forms of a chunk that is not used.
+        let without_segments = dice.one_in(2);
+        let returned = Lists {
+            reads: Vec::new(),
+            writes: writes.iter().map(|chunk| chunk.returned(without_segments)).collect(),
+            reply: reply_chunk.as_ref().map(|chunk| chunk.returned(false)),
+        };
+        let mut reply_send = header(xid, if is_long_reply { Proc::Nomsg } else { Proc::Msg }, &returned);
+        if !is_long_reply {
+            reply_send.extend(&reply.bytes);
+        }
+        let sent = |items: &[Item]| -> usize {
+            let in_chunks = items.iter().filter(|item| item.way == Way::Chunk);
+            in_chunks.map(|item| item.bytes.len() + fill(item.bytes.len())).sum()
+        };
+        let padding = call.bytes.len() + sent(&argument_items) - call.whole;
+        Self {
+            xid,
+            call_send,
+            reply_send,
+            whole_lengths: [call.whole, reply.whole],
+            padding,
+            reads,
+            writes,
+            reply_chunk,
+            arguments: argument_items,
+            results: result_items,
+            version,
+        }
+    }
+}

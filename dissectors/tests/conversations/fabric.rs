@@ -1,0 +1,221 @@
+//! Frames of RoCEv2 and of iWARP, written from the InfiniBand Architecture Specification (volume 1, section 9; annex A17)
+//! and RFC 5040, 5041 and 5044.
+
+use crate::writer::Memory;
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client = 0,
+    Server = 1,
+}
+
+/// What carries RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Roce,
+    Iwarp,
+}
+
+/// A connection, and the frames that went over it.
+pub(crate) struct Fabric {
+    kind: Kind,
+    mtu: usize,
+    /// PSN, or sequence number of TCP, by side.
+    next: [u32; 2],
+    /// Message sequence numbers of iWARP's Sends and Read requests, by side.
+    messages: [[u32; 2]; 2],
+    pub(crate) frames: Vec<Vec<u8>>,
+    /// How many frames there were after the first Reply.
+    pub(crate) first_reply: Option<usize>,
+}
+
+const PORTS: [u16; 2] = [0xc001, 20049];
+const ADDRESSES: [[u8; 4]; 2] = [[10, 1, 0, 1], [10, 1, 0, 2]];
+const QPNS: [u32; 2] = [0x11, 0x22];
+
+fn ip(protocol: u8, from: usize, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let length = (20 + payload.len()) as u16;
+    frame.extend([0x45, 0]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+    frame.extend(ADDRESSES[from]);
+    frame.extend(ADDRESSES[1 - from]);
+    frame.extend(payload);
+    frame
+}
+
+impl Fabric {
+    pub(crate) fn new(kind: Kind, mtu: usize) -> Self {
+        let next = [0x10_0000, 0x80_0000];
+        let mut fabric =
+            Self { kind, mtu, next, messages: [[1; 2]; 2], frames: Vec::new(), first_reply: None };
+        if kind == Kind::Iwarp {
+            // RFC 5044 section 7.1: no markers, no CRC.
+            fabric.tcp(Side::Client, 0x02, &[]);
+            fabric.tcp(Side::Server, 0x12, &[]);
+            fabric.tcp(Side::Client, 0x18, b"MPA ID Req Frame\x00\x01\x00\x00");
+            fabric.tcp(Side::Server, 0x18, b"MPA ID Rep Frame\x00\x01\x00\x00");
+        }
+        fabric
+    }
+
+    fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
+        let at = from as usize;
+        let mut segment = Vec::new();
+        segment.extend(PORTS[at].to_be_bytes());
+        segment.extend(PORTS[1 - at].to_be_bytes());
+        segment.extend(self.next[at].to_be_bytes());
+        segment.extend(self.next[1 - at].to_be_bytes());
+        segment.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        segment.extend(payload);
+        let length = payload.len() as u32 + u32::from(flags & 2 != 0);
+        self.next[at] = self.next[at].wrapping_add(length);
+        self.frames.push(ip(6, at, &segment));
+    }
+
+    /// An FPDU without CRC. RFC 5044 section 4.
+    fn fpdu(&mut self, from: Side, ulpdu: &[u8]) {
+        let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
+        fpdu.extend(ulpdu);
+        fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
+        self.tcp(from, 0x18, &fpdu);
+    }
+
+    /// An untagged DDP message. RFC 5041 section 4.3, RFC 5040 section 4.2.
+    fn untagged(&mut self, from: Side, opcode: u8, queue: u32, bytes: &[u8]) {
+        let number = &mut self.messages[from as usize][queue as usize];
+        let message = *number;
+        *number += 1;
+        let parts = bytes.len().div_ceil(self.mtu).max(1);
+        for part in 0..parts {
+            let offset = part * self.mtu;
+            let data = &bytes[offset..bytes.len().min(offset + self.mtu)];
+            let mut ulpdu = vec![if part + 1 == parts { 0x41 } else { 0x01 }, 0x40 | opcode, 0, 0, 0, 0];
+            for word in [queue, message, offset as u32] {
+                ulpdu.extend(word.to_be_bytes());
+            }
+            ulpdu.extend(data);
+            self.fpdu(from, &ulpdu);
+        }
+    }
+
+    /// A tagged DDP message. RFC 5041 section 4.2.
+    fn tagged(&mut self, from: Side, opcode: u8, tag: u32, offset: u64, bytes: &[u8]) {
+        let parts = bytes.len().div_ceil(self.mtu).max(1);
+        for part in 0..parts {
+            let at = part * self.mtu;
+            let mut ulpdu = vec![if part + 1 == parts { 0xc1 } else { 0x81 }, 0x40 | opcode];
+            ulpdu.extend(tag.to_be_bytes());
+            ulpdu.extend((offset + at as u64).to_be_bytes());
+            ulpdu.extend(&bytes[at..bytes.len().min(at + self.mtu)]);
+            self.fpdu(from, &ulpdu);
+        }
+    }
+
+    /// A packet of the Reliable Connection service; `from` sends it.
+    fn packet(&mut self, from: Side, opcode: u8, psn: u32, headers: &[u8], payload: &[u8]) {
+        let at = from as usize;
+        let pad = (4 - payload.len() % 4) % 4;
+        let mut packet = vec![opcode, (pad as u8) << 4, 0xff, 0xff];
+        packet.extend(QPNS[1 - at].to_be_bytes());
+        packet.extend((psn & 0xff_ffff).to_be_bytes());
+        packet.extend(headers);
+        packet.extend(payload);
+        packet.extend(vec![0; pad + 4]);
+        let mut udp = Vec::new();
+        udp.extend(0xc000_u16.to_be_bytes());
+        udp.extend(4791_u16.to_be_bytes());
+        udp.extend((8 + packet.len() as u16).to_be_bytes());
+        udp.extend([0, 0]);
+        udp.extend(packet);
+        self.frames.push(ip(17, at, &udp));
+    }
+
+    /// The packets of a message: opcodes of First, Middle, Last and Only, and the header of First and Only.
+    fn packets(
+        &mut self,
+        from: Side,
+        opcodes: [u8; 4],
+        psn: u32,
+        header: &[u8],
+        each: &[u8],
+        bytes: &[u8],
+    ) -> u32 {
+        let parts = bytes.len().div_ceil(self.mtu).max(1);
+        for part in 0..parts {
+            let data = &bytes[part * self.mtu..bytes.len().min((part + 1) * self.mtu)];
+            let is_last = part + 1 == parts;
+            let opcode = match (part, is_last) {
+                (0, true) => opcodes[3],
+                (0, false) => opcodes[0],
+                (_, false) => opcodes[1],
+                (_, true) => opcodes[2],
+            };
+            let is_middle = part > 0 && !is_last;
+            let more = if part == 0 { header } else { &[] };
+            let headers = [more, if is_middle { &[] } else { each }].concat();
+            self.packet(from, opcode, psn.wrapping_add(part as u32), &headers, data);
+        }
+        parts as u32
+    }
+
+    fn take_psns(&mut self, side: Side, count: u32) {
+        self.next[side as usize] = self.next[side as usize].wrapping_add(count) & 0xff_ffff;
+    }
+
+    pub(crate) fn send(&mut self, from: Side, bytes: &[u8]) {
+        match self.kind {
+            Kind::Roce => {
+                let count = self.packets(from, [0, 1, 2, 4], self.next[from as usize], &[], &[], bytes);
+                self.take_psns(from, count);
+            }
+            Kind::Iwarp => self.untagged(from, 3, 0, bytes),
+        }
+    }
+
+    /// The server writes into the client's memory.
+    pub(crate) fn write(&mut self, memory: Memory, bytes: &[u8]) {
+        match self.kind {
+            Kind::Roce => {
+                let reth = reth(memory, bytes.len());
+                let count = self.packets(Side::Server, [6, 7, 8, 10], self.next[1], &reth, &[], bytes);
+                self.take_psns(Side::Server, count);
+            }
+            Kind::Iwarp => self.tagged(Side::Server, 0, memory.handle, memory.offset, bytes),
+        }
+    }
+
+    /// The server reads the client's memory.
+    pub(crate) fn read(&mut self, memory: Memory, bytes: &[u8]) {
+        match self.kind {
+            Kind::Roce => {
+                let psn = self.next[1];
+                self.packet(Side::Server, 12, psn, &reth(memory, bytes.len()), &[]);
+                let aeth = [0x1f, 0, 0, 1];
+                let count = self.packets(Side::Client, [13, 14, 15, 16], psn, &[], &aeth, bytes);
+                self.take_psns(Side::Server, count);
+            }
+            Kind::Iwarp => {
+                // RFC 5040 section 4.4: sink, size, source. The sink is the server's own.
+                let (tag, offset) =
+                    (memory.handle ^ 0x5a5a_5a5a, 0x7000 + u64::from(self.messages[1][1]) * 0x1_0000);
+                let mut request = tag.to_be_bytes().to_vec();
+                request.extend(offset.to_be_bytes());
+                request.extend((bytes.len() as u32).to_be_bytes());
+                request.extend(memory.handle.to_be_bytes());
+                request.extend(memory.offset.to_be_bytes());
+                self.untagged(Side::Server, 1, 1, &request);
+                self.tagged(Side::Client, 2, tag, offset, bytes);
+            }
+        }
+    }
+}
+
+fn reth(memory: Memory, length: usize) -> Vec<u8> {
+    let mut reth = memory.offset.to_be_bytes().to_vec();
+    reth.extend(memory.handle.to_be_bytes());
+    reth.extend((length as u32).to_be_bytes());
+    reth
+}

@@ -1,0 +1,270 @@
+//! Generated conversations of NFS over RDMA, legal by the RFCs: decoding, splicing, accounting and encoding are held to them.
+//!
+//! The generator shares no code with the dissectors: `writer` and `fabric` write bytes from the RFCs alone. The number of
+//! conversations is set by `CONVERSATIONS`, and `SEED` repeats one run:
+//!
+//! ```sh
+//! CONVERSATIONS=1000000 cargo test --release -p nfsrdma-dissectors --test conversations
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "a test says what is wrong by panicking, and writes small numbers"
+)]
+
+mod calls;
+mod fabric;
+mod writer;
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, Observer, Value};
+use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, Segment};
+use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+
+use calls::{Chunk, Conversation, Dice, Item};
+use fabric::{Fabric, Kind, Side};
+use writer::Way;
+
+/// Conversations of one connection.
+const BATCH: u32 = 20;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
+}
+
+/// Hears the data items of a message.
+#[derive(Default)]
+struct Items {
+    items: Vec<(Option<Vec<u8>>, Way)>,
+}
+
+impl<'a> Observer<'a> for Items {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        let is_item = ["nfs.data", "nfs.symlink.to", "nfs.symlink.linktext", "nfs.readlink.data"];
+        if !is_item.contains(&field.name) {
+            return;
+        }
+        self.items.push(match value {
+            Value::Bytes(bytes) | Value::Text(bytes) => (Some(bytes.to_vec()), Way::Inline),
+            Value::Chunk(_, bytes) => (bytes.map(<[u8]>::to_vec), Way::Chunk),
+            other => panic!("{other:?}"),
+        });
+    }
+}
+
+/// An RDMA operation of the server.
+enum Step<'c> {
+    Read(&'c Chunk),
+    Write(&'c Chunk),
+    Reply,
+}
+
+fn steps(conversation: &Conversation) -> Vec<Step<'_>> {
+    let reads = conversation.reads.iter().map(|(_, chunk)| Step::Read(chunk));
+    let writes = conversation.writes.iter().chain(&conversation.reply_chunk).map(Step::Write);
+    reads.chain(writes).chain([Step::Reply]).collect()
+}
+
+/// Sends conversations, up to three at a time, with the server's operations for them mixed.
+fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mut Fabric) {
+    for group in conversations.chunks(1 + dice.below(3)) {
+        group.iter().for_each(|conversation| fabric.send(Side::Client, &conversation.call_send));
+        let mut open: Vec<_> = group.iter().map(|one| (one, steps(one).into_iter())).collect();
+        while !open.is_empty() {
+            let at = dice.below(open.len());
+            let (conversation, steps) = &mut open[at];
+            match steps.next() {
+                Some(Step::Read(chunk)) => {
+                    for (memory, part) in chunk.memory.iter().zip(chunk.parts()) {
+                        fabric.read(*memory, part);
+                    }
+                }
+                Some(Step::Write(chunk)) => {
+                    for (memory, part) in chunk.memory.iter().zip(chunk.parts()) {
+                        if !part.is_empty() {
+                            fabric.write(*memory, part);
+                        }
+                    }
+                }
+                Some(Step::Reply) => {
+                    fabric.send(Side::Server, &conversation.reply_send);
+                    fabric.first_reply.get_or_insert(fabric.frames.len());
+                }
+                None => {
+                    open.swap_remove(at);
+                }
+            }
+        }
+    }
+}
+
+/// The Transactions of frames, without one of them if that was lost.
+fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
+    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    let mut transactions = Vec::new();
+    for (at, bytes) in frames.iter().enumerate().filter(|(at, _)| Some(*at) != lost) {
+        flow.frame(&Frame {
+            number: FrameNumber(at as u64 + 1),
+            time: Timestamp(1_000_000 * at as i64),
+            link: LinkType::ETHERNET,
+            bytes,
+            length: bytes.len() as u32,
+        });
+        transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    }
+    flow.finish();
+    transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
+    transactions
+}
+
+/// Holds the segments of a chunk to those that were offered, returned and moved.
+fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
+    let lengths = |segment: &Segment| (segment.handle.0, segment.offset, segment.length);
+    let offered = chunk.memory.iter().map(|memory| (memory.handle, memory.offset, memory.length));
+    assert!(seen.segments.iter().map(lengths).eq(offered), "{said}: {seen:?}");
+    for (segment, part) in seen.segments.iter().zip(chunk.parts()) {
+        assert_eq!(segment.moved.seen(), part.len() as u64, "{said}: {segment:?}");
+        if is_written {
+            // A chunk that came back without segments says no lengths.
+            assert_eq!(segment.returned.unwrap_or(0) as usize, part.len(), "{said}: {segment:?}");
+        }
+    }
+}
+
+fn items(transaction: &Transaction, which: Which, expected: &[Item], said: &str) {
+    let mut heard = Items::default();
+    let read =
+        transaction.read(|reading| reading.observe_rpc(which, &mut heard).map_err(|error| error.to_string()));
+    assert_eq!(read, Ok(()), "{said}: {which:?}");
+    let expected: Vec<_> = expected.iter().map(|item| (Some(item.bytes.clone()), item.way)).collect();
+    let brief = |items: &[(Option<Vec<u8>>, Way)]| -> Vec<_> {
+        items.iter().map(|(bytes, way)| (bytes.as_ref().map(Vec::len), *way)).collect()
+    };
+    assert!(
+        heard.items == expected,
+        "{said}: {which:?} has {:?}, not {:?}",
+        brief(&heard.items),
+        brief(&expected)
+    );
+}
+
+/// Holds a Transaction that lacks nothing to its conversation.
+fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
+    let said = format!("{said}, XID {:#x}, NFSv{}", conversation.xid, conversation.version);
+    let facts = transaction.read(|reading| reading.facts());
+    assert_eq!((facts.call_error, facts.reply_error), (None, None), "{said}");
+    assert_eq!(facts.version, Some(conversation.version), "{said}");
+    items(transaction, Which::Call, &conversation.arguments, &said);
+    items(transaction, Which::Reply, &conversation.results, &said);
+    assert_eq!(transaction.read_chunks.len(), conversation.reads.len(), "{said}");
+    for (seen, (position, read)) in transaction.read_chunks.iter().zip(&conversation.reads) {
+        assert_eq!(seen.position, Some(*position), "{said}");
+        chunk(seen, read, false, &said);
+    }
+    assert_eq!(transaction.write_chunks.len(), conversation.writes.len(), "{said}");
+    for (seen, write) in transaction.write_chunks.iter().zip(&conversation.writes) {
+        chunk(seen, write, true, &said);
+    }
+    assert_eq!(transaction.reply_chunk.is_some(), conversation.reply_chunk.is_some(), "{said}");
+    for (seen, reply) in transaction.reply_chunk.iter().zip(&conversation.reply_chunk) {
+        chunk(seen, reply, true, &said);
+    }
+    let lengths = [Which::Call, Which::Reply].map(|which| transaction.rpc_length(which).unwrap() as usize);
+    // XDR's fill does not travel in chunks, and a Position-Zero Read chunk has none.
+    let [call, reply] = conversation.whole_lengths;
+    assert_eq!(lengths, [call + conversation.padding, reply], "{said}");
+    for which in [Which::Call, Which::Reply] {
+        transaction.read(|reading| {
+            let again = reading.encode_again(which).unwrap().unwrap();
+            assert!(again.header.is_same(), "{said}: header of the {which:?}");
+            assert!(again.message.is_same(), "{said}: {which:?}");
+            let positions: Vec<_> = again.splices.iter().map(|splice| splice.position as u32).collect();
+            let reads = conversation.reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
+            if which == Which::Call {
+                assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
+            } else {
+                let filled =
+                    conversation.writes.iter().enumerate().filter(|(_, write)| !write.content.is_empty());
+                let ordinals = again.splices.iter().map(|splice| splice.ordinal);
+                assert!(ordinals.eq(filled.map(|(at, _)| at)), "{said}: {:?}", again.splices);
+            }
+        });
+    }
+}
+
+fn batch(seed: u64, kind: Kind) {
+    let mut dice = Dice::new(seed);
+    let mut handles = 0x1000 * (seed as u32 & 0xff);
+    let first = 0x4000_0000 + (seed as u32 & 0xffff) * 64;
+    let conversations: Vec<_> =
+        (first..first + BATCH).map(|xid| Conversation::roll(&mut dice, xid, &mut handles)).collect();
+    let mtu = [256, 512, 1024][dice.below(3)];
+    let mut fabric = Fabric::new(kind, mtu);
+    speak(&mut dice, &conversations, &mut fabric);
+
+    let said = format!("SEED={seed} {kind:?}");
+    let transactions = inspect(&fabric.frames, None);
+    assert_eq!(transactions.len(), conversations.len(), "{said}");
+    for conversation in &conversations {
+        let transaction = transactions.iter().find(|one| one.xid.0 == conversation.xid).expect(&said);
+        assert_eq!(transaction.missing(), [], "{said}");
+        hold(transaction, conversation, &said);
+    }
+
+    // What is said to be complete lacks nothing, whatever was lost.
+    let lost = dice.below(fabric.frames.len());
+    let said = format!("{said} without frame {}", lost + 1);
+    for transaction in inspect(&fabric.frames, Some(lost)) {
+        let conversation = conversations.iter().find(|one| one.xid == transaction.xid.0);
+        let conversation =
+            conversation.unwrap_or_else(|| panic!("{said}: {} was invented", transaction.xid.0));
+        if transaction.missing().is_empty() {
+            hold(&transaction, conversation, &said);
+        }
+        // Each packet of an RDMA Write costs itself alone, its First too, once both directions are known to be one.
+        let is_known = lost > fabric.first_reply.unwrap_or(usize::MAX);
+        let has_both = transaction.call.is_some() && transaction.reply.is_some();
+        if is_known && has_both {
+            let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
+            let missing =
+                chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned.unwrap_or(0).into()));
+            let missing: u64 = missing.map(|range| range.end - range.start).sum();
+            assert!(
+                missing <= mtu as u64,
+                "{said}: {missing} bytes are missing of XID {:#x}",
+                conversation.xid
+            );
+        }
+    }
+}
+
+fn run(kind: Kind) {
+    let count = number("CONVERSATIONS", 2000) / 2;
+    let seeds = match std::env::var_os("SEED") {
+        Some(_) => {
+            let seed = number("SEED", 0);
+            seed..seed + 1
+        }
+        None => 0..count.div_ceil(u64::from(BATCH)),
+    };
+    seeds.for_each(|seed| batch(seed, kind));
+}
+
+#[test]
+fn generated_conversations_over_rocev2_are_decoded_accounted_and_encoded() {
+    run(Kind::Roce);
+}
+
+#[test]
+fn generated_conversations_over_iwarp_are_decoded_accounted_and_encoded() {
+    run(Kind::Iwarp);
+}
