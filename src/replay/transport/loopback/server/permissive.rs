@@ -12,7 +12,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::tree::{Id, Tree};
 use super::{Fail, Server};
-use crate::replay::trace::hear::Ear;
+use crate::replay::trace::Holds;
+use crate::replay::trace::hear::{Ear, Mark};
 
 /// What is outside the directory of a run, and what Calls have touched of it.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,13 @@ impl Outside {
             // What stands before an operation that cannot be read was done.
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }
-        for mark in &ear.marks {
+        // Cookies and times have the same bytes by chance.
+        let names = |mark: &&Mark| {
+            let holds =
+                [Holds::FILEHANDLE, Holds::STATEID, Holds::CLIENTID, Holds::SESSION, Holds::CLIENT_OWNER];
+            holds.contains(&mark.holds)
+        };
+        for mark in ear.marks.iter().filter(names) {
             let bytes = whole.get(mark.range.clone()).unwrap_or_default();
             let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
                 rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| mark.is_counted)
