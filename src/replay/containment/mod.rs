@@ -16,6 +16,8 @@
 mod compound;
 mod given;
 mod procedures;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@
 //! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
 //! - [`overlap`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
 //! - [`thoughts`]: how long a client thinks;
-//! - [`asking`]: programs beside NFS;
+//! - [`asking`]: programs beside NFS; [`delegated`]: what the server asks of clients with a write delegation;
 //! - [`sending`]: a step becomes a Call of this run; [`signing`]: what RPCSEC_GSS makes of it;
 //! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
 //!   its state;
@@ -13,6 +13,7 @@
 //! - [`returning`]: it gave a delegation that the capture does not have.
 
 mod asking;
+mod delegated;
 mod driving;
 mod hearing;
 mod held;
@@ -62,6 +63,7 @@ use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
 use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
+use delegated::Delegated;
 use held::{Held, Seats};
 use judging::Unjudged;
 use locks::Locks;
@@ -338,6 +340,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             next_due: None,
             otherwise: FxHashMap::default(),
             borrowed: FxHashSet::default(),
+            delegated: Delegated::default(),
             out: Vec::new(),
             placed: Vec::new(),
             signing,
@@ -426,6 +429,8 @@ struct Engine<'r, R> {
     otherwise: FxHashMap<u32, Touched>,
     /// Variables of delegations that this server did not give.
     borrowed: FxHashSet<u32>,
+    /// What the captured clients told the server that had given them delegations.
+    delegated: Delegated,
     out: Vec<u8>,
     placed: Vec<Placed>,
     /// What Calls are signed with, if they are.
@@ -519,6 +524,9 @@ impl<R: Read + Seek> Engine<'_, R> {
             let reason = self.plan.step(&step).reason;
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
+            if step.caller.is_reverse {
+                self.delegated.note(&step);
+            }
             let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
             if reason == Some(Reason::Filtered) && changes {
                 // What it would have done to these files is not done.

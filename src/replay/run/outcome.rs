@@ -13,6 +13,8 @@ const OPERATIONS: usize = 256;
 const DELAY: u32 = 10_008;
 /// NFS4ERR_GRACE. RFC 8881 section 15.1.9.2.
 const GRACE: u32 = 10_013;
+/// NLM4_DENIED_GRACE_PERIOD, which says the same of locks of NFSv3. RFC 1813 section 6.1.4.
+const NLM_GRACE: u32 = 4;
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
 const RETRY_UNCACHED_REP: u32 = 10_068;
 
@@ -61,7 +63,11 @@ impl Outcome {
                 }
             }
             Some(procedure) => {
-                outcome.statuses.extend(procedure.status(cursor).ok().flatten().map(|status| status.number));
+                let status = procedure.status(cursor).ok().flatten().map(|status| status.number);
+                outcome.statuses.extend(status.map(|status| match (procedure, status) {
+                    (Procedure::Nlm1(_) | Procedure::Nlm3(_) | Procedure::Nlm4(_), NLM_GRACE) => GRACE,
+                    (_, status) => status,
+                }));
             }
             None => {}
         }
@@ -108,5 +114,25 @@ impl Outcome {
             10_036 => Some("NFS4ERR_BADXDR"),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::{nlm, v3};
+
+    use super::*;
+
+    #[test]
+    fn rfc1813_section_6_1_4_a_grace_period_of_nlm_is_waited_out() {
+        // The header of a Reply that was accepted, a cookie of four bytes, and the status.
+        let reply = |status| [9, 1, 0, 0, 0, 0, 4, 7, status].map(u32::to_be_bytes).concat();
+        let lock = Some(Procedure::Nlm4(nlm::v4::Procedure::LOCK));
+        assert!(Outcome::of(lock, Cursor::new(&reply(4))).is_delayed());
+        assert!(!Outcome::of(lock, Cursor::new(&reply(1))).is_delayed());
+        // The same number is another status in NFSv3.
+        let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
+        let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
+        assert!(!Outcome::of(getattr, Cursor::new(&results)).is_delayed());
     }
 }

@@ -2,16 +2,22 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::Outcome;
-use nfsrdma_dissectors::nfs::v4::{CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Nfsstat4, ReplyHead};
+use nfsrdma_dissectors::nfs::v4::{
+    Bitmap4, CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Fattr4, Nfsstat4, ObjAttributes, ReplyHead,
+};
 use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, Body, Message, ReplyData, Verifier};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Void, Xdr};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 
 /// Operations of one callback that are answered.
 const OPERATIONS: usize = 64;
 
-/// The answer to a Call, or `None` where it is none. Appends the names of its operations to `names`.
-pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>) -> Option<Vec<u8>> {
+/// The attributes of a file, as words of a mask and values: of those that are asked for.
+pub(super) type Told<'t> = dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
+
+/// The answer to a Call, or `None` where it is none. Appends the names of its operations to `names`. `told` says what CB_GETATTR is
+/// answered.
+pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>, told: &mut Told<'_>) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let heard = Message::decode(&mut cursor, &mut Unobserved).ok()?;
     let call = heard.call()?;
@@ -33,11 +39,23 @@ pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>) -> Option<Ve
     let Ok(call) = CbCall::decode(&mut cursor, &mut Unobserved) else {
         return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
     };
+    let operations: Vec<_> = call.operations().take(OPERATIONS).map_while(Result::ok).collect();
+    let told: Vec<_> = operations
+        .iter()
+        .map(|operation| match operation {
+            CbArgs::CB_GETATTR(asked) => told(asked.fh.0, &asked.attr_request),
+            _ => None,
+        })
+        .collect();
     let mut results = Vec::new();
-    for operation in call.operations().take(OPERATIONS) {
-        let Ok(operation) = operation else { break };
+    for (operation, told) in operations.iter().zip(&told) {
         names.push(operation.number().name().unwrap_or("CB_ILLEGAL"));
-        results.push(result(&operation));
+        results.push(match told {
+            Some((words, values)) => CbResults::CB_GETATTR(Outcome::Ok(ObjAttributes {
+                obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
+            })),
+            None => result(operation),
+        });
     }
     let status = results.last().map_or(Nfsstat4::NFS4_OK, CbResults::status);
     CbReply::new(ReplyHead { status, tag: Text(b"") }, &results).encode(&mut encoder);
@@ -74,7 +92,9 @@ fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::nfs::v4::{CbCallHead, CbSequenceArgs};
+    use nfsrdma_dissectors::nfs::v4::{
+        Attribute, CbCallHead, CbGetattrArgs, CbSequenceArgs, mask_and_values,
+    };
     use nfsrdma_dissectors::rpc::Xid;
     use nfsrdma_dissectors::xdr::List;
 
@@ -101,7 +121,7 @@ mod tests {
         let head = CbCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
         CbCall::new(head, &[sequence]).encode(&mut encoder);
         let mut names = Vec::new();
-        let bytes = answer(&encoder.finish().0, &mut names).unwrap();
+        let bytes = answer(&encoder.finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(names, ["CB_SEQUENCE"]);
         let mut cursor = Cursor::new(&bytes);
         let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
@@ -114,11 +134,39 @@ mod tests {
     }
 
     #[test]
+    fn rfc8881_section_20_1_cb_getattr_is_answered_with_what_is_known_of_the_file() {
+        let (words, values) = mask_and_values(&[Attribute::SIZE(512)]);
+        let getattr = CbArgs::CB_GETATTR(CbGetattrArgs {
+            fh: Opaque(b"delegated"),
+            attr_request: Bitmap4::from(&words[..]),
+        });
+        let mut encoder = call(1);
+        let head = CbCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
+        CbCall::new(head, &[getattr]).encode(&mut encoder);
+        let message = encoder.finish().0;
+        let answered = |is_known: bool| {
+            let known = (words.clone(), values.clone());
+            let mut told =
+                |handle: &[u8], _: &Bitmap4<'_>| (is_known && handle == b"delegated").then(|| known.clone());
+            let bytes = answer(&message, &mut Vec::new(), &mut told).unwrap();
+            let mut cursor = Cursor::new(&bytes);
+            Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            let reply = CbReply::decode(&mut cursor, &mut Unobserved).unwrap();
+            (reply.head.status, cursor.rest().to_vec(), bytes.len())
+        };
+        let (status, rest, _) = answered(true);
+        // The number of the operation, NFS4_OK, one word of the mask, and eight bytes of the size. RFC 8881 section 20.1.2.
+        let expected = [3u32, 0, 1, 0x10, 8, 0, 512].map(u32::to_be_bytes).concat();
+        assert_eq!((status, rest), (Nfsstat4::NFS4_OK, expected));
+        assert_eq!(answered(false).0, Nfsstat4::NFS4ERR_BADHANDLE);
+    }
+
+    #[test]
     fn null_is_answered_and_a_procedure_that_there_is_not_is_unavailable() {
         let mut names = Vec::new();
-        assert_eq!(answer(&call(0).finish().0, &mut names).unwrap().len(), 24);
-        let refused = answer(&call(7).finish().0, &mut names).unwrap();
+        assert_eq!(answer(&call(0).finish().0, &mut names, &mut |_, _| None).unwrap().len(), 24);
+        let refused = answer(&call(7).finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(refused[20..], 3u32.to_be_bytes());
-        assert_eq!(answer(b"no Call", &mut names), None);
+        assert_eq!(answer(b"no Call", &mut names, &mut |_, _| None), None);
     }
 }

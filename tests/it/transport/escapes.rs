@@ -48,6 +48,16 @@ impl Capture {
         self.datagram([1, 2], [2049, 700], &[&head[..], results].concat());
     }
 
+    /// MNT of a path, and what was answered. RFC 1813 section 5.2.1.
+    fn mounted(&mut self, path: &[u8], found: &[u8]) {
+        self.xid += 1;
+        let root = words(&[1, 20, 0, 0, 0, 0, 0, 0, 0]);
+        let head = words(&[self.xid, 0, 2, 100_005, 3, 1]);
+        self.datagram([2, 1], [700, 635], &[&head, &root[..], &opaque(path)].concat());
+        let head = words(&[self.xid, 1, 0, 0, 0, 0]);
+        self.datagram([1, 2], [635, 700], &[&head[..], found, &words(&[1, 1])].concat());
+    }
+
     /// A COMPOUND of NFSv4.0: of each operation its number, arguments, and results behind NFS4_OK.
     fn compound(&mut self, operations: &[(u32, Vec<u8>, Vec<u8>)]) {
         let count = operations.len() as u32;
@@ -99,7 +109,24 @@ fn climbing_v3() -> Capture {
     capture
 }
 
-fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool) {
+/// Names that lead out of the directory that MOUNT gave: RFC 1813 sections 3.3.8, 3.3.12, 3.3.14 and 3.3.15.
+fn naming_paths() -> Capture {
+    let mut capture = Capture::default();
+    let root = HANDLES[0];
+    let found = [words(&[0]), opaque(root)].concat();
+    capture.mounted(b"/export", &found);
+    for path in [&b"../victim"[..], b"../../victim", b"../../../victim", b"../../../../victim"] {
+        let at = |name| [opaque(root), opaque(name)].concat();
+        // SYMLINK and LINK would put something of the run there; REMOVE and RENAME take what is there away.
+        capture.call(3, 12, &at(path), &words(&[0, 0, 0]));
+        capture.call(3, 14, &[at(path), at(b"taken")].concat(), &words(&[0, 0, 0, 0, 0]));
+        let unchecked = words(&[0, 1, 0o4755, 0, 0, 1, 0, 0, 0, 0]);
+        capture.call(3, 8, &[at(path), unchecked].concat(), &words(&[0, 0, 0, 0, 0]));
+    }
+    capture
+}
+
+fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool, because: &str) {
     let Some(server) = Ganesha::start(has_v3) else { return };
     let (pcap, trace) = (Passing::new(&format!("{name}.pcap")), Passing::new(&format!("{name}.trace")));
     capture.write(&pcap.0);
@@ -122,7 +149,7 @@ fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool) {
     let output = program(&["replay", "run", trace.name(), "--server", &url, "-T", "json"]);
     let error = String::from_utf8_lossy(&output.stderr);
     let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
-    let is_refused = |reason: &Json| reason["reason"].as_str().unwrap().starts_with("leaves-root");
+    let is_refused = |reason: &Json| reason["reason"].as_str().unwrap().starts_with(because);
     assert!(report["reasons"].as_array().unwrap().iter().any(is_refused), "{report:#}");
     for folder in [&export, export.parent().unwrap()] {
         assert_eq!(fs::read_to_string(folder.join("victim")).unwrap(), "of somebody", "{report:#}");
@@ -131,10 +158,15 @@ fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool) {
 
 #[test]
 fn lookupp_from_an_object_without_a_name_is_not_sent() {
-    leaves_the_victim("climbing-v4", &climbing_v4(), false);
+    leaves_the_victim("climbing-v4", &climbing_v4(), false, "leaves-root");
 }
 
 #[test]
 fn dot_dot_from_an_object_without_a_name_is_not_sent() {
-    leaves_the_victim("climbing-v3", &climbing_v3(), true);
+    leaves_the_victim("climbing-v3", &climbing_v3(), true, "leaves-root");
+}
+
+#[test]
+fn a_name_that_is_a_path_is_not_sent() {
+    leaves_the_victim("naming-paths", &naming_paths(), true, "unsafe-name");
 }

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod client;
+mod contained;
 mod copies;
 mod escapes;
 mod final_check;

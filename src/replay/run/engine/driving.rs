@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
 
 use super::super::callbacks::Callbacks;
@@ -135,7 +136,11 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(Event::Call(call)) => {
                 let mut names = Vec::new();
-                answer = responder::answer(call.message, &mut names)
+                let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
+                    let engine = owner(engines, call.connection)?;
+                    engine.delegated.tell(&engine.values, handle, asked)
+                };
+                answer = responder::answer(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
                 if let Some(tape) = tape {
                     let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());

@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::super::options::Pace;
@@ -110,7 +111,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             .is_none_or(|(slot, sequence)| self.values.is_echo(slot, sequence));
         self.count(&held.used, &outcome);
         let message = plain(step);
-        let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || names_delay(&message) {
+        let may_be_delayed = step.asked.program == Program::NLM.0 || names_delay(&message);
+        let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || may_be_delayed {
             true => recorded(step, &message),
             // Nothing of it would matter.
             false => Outcome::default(),

@@ -4,6 +4,7 @@
 //! says, which ACCESS tells and SETATTR keeps to. What it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
 
 pub mod lies;
+mod permissive;
 mod tree;
 mod v3;
 mod v4;
@@ -165,10 +166,12 @@ impl Server {
     pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut Answer) {
         answer.data.clear();
         let mut encoder = Encoder::within(std::mem::take(&mut answer.message));
+        let whole = cursor.rest();
         let message = Message::decode(&mut cursor, &mut Unobserved);
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
+                self.watch(whole, call, cursor);
                 encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
             }
             Some((xid, _)) => {

@@ -1,8 +1,9 @@
 //! Files, directories and links in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Who;
+use super::permissive::Outside;
 
 /// The longest file, in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
@@ -80,12 +81,14 @@ pub struct Tree {
     next: Id,
     ticks: u64,
     bytes: u64,
+    /// What is outside the directory of a run, where names are paths.
+    pub(super) outside: Option<Outside>,
 }
 
 /// An empty tree.
 impl Default for Tree {
     fn default() -> Self {
-        let mut tree = Self { nodes: HashMap::new(), next: Self::ROOT, ticks: 0, bytes: 0 };
+        let mut tree = Self { nodes: HashMap::new(), next: Self::ROOT, ticks: 0, bytes: 0, outside: None };
         tree.put(Content::Directory(Directory::default()), 0o755, Self::ROOT);
         tree
     }
@@ -134,7 +137,7 @@ impl Node {
 }
 
 impl Directory {
-    fn get(&self, name: &[u8]) -> Option<Id> {
+    pub(super) fn get(&self, name: &[u8]) -> Option<Id> {
         self.by_name.get(name).and_then(|cookie| self.by_cookie.get(cookie)).map(|(_, id)| *id)
     }
 
@@ -259,7 +262,32 @@ impl Tree {
         }
     }
 
+    /// Whether names are paths.
+    pub(super) fn is_permissive(&self) -> bool {
+        self.outside.is_some()
+    }
+
+    /// A Call has reached an object.
+    pub(super) fn reach(&self, id: Id) {
+        if let Some(outside) = &self.outside {
+            outside.note(id);
+        }
+    }
+
+    /// All objects that are not below a directory, and are not that directory.
+    pub(super) fn not_below(&self, home: Id) -> HashSet<Id> {
+        let is_outside = |id: &Id| {
+            let mut at = *id;
+            while at != home && at != Self::ROOT {
+                at = self.nodes.get(&at).map_or(Self::ROOT, |node| node.parent);
+            }
+            at != home
+        };
+        self.nodes.keys().copied().filter(is_outside).collect()
+    }
+
     pub(super) fn lookup(&self, directory: Id, name: &[u8]) -> Result<Id, Fail> {
+        let (directory, name) = self.resolve(directory, name)?;
         let names = self.directory(directory)?;
         match name {
             b"." => Ok(directory),
@@ -275,6 +303,7 @@ impl Tree {
         content: Content,
         mode: u32,
     ) -> Result<Id, Fail> {
+        let (directory, name) = self.resolve(directory, name)?;
         if self.directory(directory)?.get(named(name)?).is_some() {
             return Err(Fail::EXIST);
         }
@@ -297,6 +326,7 @@ impl Tree {
         name: &[u8],
         wants_directory: Option<bool>,
     ) -> Result<(), Fail> {
+        let (directory, name) = self.resolve(directory, name)?;
         let id = self.directory(directory)?.get(named(name)?).ok_or(Fail::NOENT)?;
         let node = self.node(id)?;
         match (&node.content, wants_directory) {
@@ -328,6 +358,7 @@ impl Tree {
     }
 
     pub(super) fn rename(&mut self, from: (Id, &[u8]), to: (Id, &[u8])) -> Result<(), Fail> {
+        let (from, to) = (self.resolve(from.0, from.1)?, self.resolve(to.0, to.1)?);
         let id = self.directory(from.0)?.get(named(from.1)?).ok_or(Fail::NOENT)?;
         let there = self.directory(to.0)?.get(named(to.1)?);
         if there == Some(id) {
@@ -366,6 +397,7 @@ impl Tree {
         if matches!(self.node(id)?.content, Content::Directory(_)) {
             return Err(Fail::ISDIR);
         }
+        let (directory, name) = self.resolve(directory, name)?;
         if self.directory(directory)?.get(named(name)?).is_some() {
             return Err(Fail::EXIST);
         }

@@ -22,12 +22,6 @@ pub(super) fn handle(id: Id) -> [u8; 16] {
     handle
 }
 
-/// The object of a filehandle.
-pub(super) fn object(handle: &[u8]) -> Result<Id, Fail> {
-    let id = handle.strip_prefix(b"loopback").and_then(|rest| rest.try_into().ok());
-    id.map(u64::from_be_bytes).ok_or(Fail::BADHANDLE)
-}
-
 fn status(fail: Fail) -> Nfsstat3 {
     Nfsstat3(fail.0)
 }
@@ -62,11 +56,11 @@ fn attributes(tree: &Tree, id: Id) -> PostOpAttr {
 
 /// Attributes of the object of a filehandle, where there is one.
 fn of(tree: &Tree, handle: &NfsFh3<'_>) -> PostOpAttr {
-    attributes(tree, object(handle.0).ok()?)
+    attributes(tree, tree.object(handle.0).ok()?)
 }
 
 fn before(tree: &Tree, handle: &NfsFh3<'_>) -> PreOpAttr {
-    let node = tree.node(object(handle.0).ok()?).ok()?;
+    let node = tree.node(tree.object(handle.0).ok()?).ok()?;
     Some(WccAttr { size: node.size(), mtime: time(node.mtime), ctime: time(node.ctime) })
 }
 
@@ -106,7 +100,7 @@ fn make(
 ) {
     let tree = &mut server.tree;
     let before = before(tree, &r#where.dir);
-    let made = object(r#where.dir.0).and_then(|directory| create(tree, directory));
+    let made = tree.object(r#where.dir.0).and_then(|directory| create(tree, directory));
     let dir_wcc = wcc(tree, &r#where.dir, before);
     match made {
         Ok(id) => {
@@ -186,7 +180,8 @@ fn create(server: &mut Server, args: &Args<'_>, room: &mut Room<'_>) {
 
 fn read(server: &Server, args: &ReadArgs<'_>, room: &mut Room<'_>) {
     let file_attributes = of(&server.tree, &args.file);
-    let found = object(args.file.0).and_then(|id| server.tree.read(id, args.offset, args.count.min(IO)));
+    let found =
+        server.tree.object(args.file.0).and_then(|id| server.tree.read(id, args.offset, args.count.min(IO)));
     let results = match found {
         Ok((bytes, eof)) => {
             let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -201,7 +196,7 @@ fn read(server: &Server, args: &ReadArgs<'_>, room: &mut Room<'_>) {
 
 fn readlink(server: &Server, args: &ReadlinkArgs<'_>, room: &mut Room<'_>) {
     let symlink_attributes = of(&server.tree, &args.symlink);
-    let found = object(args.symlink.0).and_then(|id| server.tree.node(id));
+    let found = server.tree.object(args.symlink.0).and_then(|id| server.tree.node(id));
     let results = match found.map(|node| &node.content) {
         Ok(Content::Link(text)) => {
             room.data.push(text.clone());
@@ -220,7 +215,7 @@ fn readlink(server: &Server, args: &ReadlinkArgs<'_>, room: &mut Room<'_>) {
 fn lookup(server: &Server, args: &LookupArgs<'_>, room: &mut Room<'_>) {
     let tree = &server.tree;
     let dir_attributes = of(tree, &args.what.dir);
-    let found = object(args.what.dir.0).and_then(|directory| tree.lookup(directory, args.what.name.0));
+    let found = tree.object(args.what.dir.0).and_then(|directory| tree.lookup(directory, args.what.name.0));
     match found {
         Ok(id) => {
             let handle = handle(id);
@@ -272,7 +267,7 @@ fn entries(tree: &Tree, directory: Id, cookie: u64) -> Result<Vec<Entry<'_>>, Fa
 fn readdir(server: &Server, args: &ReaddirArgs<'_>, room: &mut Room<'_>) {
     let tree = &server.tree;
     let dir_attributes = of(tree, &args.dir);
-    let found = object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
+    let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
     let found = match found {
         Ok(found) => found,
         Err(fail) => {
@@ -299,7 +294,7 @@ fn readdir(server: &Server, args: &ReaddirArgs<'_>, room: &mut Room<'_>) {
 fn readdirplus(server: &Server, args: &ReaddirplusArgs<'_>, room: &mut Room<'_>) {
     let tree = &server.tree;
     let dir_attributes = of(tree, &args.dir);
-    let found = object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
+    let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
     let found = match found {
         Ok(found) => found,
         Err(fail) => {
@@ -335,11 +330,13 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
     let verf = server.write_verifier();
     let Server { tree, caller, .. } = server;
     match args {
-        Args::GETATTR(args) => Results::GETATTR(match object(args.object.0).map(|id| attributes(tree, id)) {
-            Ok(Some(obj_attributes)) => Outcome::Ok(GetattrOk { obj_attributes }),
-            Ok(None) => Outcome::Fail(Nfsstat3::NFS3ERR_STALE, Void),
-            Err(fail) => Outcome::Fail(status(fail), Void),
-        }),
+        Args::GETATTR(args) => {
+            Results::GETATTR(match tree.object(args.object.0).map(|id| attributes(tree, id)) {
+                Ok(Some(obj_attributes)) => Outcome::Ok(GetattrOk { obj_attributes }),
+                Ok(None) => Outcome::Fail(Nfsstat3::NFS3ERR_STALE, Void),
+                Err(fail) => Outcome::Fail(status(fail), Void),
+            })
+        }
         Args::SETATTR(args) => {
             let before = before(tree, &args.object);
             let guard = |id| match (&args.guard, tree.node(id)) {
@@ -354,14 +351,14 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
                 Ok(node) if is_owners && !node.is_owned_by(caller) => Err(Fail::PERM),
                 _ => Ok(id),
             };
-            let done = object(args.object.0).and_then(guard).and_then(permitted);
+            let done = tree.object(args.object.0).and_then(guard).and_then(permitted);
             let done = done.and_then(|id| set(tree, id, new));
             let obj_wcc = ObjWcc { obj_wcc: wcc(tree, &args.object, before) };
             Results::SETATTR(outcome(done, obj_wcc))
         }
         Args::ACCESS(args) => {
             let obj_attributes = of(tree, &args.object);
-            Results::ACCESS(match object(args.object.0).and_then(|id| tree.node(id)) {
+            Results::ACCESS(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
                 Ok(node) => {
                     let access = Access3(args.access.0 & node.rights(caller));
                     Outcome::Ok(AccessOk { obj_attributes, access })
@@ -374,7 +371,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
             let data = args.data.bytes().unwrap_or_default();
             let count = args.count.min(IO).min(u32::try_from(data.len()).unwrap_or(u32::MAX));
             let data = data.get(..count as usize).unwrap_or_default();
-            let done = object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
+            let done = tree.object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
             let file_wcc = wcc(tree, &args.file, before);
             Results::WRITE(match done {
                 Ok(()) => Outcome::Ok(WriteOk { file_wcc, count, committed: args.stable, verf }),
@@ -385,7 +382,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         Args::RMDIR(args) => Results::RMDIR(remove(tree, &args.object, true)),
         Args::RENAME(args) => {
             let (from, to) = (before(tree, &args.from.dir), before(tree, &args.to.dir));
-            let both = object(args.from.dir.0).and_then(|from| Ok((from, object(args.to.dir.0)?)));
+            let both = tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
             let done =
                 both.and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
             let (fromdir_wcc, todir_wcc) = (wcc(tree, &args.from.dir, from), wcc(tree, &args.to.dir, to));
@@ -393,14 +390,14 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         }
         Args::LINK(args) => {
             let before = before(tree, &args.link.dir);
-            let both = object(args.file.0).and_then(|file| Ok((file, object(args.link.dir.0)?)));
+            let both = tree.object(args.file.0).and_then(|file| Ok((file, tree.object(args.link.dir.0)?)));
             let done = both.and_then(|(file, directory)| tree.link(file, directory, args.link.name.0));
             let linkdir_wcc = wcc(tree, &args.link.dir, before);
             Results::LINK(outcome(done, Linked { file_attributes: of(tree, &args.file), linkdir_wcc }))
         }
         Args::FSSTAT(args) => {
             let obj_attributes = of(tree, &args.fsroot);
-            Results::FSSTAT(match object(args.fsroot.0).and_then(|id| tree.node(id)) {
+            Results::FSSTAT(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
                 Ok(_) => Outcome::Ok(FsstatOk {
                     obj_attributes,
                     tbytes: 1 << 30,
@@ -416,7 +413,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         }
         Args::FSINFO(args) => {
             let obj_attributes = of(tree, &args.fsroot);
-            Results::FSINFO(match object(args.fsroot.0).and_then(|id| tree.node(id)) {
+            Results::FSINFO(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
                 Ok(_) => Outcome::Ok(FsinfoOk {
                     obj_attributes,
                     rtmax: IO,
@@ -435,7 +432,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         }
         Args::PATHCONF(args) => {
             let obj_attributes = of(tree, &args.object);
-            Results::PATHCONF(match object(args.object.0).and_then(|id| tree.node(id)) {
+            Results::PATHCONF(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
                 Ok(_) => Outcome::Ok(PathconfOk {
                     obj_attributes,
                     linkmax: 32000,
@@ -450,7 +447,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         }
         Args::COMMIT(args) => {
             let file_wcc = WccData { before: before(tree, &args.file), after: of(tree, &args.file) };
-            Results::COMMIT(match object(args.file.0).and_then(|id| tree.node(id)) {
+            Results::COMMIT(match tree.object(args.file.0).and_then(|id| tree.node(id)) {
                 Ok(_) => Outcome::Ok(CommitOk { file_wcc, verf }),
                 Err(fail) => Outcome::Fail(status(fail), FileWcc { file_wcc }),
             })
@@ -462,7 +459,8 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
 
 fn remove(tree: &mut Tree, at: &Diropargs3<'_>, is_directory: bool) -> Outcome<Nfsstat3, DirWcc, DirWcc> {
     let before = before(tree, &at.dir);
-    let done = object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
+    let done =
+        tree.object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
     outcome(done, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })
 }
 

@@ -25,6 +25,7 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
     let Server { tree, caller, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
+            tree.reach(Tree::ROOT);
             run.current = Some(Tree::ROOT);
             run.stateid = None;
             run.done(&match args {
@@ -33,7 +34,7 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             })
         }
         Args::PUTFH(args) => {
-            let id = v3::object(args.object.0)?;
+            let id = tree.object(args.object.0)?;
             tree.node(id)?;
             run.current = Some(id);
             run.stateid = None;
@@ -56,7 +57,7 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             if matches!(tree.node(current)?.content, Content::Link(_)) {
                 return Err(Nfsstat4::NFS4ERR_SYMLINK);
             }
-            if matches!(args.objname.0, b"." | b"..") {
+            if matches!(args.objname.0, b"." | b"..") && !tree.is_permissive() {
                 return Err(Nfsstat4::NFS4ERR_BADNAME);
             }
             run.current = Some(tree.lookup(current, args.objname.0)?);
