@@ -17,6 +17,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 
 use crate::analysis::names::Names;
+use crate::escape;
 use line::Line;
 pub(crate) use line::{Name, Text, address};
 #[cfg(feature = "parquet")]
@@ -50,7 +51,7 @@ impl JsonLines {
         let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
         let line = Line::new(transaction, facts, names, &tape, (results, call_parts));
-        let written = serde_json::to_writer(&mut self.line, &line);
+        let written = escape::json_to(&mut self.line, &line);
         self.tape = tape.wiped();
         written?;
         self.line.push(b'\n');
