@@ -51,6 +51,8 @@ pub struct Line<'t> {
     timeout: Duration,
     /// How long the last Call took.
     pub took: Duration,
+    /// Replies that could not be read.
+    pub unreadable: u64,
 }
 
 /// A procedure, and what its Call is made of.
@@ -157,7 +159,7 @@ impl<'t> Line<'t> {
         xid: Xid,
         timeout: Duration,
     ) -> Self {
-        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO }
+        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO, unreadable: 0 }
     }
 
     /// The transport.
@@ -304,7 +306,9 @@ impl<'t> Line<'t> {
                 None => return Err(CallError::Timeout(self.timeout)),
                 Some(Event::Reply(reply)) if reply.connection == self.connection && reply.xid == xid => {
                     self.took = start.elapsed();
-                    return read(&mut reply.cursor(), results);
+                    let found = read(&mut reply.cursor(), results);
+                    self.unreadable += u64::from(matches!(found, Err(CallError::Unreadable(_))));
+                    return found;
                 }
                 Some(Event::RdmaError { connection, xid: failed, error, .. })
                     if connection == self.connection && failed == xid =>
