@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod cli;
+pub mod escape;
 #[cfg(feature = "parquet")]
 pub mod export;
 pub mod filter;

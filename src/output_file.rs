@@ -25,8 +25,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{FlockOperation, flock};
 use tempfile::{Builder, TempPath};
 
+use crate::escape;
 use crate::source::reason;
 
 /// Bytes that are gathered before they are written.
@@ -153,13 +155,17 @@ impl OutputError {
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.name)?;
+        write!(f, "{}: ", escape::line(&self.name))?;
         match &self.kind {
             OutputErrorKind::Input(input) => {
-                write!(f, "is read as {input}, and cannot be written too; name another file")
+                write!(f, "is read as {}, and cannot be written too; name another file", escape::line(input))
             }
             OutputErrorKind::Link(to) => {
-                write!(f, "is a symbolic link to {}; name that file to replace it", to.display())
+                write!(
+                    f,
+                    "is a symbolic link to {}; name that file to replace it",
+                    escape::told(to.display())
+                )
             }
             OutputErrorKind::Directory => f.write_str("is a directory; name a file in it"),
             OutputErrorKind::Special(what) => {
@@ -178,7 +184,8 @@ impl fmt::Display for OutputError {
             }
             OutputErrorKind::Write(error) => write!(f, "cannot write: {}; {MAKE_ROOM}", reason(error)),
             OutputErrorKind::Rename(temporary, error) => {
-                write!(f, "cannot be replaced: {}; the new file is {}", reason(error), temporary.display())
+                let file = escape::told(temporary.display());
+                write!(f, "cannot be replaced: {}; the new file is {file}", reason(error))
             }
         }
     }
@@ -232,6 +239,8 @@ impl Unfinished {
         // Whoever ends the program now waits until the file is known.
         let mut paths = unfinished();
         let (file, path) = builder.tempfile_in(directory)?.into_parts();
+        // It tells others that somebody is at work. Not every file system can do that.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         paths.push(path.to_path_buf());
         Ok((file, Self(Some(path))))
     }
@@ -593,6 +602,23 @@ pub fn remove_old(path: &Path, inputs: &InputFiles) -> Result<(), OutputError> {
     let unwritten = |error| OutputError::unwritten(path, error);
     inputs.check(path, &fs::symlink_metadata(path).map_err(unwritten)?)?;
     fs::remove_file(path).map_err(unwritten)
+}
+
+/// Removes unfinished files of a directory that nobody is writing any more: whoever did was killed. What cannot be looked at
+/// stays.
+pub fn remove_abandoned(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let is_unfinished = name.starts_with(b".") && name.ends_with(SUFFIX.as_bytes());
+        if is_unfinished
+            && let Ok(file) = open_existing(&path)
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            // Somebody else may have done it.
+            let _ = fs::remove_file(&path);
+        }
+    }
 }
 
 /// What has a name. Names of open descriptors are no links: whoever gives one means what is behind it.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::style::{self, Color};
 use super::{Exit, unwritten};
+use crate::escape;
 use crate::filter::catalog::{Catalog, Entry};
 use crate::output::style::{Screen, Styled, fit};
 
@@ -112,7 +113,7 @@ fn json(out: &mut impl Write, entries: &[&Entry]) -> io::Result<()> {
             sources: &entry.sources,
             values: values.collect(),
         };
-        serde_json::to_writer(&mut *out, &line)?;
+        escape::json_to(&mut *out, &line)?;
         out.write_all(b"\n")?;
     }
     Ok(())

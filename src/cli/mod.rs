@@ -47,6 +47,7 @@ use inspect::InspectArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 
+use crate::escape;
 use crate::output_file;
 use crate::replay::transport::Blame;
 #[cfg(feature = "tui")]
@@ -256,7 +257,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 /// One line on standard error.
 fn complain(what: impl fmt::Display) {
     // Where standard error is closed there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "{NAME}: {what}");
+    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::told(what));
 }
 
 /// Whether whoever read the output wanted no more of it, as `head` does.

@@ -29,7 +29,7 @@ const EXAMPLES: &str =
 /// takes, the versions of NFS, the limits of each, and what is exported. Nothing is changed on the server.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server answered\n  \
-    2  usage\n  4  it cannot be reached, or does not speak NFS, or not the version that was asked for\n  6  this program broke a rule of the protocol\n"))]
+    2  usage\n  4  it cannot be reached, does not speak NFS so that it can be read, or not the version that was asked for\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
@@ -110,5 +110,11 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
         ReportFormat::Json => view.json(&mut to),
     };
     written.and_then(|()| to.flush()).map_err(unwritten)?;
-    Ok(if found.absent.is_none() { Exit::Done } else { Exit::Unreachable })
+    if found.unreadable > 0 {
+        complain(format_args!(
+            "{}: {} Replies cannot be read; check that an NFS server listens there, and what lies between",
+            args.server.host, found.unreadable
+        ));
+    }
+    Ok(if found.absent.is_none() && found.unreadable == 0 { Exit::Done } else { Exit::Unreachable })
 }

@@ -18,7 +18,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::table::{Column, Row, Type};
-use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_old};
+use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
 /// What a row group holds at most: rows, and bytes of text.
 const ROWS: usize = 64 << 10;
@@ -129,6 +129,7 @@ impl<R: Row> Parts<R> {
     pub(super) fn create(directory: &Path, partition: &str, inputs: &InputFiles) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
         fs::create_dir_all(&folder)?;
+        remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(Buffer::of).collect();
         Ok(Self {
             folder,

@@ -13,6 +13,7 @@ use super::units::Things;
 use crate::analysis::baseline::Counts;
 use crate::analysis::comparison::difference::{Difference, Kind};
 use crate::analysis::comparison::tally::Tally;
+use crate::escape;
 
 /// A capture in short.
 #[derive(Clone, Debug, Default)]
@@ -115,10 +116,11 @@ impl View<'_> {
     /// What writing gives.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let styles = self.screen.styles;
-        let name = self.checks.iter().map(|check| columns(&check.file)).max().unwrap_or(0).min(48);
+        let name =
+            self.checks.iter().map(|check| columns(&escape::line(&check.file))).max().unwrap_or(0).min(48);
         let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
         for check in self.checks {
-            let file = &check.file;
+            let file = escape::line(&check.file);
             let of_summary = |summary: &Summary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
@@ -215,7 +217,7 @@ impl Check {
                 object.error = Some(what);
             }
         }
-        let mut line = serde_json::to_vec(&object)?;
+        let mut line = escape::json(&object)?;
         line.push(b'\n');
         to.write_all(&line)
     }

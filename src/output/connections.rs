@@ -18,6 +18,7 @@ use super::table::{Column, TableLines, csv, number, text, text_from};
 use super::units::{Bytes, Count};
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::lives::ConnectionRow;
+use crate::escape;
 
 /// Its columns, here and in the terminal interface.
 pub const COLUMNS: &[Column] = &[
@@ -138,7 +139,7 @@ impl ConnectionLines {
                 Ok(())
             }
             Format::Json => {
-                let mut line = serde_json::to_vec(&Line::of(row))?;
+                let mut line = escape::json(&Line::of(row))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::Flow;
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use serde::Serializer;
 
+use crate::escape;
 use crate::filter::catalog::Type;
 use crate::filter::{Column, Plain, Selection};
 
@@ -188,7 +189,7 @@ impl FieldLines {
         // In the order in which they were named.
         let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(others);
         let members = members.filter(|(_, values)| !values.is_empty());
-        serde_json::Serializer::new(&mut *to).collect_map(members)?;
+        serde_json::Serializer::with_formatter(&mut *to, escape::Json).collect_map(members)?;
         to.write_all(b"\n")
     }
 
@@ -206,7 +207,7 @@ impl FieldLines {
                 }
                 Form::Csv | Form::Json => {
                     line.extend((at > 0).then_some(','));
-                    quoted(text, &mut line);
+                    quoted(&escape::formula(text), &mut line);
                 }
             }
         }
@@ -247,12 +248,7 @@ pub(super) fn text((name, kind): (&str, Type), value: Plain<'_>) -> String {
                 .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
         }
         Plain::Text(bytes) => {
-            let escaped = |letter: char| letter.is_control().then(|| letter.escape_default());
-            String::from_utf8_lossy(bytes).chars().for_each(|letter| match escaped(letter) {
-                Some(escape) => text.extend(escape),
-                None => text.push(letter),
-            });
-            Ok(())
+            String::from_utf8_lossy(bytes).chars().try_for_each(|letter| escape::letter(letter, &mut text))
         }
         Plain::Ipv4(address) => write!(text, "{address}"),
         Plain::Ipv6(address) => write!(text, "{address}"),

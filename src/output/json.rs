@@ -18,6 +18,7 @@ use nfsrdma_dissectors::flow::transaction::Which;
 
 use super::Pending;
 use crate::analysis::names::Names;
+use crate::escape;
 use line::Line;
 pub(crate) use line::{Name, Text, address};
 #[cfg(feature = "parquet")]
@@ -82,7 +83,7 @@ impl JsonLines {
         if let Some(pending) = pending {
             line = line.pending(pending);
         }
-        let written = serde_json::to_writer(&mut self.line, &line);
+        let written = escape::json_to(&mut self.line, &line);
         self.tape = tape.wiped();
         written?;
         self.line.push(b'\n');

@@ -14,13 +14,14 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::checks::{Check, Outcome, line};
 use super::units::{Date, Moment};
 use crate::analysis::comparison::tally::OfOperation;
+use crate::escape;
 
 /// The case that stands for the capture as a whole.
 const CAPTURE: &str = "capture";
 /// Differences in the text of one failure.
 pub const SHOWN: usize = 20;
 
-/// Text in XML: what has a meaning there is escaped, and what XML 1.0 cannot hold is replaced.
+/// Text in XML: what has a meaning there is escaped, and so is what nobody would see; what XML 1.0 cannot hold is replaced.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -35,7 +36,7 @@ impl fmt::Display for Escaped<'_> {
             '\n' => f.write_char('\n'),
             '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}'),
             letter if letter < ' ' => f.write_char('\u{fffd}'),
-            letter => f.write_char(letter),
+            letter => escape::letter(letter, f),
         })
     }
 }

@@ -12,6 +12,7 @@ use super::table::{Column, TableLines, csv, number, text, text_from};
 use super::units::{Bytes, Count, Duration};
 use crate::analysis::operations::{self, OperationRow, Whole};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
+use crate::escape;
 
 /// Its columns, here and in the terminal interface.
 pub const COLUMNS: &[Column] = &[
@@ -91,7 +92,7 @@ pub(super) fn write(
         }
         Format::Json => {
             for (key, tally) in busiest.into_iter().take(most) {
-                let mut line = serde_json::to_vec(&Line {
+                let mut line = escape::json(&Line {
                     schema: SCHEMA,
                     kind: "operation",
                     operation: OperationObject::of(key, tally),

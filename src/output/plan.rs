@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::style::{Screen, Styled};
 use super::units::{Count, Duration, Size, Things, unquoted};
+use crate::escape;
 use crate::replay::plan::reason::{Reason, State};
 use crate::replay::plan::{Because, Plan, Steps};
 use crate::replay::trace::layout::{FileType, Keeping, Transport};
@@ -230,7 +231,7 @@ impl View<'_> {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *to, &PlanObject::new(self.name, self.plan))?;
+        escape::json_to(&mut *to, &PlanObject::new(self.name, self.plan))?;
         writeln!(to)
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::style::{Screen, Styled};
 use super::units::{Duration, unquoted};
+use crate::escape;
 use crate::replay::probe::{ChannelLimits, Exports, Probe, V3, V4};
 use crate::replay::transport::RdmaTerms;
 use crate::replay::url::Url;
@@ -207,7 +208,7 @@ impl View<'_> {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *to, &Object::new(self.url, self.probe))?;
+        escape::json_to(&mut *to, &Object::new(self.url, self.probe))?;
         writeln!(to)
     }
 }

@@ -14,6 +14,7 @@ use super::style::{Screen, Styled};
 use super::units::{Duration, Size, Things};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
+use crate::escape;
 use crate::replay::run::options::Pace;
 use crate::replay::run::report::{Because, Mismatch, OfOperation, Report, State, StepId};
 use crate::replay::run::walk::Walked;
@@ -126,7 +127,11 @@ impl View<'_> {
         let styles = self.screen.styles;
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let duration = |time| Duration(time, self.screen.glyphs);
-        writeln!(to, "{}", Styled(styles.header, format!("{} on {}", self.trace, self.server)))?;
+        writeln!(
+            to,
+            "{}",
+            Styled(styles.header, escape::told(format_args!("{} on {}", self.trace, self.server)))
+        )?;
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,
@@ -386,7 +391,7 @@ impl View<'_> {
             walk,
             operations,
         };
-        serde_json::to_writer(&mut *to, &json)?;
+        escape::json_to(&mut *to, &json)?;
         writeln!(to)
     }
 

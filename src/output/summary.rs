@@ -19,6 +19,7 @@ use super::operations::OperationObject;
 use super::settings::View;
 use crate::analysis::connections::Connections;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, Statistics};
+use crate::escape;
 use crate::source::Counters;
 
 /// Everything that a summary says.
@@ -45,7 +46,7 @@ impl Summary<'_> {
     /// # Errors
     /// What writing gives.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&self.object())?;
+        let mut line = escape::json(&self.object())?;
         line.push(b'\n');
         to.write_all(&line)
     }

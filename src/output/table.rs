@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use super::style::{Screen, Style, Styled, columns as width_of, fit};
 
+use crate::escape;
+
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -111,7 +113,7 @@ pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<I
     let mut line = String::new();
     for (at, cell) in cells.into_iter().enumerate() {
         line.extend((at > 0).then_some(','));
-        super::fields::quoted(cell.as_ref(), &mut line);
+        super::fields::quoted(&escape::formula(&escape::line(cell.as_ref())), &mut line);
     }
     line.push('\n');
     to.write_all(line.as_bytes())

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 pub use super::settings::TimeFormat;
 use super::style::Glyphs;
 use crate::analysis::names::UNKNOWN;
+use crate::escape::is_unsafe;
 
 /// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]
@@ -326,8 +327,7 @@ pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
 /// Whether a character beyond ASCII is shown as it is: not what controls a terminal, takes no column, or turns the
 /// direction of writing around.
 fn is_visible(character: char) -> bool {
-    !character.is_control()
-        && unicode_width::UnicodeWidthChar::width(character).is_some_and(|width| width > 0)
+    !is_unsafe(character) && unicode_width::UnicodeWidthChar::width(character).is_some_and(|width| width > 0)
 }
 
 /// Bytes in hexadecimal.

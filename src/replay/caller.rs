@@ -52,6 +52,8 @@ pub struct Line<'t> {
     timeout: Duration,
     /// How long the last Call took.
     pub took: Duration,
+    /// Replies that could not be read.
+    pub unreadable: u64,
     /// What each Call must pass, if any must.
     containment: Option<&'t mut Containment>,
 }
@@ -202,7 +204,8 @@ impl<'t> Line<'t> {
         xid: Xid,
         timeout: Duration,
     ) -> Self {
-        Self { transport, connection, caller, next: xid.0, timeout, took: Duration::ZERO, containment: None }
+        let took = Duration::ZERO;
+        Self { transport, connection, caller, next: xid.0, timeout, took, unreadable: 0, containment: None }
     }
 
     /// The same for a run: each Call is checked, and what its Reply gives is noted.
@@ -360,7 +363,9 @@ impl<'t> Line<'t> {
                     if let Some(containment) = &mut self.containment {
                         containment.learn(call, reply.cursor());
                     }
-                    return read(&mut reply.cursor(), results);
+                    let found = read(&mut reply.cursor(), results);
+                    self.unreadable += u64::from(matches!(found, Err(CallError::Unreadable(_))));
+                    return found;
                 }
                 Some(Event::RdmaError { connection, xid: failed, error, .. })
                     if connection == self.connection && failed == xid =>

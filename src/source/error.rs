@@ -5,6 +5,8 @@ use std::io;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::escape;
+
 /// Why a file could not be read, or not be read further.
 ///
 /// Every frame that was delivered before it stays valid. `Display` gives one line without a final newline.
@@ -104,15 +106,15 @@ impl SourceErrorKind {
     }
 }
 
+/// EMFILE: the process has as many files open as it may.
+const TOO_MANY_FILES: i32 = rustix::io::Errno::MFILE.raw_os_error();
+
 const DAMAGED: &str = "the file is damaged from here on; frames before it are valid";
 
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A name can hold anything, also a line break or a terminal's control codes.
-        for part in self.file.chars() {
-            if part.is_control() { write!(f, "{}", part.escape_default())? } else { write!(f, "{part}")? }
-        }
-        f.write_str(": ")?;
+        write!(f, "{}: ", escape::line(&self.file))?;
         if let Some(frame) = self.frame {
             write!(f, "frame {frame}{}", if self.offset.is_some() { ", " } else { ": " })?;
         }
@@ -130,6 +132,9 @@ impl fmt::Display for SourceErrorKind {
             Self::Open(error) => {
                 write!(f, "cannot open: {}", reason(error))?;
                 match error.kind() {
+                    _ if error.raw_os_error() == Some(TOO_MANY_FILES) => {
+                        f.write_str("; raise the limit (ulimit -n), or name fewer files")
+                    }
                     io::ErrorKind::NotFound => f.write_str("; check the path"),
                     io::ErrorKind::PermissionDenied => {
                         f.write_str("; check the permissions or read it as its owner")

@@ -315,7 +315,7 @@ fn an_export_takes_the_place_of_the_one_before() {
     let before = fs::read(partition.join("part-0.parquet")).unwrap();
     // What an export left that had more parts, and one that was killed.
     fs::write(partition.join("part-1.parquet"), "old").unwrap();
-    fs::write(partition.join(".part-0.parquet.unfinished"), "torn").unwrap();
+    fs::write(partition.join(".part-0.parquet.Ab12Cd.unfinished"), "torn").unwrap();
     export(&folder.tables(), std::slice::from_ref(&capture));
     let names: Vec<_> = fs::read_dir(&partition).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["part-0.parquet"]);

@@ -74,6 +74,7 @@ mod truncation;
 #[cfg(feature = "tui")]
 mod tui;
 mod tunnels;
+mod unseen;
 mod wireshark;
 mod witness;
 mod write;

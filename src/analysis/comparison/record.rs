@@ -11,6 +11,8 @@ use super::difference::{Kind, Place};
 use super::renaming::Name;
 use super::role::{Identity, Role};
 
+use crate::escape;
+
 /// Bytes of a value that is shown as it is; of a longer one the hash is kept.
 pub(super) const SHOWN: usize = 64;
 
@@ -195,8 +197,7 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
         for letter in chunk.valid().chars() {
             match letter {
                 '"' | '\\' => write!(f, "\\{letter}")?,
-                letter if letter.is_control() => write!(f, "{}", letter.escape_default())?,
-                letter => f.write_char(letter)?,
+                letter => escape::letter(letter, f)?,
             }
         }
         chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use crate::cli::progress::Progress;
 use crate::cli::{Exit, complain, outputs, unwritten};
+use crate::escape;
 use crate::filter::{Filter, Selection};
 use crate::output::units::Bytes;
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
@@ -192,7 +193,7 @@ fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
     writeln!(
         to,
         "{}: {} steps, {} bytes of file data, {} variables",
-        output.display(),
+        escape::told(output.display()),
         end.steps,
         Bytes(end.payload),
         end.variables

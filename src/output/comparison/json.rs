@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::View;
 use crate::analysis::comparison::difference::{Difference, Half};
 use crate::analysis::comparison::trace::Trace;
+use crate::escape;
 use crate::output::json::SCHEMA;
 
 /// One side of a difference.
@@ -125,7 +126,7 @@ struct ComparisonObject<'a> {
 }
 
 fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(object)?;
+    let mut line = escape::json(object)?;
     line.push(b'\n');
     to.write_all(&line)
 }

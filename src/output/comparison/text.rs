@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::{View, frame_of, words};
 use crate::analysis::comparison::difference::{Difference, Half};
 use crate::analysis::comparison::trace::Trace;
+use crate::escape;
 use crate::output::style::{Styled, columns, fit};
 use crate::output::units::{Count, Things};
 
@@ -34,7 +35,7 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
     let width = screen.width.unwrap_or(WIDTH);
     let styles = screen.styles;
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        writeln!(to, "{}  {}", Styled(styles.header, letter), trace.name)?;
+        writeln!(to, "{}  {}", Styled(styles.header, letter), escape::line(&trace.name))?;
         writeln!(to, "   {}", fit(&describe(trace), width.saturating_sub(3), &screen.glyphs))?;
     }
     writeln!(to)?;

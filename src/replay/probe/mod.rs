@@ -57,6 +57,8 @@ pub struct Probe {
     pub v4: Vec<(u32, Result<V4, String>)>,
     /// What MOUNT says is exported; or why it says nothing. `None` where NFSv3 was not asked about.
     pub exports: Option<Result<Exports, String>>,
+    /// Replies of NFS that could not be read: what the server is it does not say.
+    pub unreadable: u64,
 }
 
 /// How long NULL Calls took, one after the other.
@@ -153,6 +155,7 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     }
 
     let absent = url.version.and_then(|asked| absent(asked, &versions, &v4));
+    let unreadable = line.unreadable;
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
@@ -172,6 +175,7 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
         v3,
         v4,
         exports,
+        unreadable,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -200,4 +201,42 @@ fn a_url_that_is_none_is_a_fault_of_usage() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("begins with no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"), "{said}");
+}
+
+/// Answers NULL, and everything else with random words, as what is no NFS server might.
+fn babble(mut stream: TcpStream, mut state: u64) -> Option<()> {
+    loop {
+        let mut mark = [0; 4];
+        stream.read_exact(&mut mark).ok()?;
+        let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+        stream.read_exact(&mut call).ok()?;
+        let mut reply = call[..4].to_vec();
+        // Accepted, without a verifier, and a success. RFC 5531 section 9.
+        [1, 0, 0, 0, 0_u32].iter().for_each(|word| reply.extend(word.to_be_bytes()));
+        if call[20..24] != [0; 4] {
+            for _ in 0..64 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                reply.extend(((state >> 32) as u32).to_be_bytes());
+            }
+        }
+        let mark = 0x8000_0000 | reply.len() as u32;
+        stream.write_all(&[&mark.to_be_bytes()[..], &reply].concat()).ok()?;
+    }
+}
+
+#[test]
+fn a_server_whose_results_cannot_be_read_is_no_success() {
+    for seed in 0..20 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("tcp://{}/export", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                std::thread::spawn(move || babble(stream.unwrap(), seed));
+            }
+        });
+        let output = probe(&["--server", &url]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{seed}: {said}");
+        assert!(said.contains(" Replies cannot be read; check that an NFS server listens there"), "{said}");
+    }
 }
