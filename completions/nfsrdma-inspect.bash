@@ -309,7 +309,7 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --filehandles)
-                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "names hash hex none" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -1512,7 +1512,7 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --filehandles)
-                    COMPREPLY=($(compgen -W "names hash hex" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "names hash hex none" -- "${cur}"))
                     return 0
                     ;;
                 --theme)

@@ -55,7 +55,8 @@ json\t'A JSON object on one line'
 none\t'No summary'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
 hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
-hex\t'By all bytes of the filehandle'"
+hex\t'By all bytes of the filehandle'
+none\t'Not at all: no paths'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Also in a pipe or a file'
 never\t'Nowhere'"
@@ -80,7 +81,7 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s x -l by
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s l -l line-buffered -d 'Give each line out at once, also from a file or a pipe, when its Reply was acknowledged'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s q -l quiet -d 'Leave out the lines, and show the summary alone'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s P -l print -d 'With -w, show lines too'
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s n -l no-names -d 'No names of files, which are learnt from what the Calls and Replies before said'
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s n -l no-names -d 'Do not resolve addresses and ports to names. They never are, so this changes nothing; for file names see --filehandles'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l check-icrc -d 'Check the invariant CRC of every packet, and count those that are wrong'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -l version -d 'Print the version'
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -267,7 +268,8 @@ ad\t'Date and time of day, UTC'
 e\t'Seconds since 1970-01-01, UTC'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l filehandles -d 'How files are told' -r -f -a "names\t'By path; by hash where no name was seen'
 hash\t'By the CRC-32 of the filehandle, Wireshark\'s nfs.fh.hash'
-hex\t'By all bytes of the filehandle'"
+hex\t'By all bytes of the filehandle'
+none\t'Not at all: no paths'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand tui" -l theme -d 'Colours; NO_COLOR is obeyed' -r -f -a "auto\t'Colours for a dark background; for a light one where COLORFGBG says so'
 dark\t'Colours for a dark background'
 light\t'Colours for a light background'

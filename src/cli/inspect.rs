@@ -146,8 +146,8 @@ pub(super) struct InspectArgs {
     filehandles: Filehandles,
 
     /// Do not resolve addresses and ports to names. They never are, so this changes nothing; for file names see --filehandles
-    #[arg(short = 'n', long)]
-    no_names: bool,
+    #[arg(short = 'n', long = "no-names")]
+    _no_names: bool,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]

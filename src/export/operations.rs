@@ -81,7 +81,12 @@ fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Text<'r>> {
 }
 
 fn number(value: &Value, keys: &[&str]) -> Option<u64> {
-    keys.iter().find_map(|key| value.get(*key)?.as_u64())
+    keys.iter().find_map(|key| unsigned(value.get(*key)?))
+}
+
+/// A number; one beyond 2^53 - 1 is text.
+fn unsigned(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// The current and the saved filehandle of a COMPOUND (RFC 8881 section 16.2.3.1), as far as it says them.
@@ -186,7 +191,7 @@ fn procedure<E>(
         filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
         result_filehandle: text(&results, &GIVEN),
         name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),
-        offset: number(&arguments, &["offset"]).or_else(|| inside(&["l_offset"])?.as_u64()),
+        offset: number(&arguments, &["offset"]).or_else(|| unsigned(inside(&["l_offset"])?)),
         count: number(&arguments, &["count"]),
         data,
         eof: results.get("eof").and_then(Value::as_bool),
@@ -194,4 +199,18 @@ fn procedure<E>(
         detail: detail.into(),
         of: PhantomData,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_floating_point_are_the_same_in_a_table() {
+        let arguments = json!({"loga_offset": 4096, "loga_length": "18446744073709551615"});
+        assert_eq!(number(&arguments, &OFFSETS), Some(4096));
+        assert_eq!(number(&arguments, &COUNTS), Some(u64::MAX));
+    }
 }

@@ -48,7 +48,8 @@ impl Flow {
     /// A connection is about to be taken out.
     pub(super) fn note_closed(&mut self, at: usize) {
         if self.limits.note_closed {
-            self.closing.closed.extend(self.connections.get(at).and_then(|connection| connection.state()));
+            let connection = self.connections.get(at).filter(|connection| !connection.has_next_phase);
+            self.closing.closed.extend(connection.and_then(|connection| connection.state()));
         }
     }
 }

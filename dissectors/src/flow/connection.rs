@@ -140,6 +140,8 @@ pub(super) struct Connection {
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
     /// What its two sides told each other, where that was seen.
     pub(super) terms: Option<Terms>,
+    /// Whether its stream goes on as MPA, under the same number.
+    pub(super) has_next_phase: bool,
 }
 
 impl Connection {
@@ -377,6 +379,7 @@ impl Connections {
             is_ending: false,
             communication: None,
             terms: None,
+            has_next_phase: false,
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();

@@ -85,14 +85,26 @@ impl Carried<'_> {
         key
     }
 
-    /// The stream turns to something else: what it carried is over, and what is to come is another connection.
+    /// The stream turns to something else: what it carried is over. MPA is the second phase of the same connection
+    /// (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2), with its number; anything else is another connection.
     fn turn(&mut self, next: Next) {
         self.give_up();
-        self.over.extend(self.connection.take());
+        let before = self.connection.take();
+        self.over.extend(before);
         *self.protocol = match next {
             Next::Mpa => Protocol::Mpa(Box::default()),
             Next::Tls => Protocol::Tls,
         };
+        let before = before.and_then(|key| self.connections.of_mut(key));
+        if let (Next::Mpa, Some(before)) = (next, before)
+            && let Some(number) = before.number
+        {
+            before.has_next_phase = true;
+            let key = self.connect();
+            if let Some(connection) = self.connections.of_mut(key) {
+                connection.number = Some(number);
+            }
+        }
     }
 
     /// Gives the reader of a stream of MPA to `read`. The frames that start MPA tell who opened the connection, and on which

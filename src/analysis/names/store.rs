@@ -56,6 +56,8 @@ struct Node {
     key: Option<Arc<[u8]>>,
     /// The address alone, of the root of a server.
     root_key: Option<Arc<[u8]>>,
+    /// The filehandles that it has on data servers, which a layout gave (RFC 8881 section 13.3).
+    layout_keys: Vec<Arc<[u8]>>,
 }
 
 impl Node {
@@ -66,7 +68,11 @@ impl Node {
             Origin::Root(path) => path.len(),
             Origin::Seat(place) => seat(place),
         };
-        NODE + origin + self.other.as_ref().map_or(0, seat) + self.key.as_ref().map_or(0, |key| key.len())
+        let layouts: usize = self.layout_keys.iter().map(|key| NODE / 2 + key.len()).sum();
+        NODE + origin
+            + layouts
+            + self.other.as_ref().map_or(0, seat)
+            + self.key.as_ref().map_or(0, |key| key.len())
     }
 }
 
@@ -126,6 +132,18 @@ fn address_key(server: Address, key: &mut Vec<u8>) {
     }
     key.resize(ADDRESS, 0);
 }
+
+/// The key of a filehandle that a layout gave. The data server that it is for has an address of its own, which only its device
+/// names, so it is known on every server that has no such filehandle itself.
+fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
+    key.clear();
+    key.push(0xff);
+    key.resize(ADDRESS, 0);
+    key.extend_from_slice(handle);
+}
+
+/// Filehandles on data servers that are remembered of one file: a layout has one a stripe.
+const LAYOUTS: usize = 64;
 
 fn name_key(parent: Id, name: &[u8], key: &mut Vec<u8>) {
     key.clear();
@@ -263,10 +281,11 @@ impl Store {
         let Some(node) = self.get_mut(id) else { return };
         let weight = node.weight();
         let (key, root_key) = (node.key.take(), node.root_key.take());
+        let layout_keys = std::mem::take(&mut node.layout_keys);
         *node = Node { generation: node.generation.wrapping_add(1), ..Node::default() };
         self.bytes -= weight;
         self.free.push(id.index);
-        for key in key.iter().chain(&root_key) {
+        for key in key.iter().chain(&root_key).chain(&layout_keys) {
             if self.by_handle.get(key) == Some(&id) {
                 self.by_handle.remove(key);
             }
@@ -278,7 +297,24 @@ impl Store {
         let mut key = Vec::with_capacity(ADDRESS + handle.len());
         address_key(server, &mut key);
         key.extend_from_slice(handle);
-        self.by_handle.get(key.as_slice()).copied().filter(|id| self.get(*id).is_some())
+        let find = |key: &[u8]| self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some());
+        find(&key).or_else(|| {
+            layout_key(handle, &mut key);
+            find(&key)
+        })
+    }
+
+    /// A layout gave this filehandle for the file on a data server.
+    pub(super) fn lay_out(&mut self, id: Id, handle: &[u8]) {
+        layout_key(handle, &mut self.key);
+        let is_known = self.by_handle.get(self.key.as_slice()) == Some(&id);
+        let has_room = self.get(id).is_some_and(|node| node.layout_keys.len() < LAYOUTS);
+        if is_known || !has_room {
+            return;
+        }
+        let key: Arc<[u8]> = self.key.as_slice().into();
+        self.by_handle.insert(key.clone(), id);
+        self.change(id, |node| node.layout_keys.push(key));
     }
 
     /// The same; one that is not known yet is from now on.
@@ -289,6 +325,13 @@ impl Store {
             && self.get(id).is_some()
         {
             self.reference(id);
+            return id;
+        }
+        layout_key(handle, &mut self.key);
+        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
+            && let Some(node) = self.get_mut(id)
+        {
+            node.is_used = true;
             return id;
         }
         let id = self.insert();

@@ -248,3 +248,97 @@ proptest::proptest! {
         }
     }
 }
+
+/// RFC 8881 section 13.3: the layout of a file gives the filehandles that it has on data servers.
+#[test]
+fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
+    let (mut store, _) = known();
+    let file = store.find(SERVER, b"F").unwrap();
+    store.lay_out(file, b"on the data server");
+    assert_eq!(store.handle(OTHER, b"on the data server"), file);
+    assert_eq!(text(&store, store.find(OTHER, b"on the data server").unwrap()), "/d/f");
+    // A filehandle that a server has itself is its own.
+    store.lay_out(file, b"D");
+    assert_eq!(named(&store, b"D"), "/d");
+    // As many as a layout may have are bounded.
+    (0..1_000_u32).for_each(|stripe| store.lay_out(file, &stripe.to_be_bytes()));
+    assert!(store.find(OTHER, &9_u32.to_be_bytes()).is_some());
+    assert!(store.find(OTHER, &999_u32.to_be_bytes()).is_none());
+}
+
+/// The same from the messages: LAYOUTGET on the metadata server, then READ on a data server.
+#[test]
+fn a_read_on_a_data_server_is_about_the_file() {
+    use nfsrdma_dissectors::nfs::Procedure;
+    use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
+    use nfsrdma_dissectors::rpc::Program;
+    use nfsrdma_dissectors::xdr::{Cursor, Enclosed, Encoder, List, Opaque, Text};
+
+    let (mut store, _) = known();
+    let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
+    let putfh = |object| Args::PUTFH(v4::Object { object: Opaque(object) });
+    let mut told = Told { wants_all: true, ..Told::default() };
+    let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
+        let (mut call, mut reply) = (Heard::default(), Heard::default());
+        let mut encoder = Encoder::new();
+        v4::Call::new(v4::CallHead { tag: Text(b""), minorversion: 1 }, arguments).encode(&mut encoder);
+        Procedure::Compound.arguments(&mut Cursor::new(encoder.bytes()), &mut call).unwrap();
+        let mut encoder = Encoder::new();
+        let head = v4::ReplyHead { status: v4::Nfsstat4::NFS4_OK, tag: Text(b"") };
+        v4::Reply::new(head, results).encode(&mut encoder);
+        Procedure::Compound.results(&mut Cursor::new(encoder.bytes()), &mut reply).unwrap();
+        let facts = Facts {
+            program: Some(Program::NFS),
+            procedure_name: Some("COMPOUND"),
+            operation: Some(nfsrdma_dissectors::flow::reading::Operation::Named(operation)),
+            ..Facts::default()
+        };
+        told.clear();
+        let how = Filehandles::Names;
+        walk::Walk {
+            how,
+            store: &mut store,
+            call: &call,
+            reply: &reply,
+            told: &mut told,
+            server,
+            learns: true,
+        }
+        .transaction(&facts);
+        told.about(&told.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
+    };
+    let handles = [Opaque(&b"of the data server"[..])];
+    let layouts = [v4::Layout4 {
+        lo_offset: 0,
+        lo_length: u64::MAX,
+        lo_iomode: v4::Layoutiomode4::LAYOUTIOMODE4_READ,
+        lo_content: v4::LayoutContent4::Files(Enclosed::Known(v4::Nfsv41FileLayout4 {
+            nfl_deviceid: [1; 16],
+            nfl_util: v4::NflUtil4(0x0001_0000),
+            nfl_first_stripe_index: 0,
+            nfl_pattern_offset: 0,
+            nfl_fh_list: List::from(&handles[..]),
+        })),
+    }];
+    let layoutget = Args::LAYOUTGET(v4::LayoutgetArgs {
+        loga_signal_layout_avail: false,
+        loga_layout_type: v4::Layouttype4::LAYOUT4_NFSV4_1_FILES,
+        loga_iomode: v4::Layoutiomode4::LAYOUTIOMODE4_READ,
+        loga_offset: 0,
+        loga_length: u64::MAX,
+        loga_minlength: 4096,
+        loga_stateid: stateid.clone(),
+        loga_maxcount: 4096,
+    });
+    let given = v4::LayoutgetRes::Ok(v4::LayoutgetResok {
+        logr_return_on_close: true,
+        logr_stateid: stateid.clone(),
+        logr_layout: List::from(&layouts[..]),
+    });
+    let done = || Results::PUTFH(nfsrdma_dissectors::nfs::Outcome::Ok(nfsrdma_dissectors::xdr::Void));
+    let path = walk(SERVER, "LAYOUTGET", &[putfh(b"F"), layoutget], &[done(), Results::LAYOUTGET(given)]);
+    assert_eq!(path.as_deref(), Some("/d/f"));
+    let read = Args::READ(v4::ReadArgs { stateid, offset: 0, count: 4096 });
+    let path = walk(OTHER, "READ", &[putfh(b"of the data server"), read], &[done()]);
+    assert_eq!(path.as_deref(), Some("/d/f"));
+}

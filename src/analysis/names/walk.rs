@@ -300,6 +300,13 @@ impl Walk<'_> {
                 if let Some(result) = step.result.filter(|_| is_done) {
                     match number {
                         v4::Operation::GETFH | v4::Operation::GETATTR => self.handle(current, result),
+                        v4::Operation::LAYOUTGET => {
+                            if let Some(file) = current.id() {
+                                for handle in result.handles() {
+                                    self.store.lay_out(file, self.reply.bytes(handle));
+                                }
+                            }
+                        }
                         v4::Operation::READDIR => {
                             if let Some(directory) = current.id() {
                                 self.entries(directory, result);

@@ -4,6 +4,7 @@ use super::tcp::{Stream, record};
 use super::wire::Who;
 use super::*;
 use crate::flow::iwarp::tests::wire::{Sender, payload};
+use crate::flow::transaction::Transport;
 use crate::iwarp::rdmap::Opcode;
 
 /// A connection: the stream, and what both sides put into it.
@@ -189,8 +190,8 @@ fn a_connection_that_carries_records_may_step_up_to_rdma() {
         &frames,
         &[
             "#1 c1 > 1 GETATTR NFS3ERR_STALE call 4 reply 5",
-            "#2 c2 > 7 READ NFS3_OK call 8 reply 10 w[2000/2000/4096@9-9]",
-            "#3 c2 > 8 WRITE NFS3_OK call 11 reply 14 r68[1500/1500@13-13]",
+            "#2 c1 > 7 READ NFS3_OK call 8 reply 10 w[2000/2000/4096@9-9]",
+            "#3 c1 > 8 WRITE NFS3_OK call 11 reply 14 r68[1500/1500@13-13]",
         ],
     );
     let transports = [0, 1].map(|at| outcome.transactions[at].connection.transport.to_string());
@@ -261,4 +262,32 @@ fn memory_ends_with_its_last_address() {
     frames.push(connection.flush(Client));
     frames.push(connection.sends(Server, &read_reply(7, 2000).write(&[target.of(2000)])));
     assert_eq!(run(&frames).transactions.len(), 1);
+}
+
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2: a session over TCP steps up to RDMA on the connection that it has.
+#[test]
+fn a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
+    let wants = (false, true);
+    let mut this = Connection {
+        stream: Stream::new(700),
+        client: Sender::starting(true, wants, wants),
+        server: Sender::starting(false, wants, wants),
+    };
+    this.stream.ports[1] = 20049;
+    let mut frames = this.stream.open();
+    frames.push(this.stream.send(Client, &record(&null_call(5).body)));
+    frames.push(this.stream.send(Server, &record(&null_reply(5).body)));
+    frames.extend([this.flush(Client), this.flush(Server)]);
+    frames.extend(this.work());
+    let limits = Limits { note_closed: true, ..Limits::default() };
+    let mut outcome = run_within(limits, &frames, |_| usize::MAX);
+    let phases: Vec<_> = { outcome.transactions.iter() }
+        .map(|t| (t.connection.number, t.connection.transport, t.xid.0))
+        .collect();
+    let expected = [(1, Transport::Tcp, 5), (1, Transport::Iwarp, 7), (1, Transport::Iwarp, 8)];
+    assert_eq!(phases, expected, "{:?}", outcome.lines());
+    assert_eq!(outcome.undecoded(), []);
+    // It has not closed, and is there once.
+    assert_eq!(outcome.flow.next_closed(), None);
+    assert_eq!(outcome.flow.connections().map(|state| state.number).collect::<Vec<_>>(), [1]);
 }
