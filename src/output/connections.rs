@@ -36,7 +36,7 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, transactions, incomplete, bytes, granted, .. } = row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
-        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| format!("{used:.1}"))),
+        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
     };
     [
         ends(&name, glyphs),
@@ -187,7 +187,8 @@ struct Line {
 struct CreditsObject {
     asked: u32,
     granted: u32,
-    in_use: Option<f64>,
+    in_use: Option<u32>,
+    at_limit_ns: Option<u64>,
 }
 
 /// What the set-up of a connection said.
@@ -238,8 +239,8 @@ impl Line {
             credits: tally.name.transport.is_rdma().then(|| CreditsObject {
                 asked: tally.asked,
                 granted: tally.granted,
-                // More digits would only say how the steps of time lie.
-                in_use: row.in_use().map(|used| (used * 1e3).round() / 1e3),
+                in_use: row.in_use(),
+                at_limit_ns: row.at_limit_ns(),
             }),
             set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
         }
@@ -278,6 +279,7 @@ const CSV: &[CsvColumn] = &[
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
     ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),
+    ("credits.at_limit_ns", |line| line.credits.as_ref().and_then(|credits| said(&credits.at_limit_ns))),
     ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| said(&terms.port))),
     ("set_up.client.send_size", |line| side(line, |it| it.client.as_ref(), |it| it.send_size.to_string())),
     ("set_up.client.receive_size", |line| {

@@ -252,6 +252,17 @@ pub struct Phases {
     pub reply: u64,
 }
 
+/// How the credits of a connection were used when a Call began and until it was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreditUse {
+    /// Calls of the same side in flight on the connection when the Call was seen, the Call itself included; 0 where it was seen
+    /// after its Reply. Each takes a credit (RFC 8166 section 3.3.1).
+    pub in_flight: u32,
+    /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0 where there were
+    /// fewer, and for the Replies after the first.
+    pub at_limit_ns: u64,
+}
+
 /// One RPC.
 #[derive(Clone, Debug)]
 pub struct Transaction {
@@ -279,6 +290,8 @@ pub struct Transaction {
     pub done: bool,
     /// The index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
+    /// How the credits of its connection were used.
+    pub credit_use: CreditUse,
 }
 
 fn returned(segment: &Segment) -> u64 {

@@ -6,7 +6,9 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, HeaderWords, MessageRecord};
+use nfsrdma_dissectors::flow::transaction::{
+    ConnectionName, CreditUse, Direction, HeaderWords, MessageRecord,
+};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Data, Handle};
 use nfsrdma_dissectors::rpc::Xid;
@@ -135,6 +137,7 @@ impl Travelled {
             reply_read_chunks: Vec::new(),
             done: false,
             retry_of: (self.repeats != 0).then_some(self.repeats),
+            credit_use: CreditUse::default(),
         }
     }
 }
