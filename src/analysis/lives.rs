@@ -32,11 +32,14 @@ impl ConnectionRow {
         }
     }
 
-    /// Calls under way, of which each takes a credit: the largest mean of a step of time. `None` where that was not kept.
-    pub fn in_use(&self) -> Option<f64> {
-        let series = &self.credits.as_ref()?.0;
-        let busiest = series.steps().iter().map(|step| step.busy).max().unwrap_or(0);
-        Some(busiest as f64 / series.width() as f64)
+    /// The most Calls that were in flight at a time, of which each takes a credit. `None` where that was not kept.
+    pub fn in_use(&self) -> Option<u32> {
+        Some(self.credits.as_ref()?.most(|step| step.in_flight))
+    }
+
+    /// Nanoseconds during which as many Calls were in flight as were granted. `None` where that was not kept.
+    pub fn at_limit_ns(&self) -> Option<u64> {
+        Some(self.credits.as_ref()?.time_ns(|step| step.at_limit_ns))
     }
 }
 
@@ -54,6 +57,14 @@ impl Lives {
         let has_room = self.credits.len() < KEPT || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
             self.credits.entry(number).or_default().transaction(transaction);
+        }
+    }
+
+    /// Counts the slot of a Call, and how many slots its Reply lets the client use.
+    pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
+        let number = transaction.connection.number;
+        if self.credits.len() < KEPT || self.credits.contains_key(&number) {
+            self.credits.entry(number).or_default().slot(transaction, slot, granted);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::Direction;
+use nfsrdma_dissectors::frame::Timestamp;
 
 use super::series::{Series, Step};
 
@@ -40,15 +41,27 @@ pub struct Credits {
     pub granted: u32,
     /// The most that a Call asked for; 0 where none did.
     pub asked: u32,
-    /// Nanoseconds that Calls waited for their Replies, all together: divided by the step, the mean of Calls under way.
-    pub busy: u64,
+    /// The most Calls that were in flight at a time, as of those that began in the step.
+    pub in_flight: u32,
+    /// Nanoseconds during which as many Calls were in flight as were granted.
+    pub at_limit_ns: u64,
+    /// The most slots of a session in use: one more than the highest slot of a Call; 0 without sessions.
+    pub slots: u32,
+    /// The most slots that a Reply let the client use; 0 where none did.
+    pub granted_slots: u32,
+    /// Nanoseconds during which the highest slot that was granted was in use.
+    pub slots_at_limit_ns: u64,
 }
 
 impl Step for Credits {
     fn join(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.asked = self.asked.max(next.asked);
-        self.busy = self.busy.saturating_add(next.busy);
+        self.in_flight = self.in_flight.max(next.in_flight);
+        self.at_limit_ns = self.at_limit_ns.saturating_add(next.at_limit_ns);
+        self.slots = self.slots.max(next.slots);
+        self.granted_slots = self.granted_slots.max(next.granted_slots);
+        self.slots_at_limit_ns = self.slots_at_limit_ns.saturating_add(next.slots_at_limit_ns);
     }
 }
 
@@ -74,13 +87,55 @@ impl CreditSeries {
         {
             step.asked = step.asked.max(words.credits);
         }
+        if let Some(step) = self.0.at(call.time) {
+            step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
+        }
         let Some(reply) = &transaction.reply else { return };
         if let Some(words) = reply.rpcrdma
             && let Some(step) = self.0.at(reply.end_time)
         {
             step.granted = step.granted.max(words.credits);
         }
-        self.0.span(call.time, reply.end_time, |step, ns| step.busy = step.busy.saturating_add(ns));
+        let at_limit_ns = transaction.credit_use.at_limit_ns;
+        if at_limit_ns > 0 {
+            let since = Timestamp(reply.end_time.0.saturating_sub_unsigned(at_limit_ns));
+            self.0.span(since, reply.end_time, |step, ns| step.at_limit_ns += ns);
+        }
+    }
+
+    /// Counts the slot that a Call took, and how many the Reply lets the client use. A slot has one Call at a time (RFC 8881
+    /// section 2.10.6.1), so that the times of the Calls on the highest slot do not overlap.
+    pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
+        let Some(call) = &transaction.call else { return };
+        if transaction.direction == Direction::Reverse {
+            return;
+        }
+        let used = slot.saturating_add(1);
+        if let Some(step) = self.0.at(call.time) {
+            step.slots = step.slots.max(used);
+        }
+        let (Some(reply), Some(granted)) = (&transaction.reply, granted) else { return };
+        if let Some(step) = self.0.at(reply.end_time) {
+            step.granted_slots = step.granted_slots.max(granted);
+        }
+        if used >= granted {
+            self.0.span(call.time, reply.end_time, |step, ns| step.slots_at_limit_ns += ns);
+        }
+    }
+
+    /// The largest of a count over all steps.
+    pub fn most(&self, of: impl Fn(&Credits) -> u32) -> u32 {
+        self.0.steps().iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The sum of a time over all steps, in nanoseconds.
+    pub fn time_ns(&self, of: impl Fn(&Credits) -> u64) -> u64 {
+        self.0.steps().iter().map(of).sum()
+    }
+
+    /// Whether Calls on it had slots.
+    pub fn has_slots(&self) -> bool {
+        self.0.steps().iter().any(|step| step.slots > 0)
     }
 }
 
@@ -88,15 +143,36 @@ impl CreditSeries {
 mod tests {
     use super::*;
 
+    /// Calls in flight, found anew: those that have begun and whose Reply has not ended, at the time of each Call.
+    fn most_at_once(transactions: &[Transaction]) -> u32 {
+        let mut events = Vec::new();
+        for transaction in transactions.iter().filter(|one| one.direction == Direction::Forward) {
+            let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { continue };
+            events.push((call.end_time, 1_i32));
+            events.push((reply.end_time, -1));
+        }
+        events.sort_unstable();
+        let mut now = 0;
+        let most = events.into_iter().map(|(_, change)| {
+            now += change;
+            now
+        });
+        most.max().and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
+    }
+
     #[test]
-    fn the_time_that_calls_were_under_way_is_their_latency() {
-        let transactions = crate::testing::transactions("rxe-v42.pcap");
-        let mut credits = CreditSeries::default();
-        transactions.iter().for_each(|transaction| credits.transaction(transaction));
-        let forward = transactions.iter().filter(|transaction| transaction.direction == Direction::Forward);
-        let latencies: u64 = forward.filter_map(Transaction::latency).sum();
-        let busy: u64 = credits.0.steps().iter().map(|step| step.busy).sum();
-        assert_eq!(busy, latencies);
-        assert!(credits.0.steps().iter().any(|step| step.granted == 128));
+    fn the_most_calls_in_flight_are_counted_and_not_a_mean() {
+        for name in ["rxe-v42.pcap", "rxe-v3.pcap", "rxe-v42-deleg.pcap"] {
+            let transactions = crate::testing::transactions(name);
+            let on_rdma = |one: &&Transaction| one.connection.transport.is_rdma();
+            let number = transactions.iter().find(on_rdma).unwrap().connection.number;
+            let on_it: Vec<Transaction> =
+                transactions.into_iter().filter(|one| one.connection.number == number).collect();
+            let mut credits = CreditSeries::default();
+            on_it.iter().for_each(|transaction| credits.transaction(transaction));
+            assert_eq!(credits.most(|step| step.in_flight), most_at_once(&on_it), "{name}");
+            assert!(credits.most(|step| step.granted) > 0, "{name}");
+            assert_eq!(credits.time_ns(|step| step.at_limit_ns), 0, "{name}");
+        }
     }
 }

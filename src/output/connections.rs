@@ -38,7 +38,7 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, transactions, incomplete, bytes, granted, .. } = row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
-        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| format!("{used:.1}"))),
+        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
     };
     [
         ends(&name, glyphs),
@@ -203,7 +203,8 @@ struct Line {
 struct CreditsObject {
     asked: u32,
     granted: u32,
-    in_use: Option<f64>,
+    in_use: Option<u32>,
+    at_limit_ns: Option<u64>,
     reverse_asked: u32,
     reverse_granted: u32,
 }
@@ -301,8 +302,8 @@ impl Line {
             credits: tally.name.transport.is_rdma().then(|| CreditsObject {
                 asked: tally.asked,
                 granted: tally.granted,
-                // More digits would only say how the steps of time lie.
-                in_use: row.in_use().map(|used| (used * 1e3).round() / 1e3),
+                in_use: row.in_use(),
+                at_limit_ns: row.at_limit_ns(),
                 reverse_asked: tally.reverse_asked,
                 reverse_granted: tally.reverse_granted,
             }),
@@ -347,6 +348,7 @@ const CSV: &[CsvColumn] = &[
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
     ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),
+    ("credits.at_limit_ns", |line| line.credits.as_ref().and_then(|credits| said(&credits.at_limit_ns))),
     ("credits.reverse_asked", |line| line.credits.as_ref().map(|credits| credits.reverse_asked.to_string())),
     ("credits.reverse_granted", |line| {
         line.credits.as_ref().map(|credits| credits.reverse_granted.to_string())

@@ -57,8 +57,9 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
 }
 
 /// A rate with as many digits as matter.
-fn per_second(rate: f64) -> String {
+pub fn per_second(rate: f64) -> String {
     match rate {
+        0.0 => "0".to_owned(),
         ..0.095 => format!("{rate:.3}"),
         ..9.95 => format!("{rate:.2}"),
         ..99.5 => format!("{rate:.1}"),

@@ -33,7 +33,7 @@ pub struct Capture(Arc<Kind>);
 
 enum Kind {
     Files(Vec<PathBuf>),
-    Once { name: String, first: Mutex<Option<First>>, once: Box<Mutex<Once>> },
+    Once { name: String, is_live: bool, first: Mutex<Option<First>>, once: Box<Mutex<Once>> },
 }
 
 impl Capture {
@@ -53,8 +53,9 @@ impl Capture {
     }
 
     fn coming(name: &str, first: First, room: usize) -> Self {
+        let is_live = first.1.is_some();
         let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(Once::new(room))));
-        Self(Arc::new(Kind::Once { name: name.to_owned(), first, once }))
+        Self(Arc::new(Kind::Once { name: name.to_owned(), is_live, first, once }))
     }
 
     /// What it is called.
@@ -80,6 +81,11 @@ impl Capture {
     /// Whether its frames come once.
     pub fn is_once(&self) -> bool {
         matches!(*self.0, Kind::Once { .. })
+    }
+
+    /// Whether its frames come from an interface.
+    pub fn is_live(&self) -> bool {
+        matches!(&*self.0, Kind::Once { is_live: true, .. })
     }
 
     /// The source of the first reading, or of one that begins anew; `None` where frames come once and somebody reads them.

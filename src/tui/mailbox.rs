@@ -8,6 +8,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::source::{self, Counters, Place};
 
 use super::model::Page;
+use super::model::activity::Activity;
 use super::model::tables::Tables;
 
 /// Pages that lie in a mailbox at most, where who reads can wait.
@@ -20,6 +21,8 @@ pub(super) struct Mail {
     pub(super) pages: Vec<Page>,
     /// The newest tables.
     pub(super) tables: Option<Box<Tables>>,
+    /// What goes on at this moment, of what comes once.
+    pub(super) activity: Option<Box<Activity>>,
     /// Places from which frames can be read again.
     pub(super) places: Vec<Place>,
     /// What was wrong with the input.

@@ -31,6 +31,7 @@ pub mod again;
 pub mod app;
 pub mod capture;
 mod clipboard;
+mod frame_scan;
 pub mod keys;
 mod mailbox;
 pub mod model;

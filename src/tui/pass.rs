@@ -6,15 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::flow::pending::PendingCall;
+use nfsrdma_dissectors::flow::transaction::Direction;
 use nfsrdma_dissectors::flow::{Flow, Key, Limits, Transaction};
+use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::analysis::names::{About, Filehandles, Names};
+use crate::analysis::rates::{Ended, RecentRates};
+use crate::analysis::sequence;
+use crate::analysis::statistics::OperationKey;
 use crate::filter::{Filter, Selection};
+use crate::output::list;
 use crate::output::style::Glyphs;
 use crate::source::{Next, SourceError};
 
 use super::capture::{Capture, First};
 use super::mailbox::{self, Mail, Mailbox, Progress};
+use super::model::activity::{Activity, LISTED, OLD_NS, PendingRow};
 use super::model::row::{PAGE, Page, RowWriter};
 use super::model::tables::Tally;
 
@@ -24,6 +32,10 @@ const FRAMES: u64 = 512;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How long it takes until tables are made anew.
 const TABLES: Duration = Duration::from_millis(250);
+/// How long it takes until Calls in flight and rates are told again.
+const ACTIVITY: Duration = Duration::from_millis(250);
+/// Calls in flight that a filter judges at most, the oldest first.
+const JUDGED: usize = 1_000;
 /// Frames between two places that are remembered.
 const APART: u64 = 4096;
 /// Transactions that wait for their numbers at most.
@@ -110,6 +122,10 @@ impl Pass {
             early: VecDeque::new(),
             has_news: false,
             last_tables: Instant::now(),
+            clock: None,
+            rates: RecentRates::default(),
+            activity_at: Instant::now(),
+            is_at_rest: true,
         };
         thread::spawn(move || Reading { capture, work: Arc::new(Mutex::new(work)) }.run(first));
         pass
@@ -234,7 +250,7 @@ impl Reading {
                 thread::sleep(TABLES);
                 let Some(work) = work.upgrade() else { return };
                 let mut work = lock(&work);
-                if work.has_news && !work.give(false) {
+                if (work.has_news || !work.is_at_rest) && !work.give(false) {
                     return;
                 }
             }
@@ -318,11 +334,21 @@ struct Work {
     /// Whether there is something that the tables do not have.
     has_news: bool,
     last_tables: Instant,
+    /// Of what comes once: the time of the last frame, and when it came.
+    clock: Option<(Timestamp, Instant)>,
+    /// Of what comes once: what ended lately.
+    rates: RecentRates,
+    activity_at: Instant,
+    /// Whether the activity that was given last is that of a capture in which nothing happens.
+    is_at_rest: bool,
 }
 
 impl Work {
     fn frame(&mut self, frame: &nfsrdma_dissectors::frame::Frame<'_>) {
         self.has_news = true;
+        if self.is_urgent {
+            (self.clock, self.is_at_rest) = (Some((frame.time, Instant::now())), false);
+        }
         match &mut self.selection {
             Some(selection) => selection.note(frame, &mut self.flow),
             None => {
@@ -385,7 +411,7 @@ impl Work {
     }
 
     fn transaction(&mut self, key: Key, transaction: &Transaction, naming: Naming<'_>, full: &mut Vec<Page>) {
-        let Self { capture, selection, writer, page, tally, progress, .. } = self;
+        let Self { capture, selection, writer, page, tally, progress, rates, is_urgent, .. } = self;
         progress.transactions += 1;
         transaction.read(|reading| {
             let facts = reading.facts();
@@ -402,12 +428,85 @@ impl Work {
                 let Some(chosen) = chosen else { return };
                 tally.chosen_frames(chosen);
             }
-            tally.transaction(transaction, &facts, about);
+            tally.transaction(transaction, reading, &facts, about);
+            if *is_urgent && let Some(last) = transaction.reply.as_ref().or(transaction.call.as_ref()) {
+                rates.add(Ended {
+                    time: last.end_time,
+                    bytes: list::wire_bytes(transaction),
+                    operation: OperationKey::of(&facts),
+                    connection: transaction.connection.number,
+                    path: about.path,
+                });
+            }
             writer.add(page, transaction, reading, &facts, about);
         });
         if page.len() == PAGE {
             full.push(std::mem::take(page));
         }
+    }
+
+    /// What time it is, by the clock that stamps frames.
+    fn now(&self) -> Option<Timestamp> {
+        let (time, came) = self.clock?;
+        let passed_ns = i64::try_from(came.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        Some(Timestamp(time.0.saturating_add(passed_ns)))
+    }
+
+    /// What goes on at this moment, where it is not what was told last.
+    fn activity(&mut self) -> Option<Box<Activity>> {
+        if !self.is_urgent || self.is_at_rest || self.activity_at.elapsed() < ACTIVITY {
+            return None;
+        }
+        self.activity_at = Instant::now();
+        let now = self.now()?;
+        let Self { flow, selection, names, writer, rates, .. } = self;
+        let mut calls: Vec<PendingCall<'_>> = flow.pending().collect();
+        let mut in_flight = calls.len();
+        let old = calls.iter().filter(|call| now.since(call.since).unwrap_or(0) >= OLD_NS).count();
+        calls.sort_by_key(|call| (call.since, call.first_frame));
+        let mut pending = Vec::new();
+        let names = names.clone();
+        let mut names = names.lock();
+        for call in calls.iter().take(JUDGED) {
+            if selection.is_none() && pending.len() == LISTED {
+                break;
+            }
+            let transaction = call.to_transaction();
+            transaction.read(|reading| {
+                let facts = reading.facts();
+                names.look(&transaction, reading, &facts);
+                let about = names.about();
+                if let Some(selection) = selection
+                    && !selection.pending(call.key, &transaction, reading, about)
+                {
+                    return;
+                }
+                let (label, path, name_length) = writer.label(reading, &facts, about);
+                pending.push(PendingRow {
+                    since: call.since,
+                    first: call.first_frame,
+                    label,
+                    path,
+                    name_length,
+                    connection: call.connection.number,
+                    client: call.connection.client.address,
+                    xid: transaction.xid,
+                    slot: sequence::slot(reading, &facts),
+                    phase: call.phase(),
+                    copies: call.copies,
+                    is_reverse: call.direction == Direction::Reverse,
+                });
+            });
+        }
+        drop(names);
+        let mut activity = Activity { now, in_flight, old, pending, rates: rates.table(now) };
+        if selection.is_some() {
+            in_flight = activity.pending.len();
+            (activity.in_flight, activity.old) = (in_flight, activity.old_calls().count());
+            activity.pending.truncate(LISTED);
+        }
+        self.is_at_rest = activity.is_at_rest();
+        Some(Box::new(activity))
     }
 
     /// Gives what there is; `false` if nobody wants more.
@@ -418,6 +517,9 @@ impl Work {
             self.has_news = false;
             Box::new(self.tally.tables(&self.flow))
         });
+        // Of what is over, rates are those around the cursor.
+        let is_over = is_last && self.is_urgent;
+        let activity = if is_over { Some(Box::default()) } else { self.activity() };
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;
         self.mailbox.put(self.most_pages, |mail| {
@@ -429,6 +531,9 @@ impl Work {
             mail.pages.extend(left.filter(|page| !page.is_empty()));
             if tables.is_some() {
                 mail.tables = tables;
+            }
+            if activity.is_some() {
+                mail.activity = activity;
             }
             mail.progress = Some(progress);
         })

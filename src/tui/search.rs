@@ -79,6 +79,11 @@ impl Hunt {
         }
     }
 
+    /// Whether there were not so many positions when it began, or went on.
+    pub(super) fn is_of_another(&self, count: usize) -> bool {
+        self.count != count
+    }
+
     /// Goes on to the next position.
     pub(super) fn step(&mut self) {
         let last = self.count.saturating_sub(1);

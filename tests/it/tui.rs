@@ -209,6 +209,57 @@ fn writes(pid: &str) -> u64 {
     line.parse().unwrap()
 }
 
+#[cfg(feature = "live")]
+#[test]
+fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
+    use crate::live::wire::{RECEIVER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("hung", &command) else { return };
+    terminal.wait("none yet");
+    // All before the Reply of a READ, which is frame 595; then nothing comes any more.
+    wire.send("rxe-v42", |player| player.send(0..593));
+    let sent = Instant::now();
+    let screen = terminal.wait("No reply for");
+    assert!(sent.elapsed() < Duration::from_secs(2), "{:?}", sent.elapsed());
+    let line = screen.lines().find(|line| line.contains("data out")).unwrap_or_else(|| panic!("{screen}"));
+    assert!(line.contains("READ /data/w/s2k 0+4096") && line.contains("slot 0"), "{line}");
+    assert!(line.contains("conn 1") && line.contains("0xb38df27d"), "{line}");
+    // The Reply ends it.
+    wire.send("rxe-v42", |player| player.send(593..600));
+    terminal.wait("READ /data/w/s2k 0+4096 got 2000 eof");
+    let screen = terminal.screen();
+    assert!(!screen.contains("No reply for"), "{screen}");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn when_traffic_stops_the_rate_is_zero_one_second_later() {
+    use crate::live::wire::{RECEIVER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("stall", &command) else { return };
+    terminal.wait("none yet");
+    terminal.key("2");
+    wire.send("rxe-v42", |player| player.play(1, None));
+    let sent = Instant::now();
+    // The last second has passed, and the last ten have not.
+    let screen = terminal.wait("stalled");
+    assert!(sent.elapsed() < Duration::from_secs(3), "{:?}", sent.elapsed());
+    assert!(screen.contains("1 s: 0/s 0B/s"), "{screen}");
+    assert!(!screen.contains("10 s: 0/s"), "{screen}");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
 #[test]
 fn an_idle_screen_is_not_drawn_again() {
     let capture = captures::path("rxe-v42");

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use crate::field::Unobserved;
-use crate::frame::FrameNumber;
+use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::Reth;
 use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
@@ -23,7 +23,9 @@ use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
 use super::step::Deed;
-use super::transaction::{Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which};
+use super::transaction::{
+    CreditUse, Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which,
+};
 use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.
@@ -58,6 +60,28 @@ pub(super) struct Exchange {
     handles: FxHashMap<(Side, Handle), HandleUse>,
     /// Transactions of one side and XID that a join brought together: one has the Call, the other its Reply.
     pub(super) twins: Vec<(Key, Key)>,
+    /// The credits of the Calls of each side.
+    credits: [Credits; 2],
+}
+
+/// The credits that one side may use for its Calls.
+#[derive(Clone, Copy, Debug, Default)]
+struct Credits {
+    /// What the last Reply granted; 0 before the first.
+    granted: u32,
+    /// When as many Calls were in flight.
+    full_since: Option<Timestamp>,
+}
+
+impl Credits {
+    /// Notes how many Calls are in flight from a moment on.
+    fn note(&mut self, in_flight: u32, time: Timestamp) {
+        if self.granted > 0 && in_flight >= self.granted {
+            self.full_since.get_or_insert(time);
+        } else {
+            self.full_since = None;
+        }
+    }
 }
 
 impl Exchange {
@@ -312,7 +336,19 @@ impl Exchange {
         };
         self.calls.insert((sender, xid), key);
         self.advertise(desk.ledger, key, |at| !at.is_of_reply());
+        if answered.is_none() {
+            let in_flight = desk.ledger.open_on(desk.connection, sender);
+            if let Some(entry) = desk.ledger.get_mut(key) {
+                entry.transaction.credit_use.in_flight = in_flight;
+            }
+            self.credits_of(sender).note(in_flight, desk.sight.time);
+        }
         key
+    }
+
+    fn credits_of(&mut self, caller: Side) -> &mut Credits {
+        let [a, b] = &mut self.credits;
+        if caller == Side::A { a } else { b }
     }
 
     /// A Call that is sent again offers other memory than before, of which nothing was used.
@@ -389,6 +425,15 @@ impl Exchange {
             }
             return key;
         }
+        let granted = reply.rpcrdma.map_or(0, |words| words.credits);
+        let now = desk.sight.time;
+        let credits = {
+            let [a, b] = &mut self.credits;
+            if requester == Side::A { a } else { b }
+        };
+        if let Some(since) = credits.full_since.take() {
+            transaction.credit_use.at_limit_ns = now.since(since).unwrap_or(0);
+        }
         match envelope {
             Some(envelope) => envelope.answer(transaction, reply),
             None => transaction.reply = Some(reply),
@@ -398,6 +443,8 @@ impl Exchange {
         }
         entry.is_refused = desk.sight.is_refused();
         desk.ledger.close(key, desk.sight);
+        credits.granted = granted;
+        credits.note(desk.ledger.open_on(desk.connection, requester), now);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
     }
@@ -509,6 +556,7 @@ fn blank(xid: Xid) -> Transaction {
         done: false,
         retry_of: None,
         stalls: Vec::new(),
+        credit_use: CreditUse::default(),
     }
 }
 

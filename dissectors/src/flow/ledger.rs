@@ -206,6 +206,8 @@ pub(super) struct Ledger {
     closed: usize,
     /// How many of the closed entries are on each connection.
     closed_on: Vec<usize>,
+    /// How many entries of each side are open on each connection.
+    open_on: Vec<[u32; 2]>,
     /// What the messages of all entries take, in bytes.
     weight: usize,
     heaviest: usize,
@@ -232,6 +234,7 @@ impl Ledger {
             open: 0,
             closed: 0,
             closed_on: Vec::new(),
+            open_on: Vec::new(),
             weight: 0,
             heaviest,
             is_prompt,
@@ -275,8 +278,28 @@ impl Ledger {
         self.open
     }
 
+    /// How many Calls of a side wait for their Replies on a connection.
+    pub(super) fn open_on(&self, connection: usize, requester: Side) -> u32 {
+        self.open_on.get(connection).map_or(0, |counts| counts[usize::from(requester == Side::B)])
+    }
+
+    fn count_open(&mut self, connection: usize, requester: Side) {
+        if self.open_on.len() <= connection {
+            self.open_on.resize(connection + 1, [0; 2]);
+        }
+        self.open_on[connection][usize::from(requester == Side::B)] += 1;
+    }
+
+    fn discount_open(&mut self, connection: usize, requester: Side) {
+        if let Some(counts) = self.open_on.get_mut(connection) {
+            let count = &mut counts[usize::from(requester == Side::B)];
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// Adds an open entry.
     pub(super) fn add(&mut self, entry: Entry) -> Key {
+        self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
@@ -297,9 +320,10 @@ impl Ledger {
         let number = self.closing;
         self.weigh(key);
         let Some(entry) = self.get_mut(key) else { return };
-        let connection = entry.connection;
+        let (connection, requester) = (entry.connection, entry.requester);
         if std::mem::replace(&mut entry.state, State::Closed(number)) == State::Open {
             self.open -= 1;
+            self.discount_open(connection, requester);
             self.count_closed(connection);
         }
         self.closings.push_back(Closing { key, number, time: sight.time });
@@ -358,10 +382,11 @@ impl Ledger {
         }
         let answer = self.remove(reply)?.transaction;
         let entry = self.get_mut(call)?;
-        let connection = entry.connection;
+        let (connection, requester) = (entry.connection, entry.requester);
         let with_call = std::mem::replace(&mut entry.transaction, answer);
         if std::mem::replace(&mut entry.state, State::Closed(number)) == State::Open {
             self.open -= 1;
+            self.discount_open(connection, requester);
             self.count_closed(connection);
         }
         let at = self.closings.partition_point(|closing| closing.number < number);
@@ -385,10 +410,15 @@ impl Ledger {
         for key in keys {
             let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
             entry.connection = to;
+            let before = entry.requester;
             if is_swapped {
                 entry.requester = entry.requester.peer();
             }
-            if !entry.is_open() {
+            let (requester, is_open) = (entry.requester, entry.is_open());
+            if is_open {
+                self.discount_open(from, before);
+                self.count_open(to, requester);
+            } else {
                 self.discount_closed(from);
                 self.count_closed(to);
             }
@@ -507,7 +537,10 @@ impl Ledger {
         let entry = slot.entry.take()?;
         self.weight = self.weight.saturating_sub(entry.weight);
         match entry.state {
-            State::Open => self.open -= 1,
+            State::Open => {
+                self.open -= 1;
+                self.discount_open(entry.connection, entry.requester);
+            }
             State::Closed(_) => self.discount_closed(entry.connection),
         }
         self.free.push(key.slot() as u32);

@@ -362,6 +362,17 @@ impl Phases {
 /// Stalls of one Transaction that are told apart.
 const STALLS: usize = 64;
 
+/// How the credits of a connection were used when a Call began and until it was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreditUse {
+    /// Calls of the same side in flight on the connection when the Call was seen, the Call itself included; 0 where it was seen
+    /// after its Reply. Each takes a credit (RFC 8166 section 3.3.1).
+    pub in_flight: u32,
+    /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0 where there were
+    /// fewer, and for the Replies after the first.
+    pub at_limit_ns: u64,
+}
+
 /// One RPC.
 #[derive(Clone, Debug)]
 pub struct Transaction {
@@ -391,6 +402,8 @@ pub struct Transaction {
     pub retry_of: Option<u64>,
     /// When packets of it were lost or refused and sent again; in order, without overlap.
     pub stalls: Vec<Stall>,
+    /// How the credits of its connection were used.
+    pub credit_use: CreditUse,
 }
 
 fn returned(segment: &Segment) -> u64 {

@@ -329,9 +329,9 @@ impl Store {
         }
         layout_key(handle, &mut self.key);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && let Some(node) = self.get_mut(id)
+            && self.get(id).is_some()
         {
-            node.is_used = true;
+            self.reference(id);
             return id;
         }
         let id = self.insert();

@@ -7,7 +7,7 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Delivered, Direction, HeaderWords, MessageRecord,
+    ConnectionName, CreditUse, Delivered, Direction, HeaderWords, MessageRecord,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Data, Handle};
@@ -138,6 +138,7 @@ impl Travelled {
             done: false,
             stalls: Vec::new(),
             retry_of: (self.repeats != 0).then_some(self.repeats),
+            credit_use: CreditUse::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::tui::keys::Action;
 use crate::tui::prompt::Purpose;
 use crate::tui::search::Target;
 
-use super::{App, Menu, Part, View, Wish};
+use super::{App, Menu, Origin, Part, View, Wish};
 
 impl App {
     /// Does what was asked for.
@@ -43,7 +43,10 @@ impl App {
                 let text = self.side().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
                 self.open_prompt(Purpose::Filter, &text);
             }
-            Action::Unfilter => self.unfilter(),
+            Action::Unfilter => {
+                self.origins.clear();
+                self.unfilter();
+            }
             Action::Search => self.open_prompt(Purpose::Search, ""),
             Action::SearchNext => self.search_on(true),
             Action::SearchBefore => self.search_on(false),
@@ -54,8 +57,8 @@ impl App {
             Action::ErrorBefore => self.hunt(Target::Failed, false),
             Action::NextSlow => self.hunt(Target::Slow, true),
             Action::SlowBefore => self.hunt(Target::Slow, false),
-            Action::Mark => self.mark(),
-            Action::NextMark => self.hunt(Target::Marked, true),
+            Action::Mark => self.mark_row(),
+            Action::NextMark => self.next_mark(),
             Action::Unmark => self.marks.clear(),
             Action::Tail => {
                 self.list.has_tail = !self.list.has_tail;
@@ -66,9 +69,9 @@ impl App {
             Action::FollowSlot => self.follow(Self::filter_for_slot),
             Action::FollowConnection => self.follow(Self::filter_for_connection),
             Action::FollowXid => self.follow(Self::filter_for_xid),
-            Action::SortRight => self.sort(1),
-            Action::SortLeft => self.sort(-1),
-            Action::Reverse => self.reverse(),
+            Action::SortRight => self.sort_rows(1),
+            Action::SortLeft => self.sort_rows(-1),
+            Action::Reverse => self.reverse_rows(),
             Action::Pause => {
                 self.is_paused = !self.is_paused;
                 self.tell(if self.is_paused { "paused" } else { "going on" });
@@ -133,37 +136,31 @@ impl App {
         self.is_zoomed = false;
     }
 
-    /// Looks closer at the line of the cursor.
+    /// Looks closer at what is chosen.
     fn open(&mut self) {
-        match (self.view, self.part) {
-            (View::Transactions | View::Frames, Part::List) => self.part = Part::Tree,
-            (View::Transactions, Part::Tree) if self.has_waterfall => {
+        match self.part {
+            Part::List => self.open_row(),
+            Part::Tree if self.shows_waterfall() => {
                 // The frame of a bar.
                 let detail = self.tree.detail.as_ref();
                 let bar = detail.and_then(|detail| detail.waterfall.bars.get(self.tree.bar));
                 if let Some(frame) = bar.map(|bar| bar.frames.0.0) {
                     self.show(View::Frames);
-                    (self.packets.at, self.packets.top) = (frame, frame.saturating_sub(2).max(1));
+                    self.go_to_frame(frame);
                 }
             }
-            (View::Transactions | View::Frames, Part::Tree) => {
+            Part::Tree => {
                 if !self.tree.toggle() && self.has_bytes {
                     self.part = Part::Bytes;
                 }
             }
-            (View::Transactions | View::Frames, Part::Bytes) => {}
-            (View::Operations | View::Charts | View::Connections | View::Files, _) => {
-                if let Some(filter) = self.filter_for_line() {
-                    self.show(View::Transactions);
-                    self.set_filter(&filter);
-                }
-            }
+            Part::Bytes => {}
         }
     }
 
-    /// Goes back a step: out of the part, out of the picture, out of the filter.
+    /// Goes back a step: out of the part, out of the picture, to where Enter came from, out of the filter.
     fn close(&mut self) {
-        if self.hunt.take().is_some() {
+        if self.hunt.take().is_some() || self.packets.stop_search() {
             self.tell("stopped");
         } else if self.part != Part::List {
             self.part = Part::List;
@@ -173,9 +170,21 @@ impl App {
             self.show(View::Transactions);
         } else if self.has_waterfall {
             self.has_waterfall = false;
+        } else if let Some(origin) = self.origins.pop() {
+            self.go_back(origin);
         } else {
             self.unfilter();
         }
+    }
+
+    /// Goes back to the view where a row was opened, with the filter that was set there.
+    fn go_back(&mut self, Origin { view, filter, tables }: Origin) {
+        match filter {
+            Some(filter) => self.set_filter(&filter),
+            None => self.unfilter(),
+        }
+        self.tables = tables;
+        self.show(view);
     }
 
     /// A letter of a menu was typed.
@@ -194,37 +203,6 @@ impl App {
         match filter(self) {
             Ok(filter) => self.set_filter(&filter),
             Err(what) => self.complain(what),
-        }
-    }
-
-    fn mark(&mut self) {
-        let Some(index) = self.entry().map(|entry| entry.row.index) else { return };
-        if !self.marks.remove(&index) {
-            self.marks.insert(index);
-        }
-        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-        self.list.step(1, rows);
-    }
-
-    fn sort(&mut self, step: isize) {
-        if self.view == View::Transactions {
-            let width = usize::from(self.areas.list.width);
-            let shown: Vec<_> = self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
-            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-            self.list.sort_beside(step, &shown, rows);
-        } else if let Some(count) = crate::tui::views::columns(self.view)
-            && let Some(table) = self.table_mut()
-        {
-            table.sort = (table.sort as isize + step).rem_euclid(count as isize) as usize;
-        }
-    }
-
-    fn reverse(&mut self) {
-        if self.view == View::Transactions {
-            let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-            self.list.reverse(rows);
-        } else if let Some(table) = self.table_mut() {
-            table.is_reversed = !table.is_reversed;
         }
     }
 }

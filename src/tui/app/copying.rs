@@ -22,11 +22,7 @@ impl App {
                     .or(text.split_once(": ").map(|(_, value)| value.to_owned()))
                     .unwrap_or(text)
             }),
-            _ => match self.view {
-                View::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-                View::Frames => Some(self.packets.at.to_string()),
-                _ => crate::tui::views::chosen_text(self),
-            },
+            _ => self.row_value(),
         };
         match text {
             Some(text) => self.copy(text.trim_end()),

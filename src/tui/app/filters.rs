@@ -1,9 +1,8 @@
 //! The filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
 
-use crate::filter::{Filter, quoted};
-use crate::tui::views::{connections, files, operations};
+use crate::filter::Filter;
 
-use super::{App, Part, View};
+use super::{App, Part};
 
 const NOTHING: &str = "nothing is chosen";
 
@@ -19,26 +18,7 @@ impl App {
             };
             return Filter::parse(&filter).map(|_| filter).map_err(|_| "no filter can be made of this field");
         }
-        match self.view {
-            View::Transactions => {
-                let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
-                Ok(format!("{xid} && {connection}"))
-            }
-            View::Frames => Ok(format!("frame.number == {}", self.packets.at)),
-            _ => self.filter_for_line().ok_or(NOTHING),
-        }
-    }
-
-    /// For the line of the cursor in a table.
-    pub(super) fn filter_for_line(&self) -> Option<String> {
-        match self.view {
-            View::Operations | View::Charts => operations::chosen_filter(self),
-            View::Connections => {
-                connections::chosen(self).map(|number| format!("nfsrdma.connection == {number}"))
-            }
-            View::Files => files::chosen_path(self).map(|path| format!("nfsrdma.path == {}", quoted(path))),
-            View::Transactions | View::Frames => None,
-        }
+        self.row_filter()
     }
 
     /// For the connection of the chosen Transaction.

@@ -32,6 +32,8 @@ pub(in crate::tui) struct List {
     pub(in crate::tui) at: usize,
     /// The line at the top of the screen.
     pub(in crate::tui) top: usize,
+    /// Columns that are scrolled past.
+    pub(in crate::tui) scroll: usize,
     /// Whether the cursor stays on the newest.
     pub(in crate::tui) has_tail: bool,
     /// What it is sorted by, unless it is as Transactions closed.
@@ -42,6 +44,11 @@ pub(in crate::tui) struct List {
 }
 
 impl List {
+    /// A list in the order of closing, which stays on the newest or not.
+    pub(super) fn new(has_tail: bool) -> Self {
+        Self { has_tail, ..Self::default() }
+    }
+
     /// How many lines there are.
     pub(in crate::tui) fn len(&self, rows: &Rows) -> usize {
         self.order.as_ref().map_or(rows.len(), |order| order.rows.len())
@@ -58,6 +65,11 @@ impl List {
     /// The row on a line; `None` where it is forgotten, and beyond the end.
     pub(in crate::tui) fn entry<'r>(&self, rows: &'r Rows, at: usize) -> Option<Entry<'r>> {
         rows.get(self.number(at)?)
+    }
+
+    /// Whether rows are there that are not sorted in yet.
+    pub(in crate::tui) fn is_stale(&self, rows: &Rows) -> bool {
+        self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.of < rows.len())
     }
 
     /// Whether it is being sorted.

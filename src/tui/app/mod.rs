@@ -1,14 +1,17 @@
 //! What a person sees and does: the state between two screens.
 
 mod actions;
+mod around;
 mod copying;
 mod filters;
 mod list;
 mod mouse;
 mod moving;
+mod packets;
 mod saving;
 mod side;
 mod tree;
+mod view_rows;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -24,7 +27,7 @@ use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
 use crate::output::units::TimeFormat;
 
-use super::again::{Answer, Question, Reader, Stretch, Subject, Wanted};
+use super::again::{Answer, Question, Reader, Subject, Wanted};
 use super::capture::Capture;
 use super::keys;
 use super::model::{PAGE, Rows};
@@ -34,12 +37,20 @@ use super::search::Hunt;
 use super::theme::{Signs, Theme, ThemeName};
 use super::views;
 
+pub(super) use around::Around;
 pub(super) use list::{List, scrolled};
+pub(super) use packets::Packets;
 pub(super) use side::Side;
 pub(super) use tree::Tree;
+pub(super) use view_rows::Mark;
+#[cfg(test)]
+pub(super) use view_rows::Rows as ViewRows;
 
 /// How long a question may stay without an answer before it is asked again.
 const AGAIN: Duration = Duration::from_millis(300);
+
+/// Columns of the operation at least, where others are scrolled to.
+const OPERATION: usize = 12;
 
 /// Bytes of a row with its text, about.
 const ROW: usize = 160;
@@ -89,11 +100,6 @@ impl View {
             Self::Frames => "Frames",
             Self::Charts => "Charts",
         }
-    }
-
-    /// Whether it has a tree below its list.
-    pub(super) fn has_tree(self) -> bool {
-        matches!(self, Self::Transactions | Self::Frames)
     }
 }
 
@@ -150,19 +156,6 @@ pub(super) struct Message {
     pub(super) is_error: bool,
 }
 
-/// The packet list.
-#[derive(Debug, Default)]
-pub(super) struct Packets {
-    /// The Transaction that was chosen when the list was last gone to.
-    pub(super) of: Option<u64>,
-    /// The frame of the cursor; 0 before one was chosen.
-    pub(super) at: u64,
-    /// The frame at the top.
-    pub(super) top: u64,
-    pub(super) stretch: Stretch,
-    asked: Option<(FrameNumber, usize, Instant)>,
-}
-
 /// Where a table stands: its cursor, its top line, the column that it is sorted by, and whether the other way round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Table {
@@ -170,6 +163,18 @@ pub(super) struct Table {
     pub(super) top: usize,
     pub(super) sort: usize,
     pub(super) is_reversed: bool,
+    /// Columns that are scrolled past.
+    pub(super) scroll: usize,
+}
+
+/// Where a filter came from that was made of a row: there one goes back to.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    view: View,
+    /// The filter before.
+    filter: Option<String>,
+    /// Where the tables stood.
+    tables: [Table; view_rows::TABLES],
 }
 
 /// Where things were drawn last, for the mouse and for moving by the page.
@@ -203,13 +208,18 @@ pub struct App {
     pub(super) part: Part,
     pub(super) list: List,
     pub(super) packets: Packets,
+    is_searching_forward: bool,
+    around: Around,
+    origins: Vec<Origin>,
+    /// Columns that the table of the view has no room for.
+    pub(super) hidden_columns: usize,
     /// Operations, connections, files, charts.
-    pub(super) tables: [Table; 4],
+    pub(super) tables: [Table; view_rows::TABLES],
     pub(super) tree: Tree,
     pub(super) has_waterfall: bool,
     pub(super) has_bytes: bool,
     pub(super) is_zoomed: bool,
-    pub(super) marks: BTreeSet<u64>,
+    pub(super) marks: BTreeSet<Mark>,
     pub(super) prompt: Option<Prompt>,
     history: [Vec<String>; 4],
     pub(super) menu: Option<Menu>,
@@ -244,6 +254,7 @@ impl App {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
             None => None,
         };
+        let (is_live, capture_is_live) = (capture.is_once(), capture.is_live());
         let theme = Theme::new(options.theme);
         // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
         let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
@@ -264,10 +275,15 @@ impl App {
             reader,
             view: View::default(),
             part: Part::default(),
-            list: List::default(),
+            list: List::new(capture_is_live),
             packets: Packets::default(),
-            // By Calls, by bytes, by bytes.
-            tables: [2, 4, 1, 0].map(|sort| Table { sort, ..Table::default() }),
+            is_searching_forward: true,
+            around: Around::default(),
+            origins: Vec::new(),
+            hidden_columns: 0,
+            // By Calls, by bytes, by bytes; of what comes now, by what goes on.
+            tables: (if is_live { [4, 5, 5, 0] } else { [2, 7, 1, 0] })
+                .map(|sort| Table { sort, ..Table::default() }),
             tree: Tree::default(),
             has_waterfall: false,
             has_bytes: true,
@@ -361,6 +377,7 @@ impl App {
             self.answered(answer);
         }
         is_new |= self.go_on_hunting();
+        is_new |= self.tick_packets();
         self.ask();
         is_new
     }
@@ -436,7 +453,10 @@ impl App {
     fn ask_frames(&mut self) {
         let (height, width) = (u64::from(self.areas.list.height), usize::from(self.areas.list.width));
         let count = self.all.progress.frames;
-        if height == 0 || count == 0 {
+        if width > 0 {
+            self.select_packets(width);
+        }
+        if height == 0 || count == 0 || self.packets.selected.is_some() {
             return;
         }
         let top = FrameNumber(self.packets.top.max(1));
@@ -488,6 +508,7 @@ impl App {
             && self.hunt.is_none()
             && has_tree
             && self.packets.asked.is_none()
+            && !self.packets.is_looking()
             && self.asked_page.is_none()
     }
 
@@ -514,9 +535,28 @@ impl App {
         std::mem::take(&mut self.wants)
     }
 
-    /// The columns of the list on a screen of this width.
+    /// The columns of the list on a screen of this width: those that matter most, and after Right the operation and the columns
+    /// from some one on.
     pub(super) fn layout(&self, width: usize) -> Layout {
-        Layout::of(Some(width), self.options.time)
+        let layout = Layout::of(Some(width), self.options.time);
+        let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
+        let all = Layout::of(Some(usize::MAX / 2), self.options.time);
+        let mut columns = vec![(Column::Operation, OPERATION)];
+        let mut left = width.saturating_sub(OPERATION);
+        let others = all.columns.into_iter().filter(|(column, _)| *column != Column::Operation);
+        for (column, wide) in others.skip(skipped) {
+            let needed = wide + layout.gap.len();
+            if needed > left {
+                break;
+            }
+            left -= needed;
+            columns.push((column, wide));
+        }
+        columns
+            .iter_mut()
+            .filter(|(column, _)| *column == Column::Operation)
+            .for_each(|(_, wide)| *wide += left);
+        Layout { columns, gap: layout.gap }
     }
 
     /// Opens the line at the bottom.
@@ -556,6 +596,11 @@ impl App {
         }
     }
 
+    /// The filter that is set.
+    fn filter_text(&self) -> Option<String> {
+        self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
+    }
+
     /// Shows everything, with the cursor on the Transaction where it was.
     pub(super) fn unfilter(&mut self) {
         let index = self.entry().map(|entry| entry.row.index);
@@ -571,6 +616,7 @@ impl App {
     fn other_rows(&mut self) {
         self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
         self.hunt = None;
+        self.forget_around();
         let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
         self.list.renew(rows);
     }

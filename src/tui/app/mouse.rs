@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-use super::{App, Part, View};
+use super::{App, Part};
 
 /// Lines of a turn of the wheel.
 const WHEEL: isize = 3;
@@ -60,35 +60,14 @@ impl App {
         let Some((part, area)) = self.part_at(place) else { return };
         let line = usize::from(place.y.saturating_sub(area.y));
         self.part = part;
-        match (part, self.view) {
-            (Part::List, View::Transactions) => {
-                let at = self.list.top + line;
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-                if at < self.list.len(rows) {
-                    self.list.go(at, rows);
-                    self.list.has_tail = false;
-                }
-            }
-            (Part::List, View::Frames) => {
-                let frame = self.packets.top + line as u64;
-                if frame <= self.all.progress.frames {
-                    self.packets.at = frame;
-                }
-            }
-            (Part::List, _) => {
-                let count = crate::tui::views::lines(self);
-                if let Some(table) = self.table_mut()
-                    && table.top + line < count
-                {
-                    table.at = table.top + line;
-                }
-            }
-            (Part::Tree, View::Transactions) if self.has_waterfall => {
+        match part {
+            Part::List => self.click_row(line),
+            Part::Tree if self.shows_waterfall() => {
                 let bar = self.tree.bar_top + line;
                 self.tree.bar = 0;
                 self.tree.step_bar(isize::try_from(bar).unwrap_or(0));
             }
-            (Part::Tree, _) => {
+            Part::Tree => {
                 let at = self.tree.top + line;
                 if at < self.tree.len() {
                     let was_there = self.tree.at == at;
@@ -99,7 +78,7 @@ impl App {
                     }
                 }
             }
-            (Part::Bytes, _) => {}
+            Part::Bytes => {}
         }
     }
 }

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use crate::tui::model::Entry;
 use crate::tui::search::{self, Hunt, Target};
 
+use super::view_rows::Rows;
 use super::{App, Part, Table, View};
 
 /// How long rows are looked at before keys are heard again.
@@ -29,43 +30,26 @@ impl App {
     }
 
     fn table_number(&self) -> Option<usize> {
-        match self.view {
-            View::Operations => Some(0),
-            View::Connections => Some(1),
-            View::Files => Some(2),
-            View::Charts => Some(3),
-            View::Transactions | View::Frames => None,
+        match self.view.rows() {
+            Rows::Table(_, number) => Some(number),
+            Rows::Transactions | Rows::Frames => None,
         }
+    }
+
+    /// Whether the waterfall stands in the place of the tree.
+    pub(in crate::tui) fn shows_waterfall(&self) -> bool {
+        self.has_waterfall && self.view == View::Transactions
     }
 
     /// Moves by some lines, in the part of the screen where keys act.
     pub(super) fn move_by(&mut self, by: isize) {
-        match (self.view, self.part) {
-            (View::Transactions | View::Frames, Part::Tree)
-                if self.has_waterfall && self.view == View::Transactions =>
-            {
-                self.tree.step_bar(by);
-            }
-            (View::Transactions | View::Frames, Part::Tree) => self.tree.step(by),
-            (View::Transactions | View::Frames, Part::Bytes) => {
+        match self.part {
+            Part::List => self.move_rows(by),
+            Part::Tree if self.shows_waterfall() => self.tree.step_bar(by),
+            Part::Tree => self.tree.step(by),
+            Part::Bytes => {
                 let top = self.tree.bytes_top.unwrap_or(0).saturating_add_signed(by);
                 self.tree.bytes_top = Some(top.min(1 << 24));
-            }
-            (View::Transactions, Part::List) => {
-                let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-                self.list.step(by, rows);
-            }
-            (View::Frames, Part::List) => {
-                let last = self.all.progress.frames.max(1);
-                let at = i64::try_from(self.packets.at).unwrap_or(i64::MAX);
-                let at = at.saturating_add(by as i64).max(1).unsigned_abs();
-                self.packets.at = at.min(last);
-            }
-            _ => {
-                let count = crate::tui::views::lines(self);
-                if let Some(table) = self.table_mut() {
-                    table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
-                }
             }
         }
     }
@@ -83,8 +67,10 @@ impl App {
 
     /// To the left or to the right.
     pub(super) fn sideways(&mut self, is_right: bool) {
-        if self.view.has_tree() && self.part == Part::Tree {
-            self.tree.turn(is_right);
+        match self.part {
+            Part::Tree if self.view.has_tree() => self.tree.turn(is_right),
+            Part::List => self.scroll_columns(is_right),
+            Part::Tree | Part::Bytes => {}
         }
     }
 
@@ -123,8 +109,7 @@ impl App {
                 self.complain(Target::Text(text).missing());
             }
         } else {
-            self.view = View::Transactions;
-            self.hunt(Target::Text(text), is_forward);
+            self.search_rows(text, is_forward);
         }
     }
 
@@ -134,8 +119,8 @@ impl App {
         match search::place(text, start) {
             Ok(Target::Frame(FrameNumber(frame))) if self.view == View::Frames => {
                 let last = self.all.progress.frames.max(1);
-                self.packets.at = frame.clamp(1, last);
-                self.packets.top = self.packets.at.saturating_sub(2).max(1);
+                self.go_to_frame(frame.clamp(1, last));
+                self.step_packets(0);
                 if frame > last {
                     self.complain(format!("the last frame is {last}"));
                 }
@@ -165,13 +150,18 @@ impl App {
         let Some(mut hunt) = self.hunt.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
-        let goes_on = hunt.is_forward && self.list.sort.is_none();
+        let is_sorted = self.list.sort.is_some();
         // The last rows come together with the news that there are no more.
-        if hunt.left == 0 && goes_on {
-            hunt.extend(count);
+        if hunt.left == 0 && hunt.is_forward {
+            match is_sorted {
+                false => hunt.extend(count),
+                // New rows are sorted in anywhere.
+                true if hunt.is_of_another(count) => hunt = Hunt::from_start(hunt.target, count),
+                true => {}
+            }
         }
-        // What is still being read may have it.
-        let may_come = goes_on && !self.side().progress.is_over;
+        // What is still being read may have it, and what is not sorted in yet.
+        let may_come = hunt.is_forward && (!self.side().progress.is_over || self.list.is_stale(self.rows()));
         while hunt.left > 0 {
             let is_it = self
                 .list
@@ -222,7 +212,7 @@ impl App {
             Target::Incomplete => row.is_incomplete,
             Target::Failed => row.has_failed,
             Target::Slow => self.is_slow(entry),
-            Target::Marked => self.marks.contains(&row.index),
+            Target::Marked => self.is_marked(entry),
             Target::Frame(frame) => (row.first..=row.last).contains(frame),
             Target::Xid(xid) => row.xid == *xid,
             Target::Index(index) => row.index == *index,

@@ -25,17 +25,18 @@ impl App {
     /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.
     fn chosen_to_save(&self, is_all: bool) -> Option<What> {
         let is_once = self.capture.is_once();
+        let marked = self.marked_transactions();
         let filter = self.side().filter.as_ref().map(|(filter, _)| filter);
         Some(match is_all {
             // Frames that came once are looked for by what their rows say.
             true if is_once && filter.is_some() => What::these(self.rows().entries()),
             true => What::Selected(filter.cloned()),
-            false if self.marks.is_empty() && is_once => What::these(self.entry().into_iter()),
-            false if self.marks.is_empty() => What::Numbers([self.entry()?.row.index].into_iter().collect()),
+            false if marked.is_empty() && is_once => What::these(self.entry().into_iter()),
+            false if marked.is_empty() => What::Numbers([self.entry()?.row.index].into_iter().collect()),
             false if is_once => {
-                What::these(self.all.rows.entries().filter(|entry| self.marks.contains(&entry.row.index)))
+                What::these(self.all.rows.entries().filter(|entry| marked.contains(&entry.row.index)))
             }
-            false => What::Numbers(self.marks.clone()),
+            false => What::Numbers(marked),
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::source::Place;
 use crate::tui::capture::Capture;
 use crate::tui::mailbox::Progress;
 use crate::tui::model::Rows;
+use crate::tui::model::activity::Activity;
 use crate::tui::model::tables::Tables;
 use crate::tui::pass::{Manner, Pass};
 
@@ -14,6 +15,7 @@ pub(in crate::tui) struct Side {
     pub(in crate::tui) pass: Pass,
     pub(in crate::tui) rows: Rows,
     pub(in crate::tui) tables: Tables,
+    pub(in crate::tui) activity: Activity,
     pub(in crate::tui) progress: Progress,
     pub(in crate::tui) errors: Vec<String>,
     /// The filter and its text.
@@ -35,6 +37,7 @@ impl Side {
             pass: Pass::start(capture.clone(), condition, manner.clone(), names),
             rows: Rows::new(memory),
             tables: Tables::default(),
+            activity: Activity::default(),
             progress: Progress::default(),
             errors: Vec::new(),
             filter,
@@ -52,6 +55,10 @@ impl Side {
         }
         if let Some(tables) = mail.tables {
             self.tables = *tables;
+        }
+        if let Some(activity) = mail.activity {
+            self.activity = *activity;
+            is_new = true;
         }
         self.errors.extend(mail.errors);
         self.progress = mail.progress.unwrap_or(before);

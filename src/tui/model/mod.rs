@@ -1,5 +1,6 @@
 //! What is known of a pass: its rows by the page, in bounded memory, and its tables.
 
+pub mod activity;
 pub mod order;
 pub mod row;
 pub mod tables;

@@ -10,6 +10,8 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::analysis::names::About;
+use crate::analysis::rates::Ended;
+use crate::analysis::statistics::OperationKey;
 use crate::output::label::Labels;
 use crate::output::list;
 use crate::output::style::Glyphs;
@@ -49,6 +51,7 @@ pub struct Row {
     /// Whether a message of it was sent more than once.
     pub has_copies: bool,
     client: u16,
+    operation: u16,
     text: u32,
     lengths: Lengths,
 }
@@ -75,6 +78,7 @@ pub struct Page {
     rows: Vec<Row>,
     text: String,
     clients: Vec<Address>,
+    operations: Vec<OperationKey>,
 }
 
 /// A row with its text.
@@ -102,6 +106,7 @@ impl Page {
             + self.rows.capacity() * size_of::<Row>()
             + self.text.capacity()
             + self.clients.capacity() * size_of::<Address>()
+            + self.operations.capacity() * size_of::<OperationKey>()
     }
 
     /// A row, counted from 0.
@@ -133,7 +138,19 @@ impl Page {
         let text = self.text.len() as u32;
         self.text.push_str(entry.all_text());
         let client = self.client(entry.client());
-        self.rows.push(Row { text, client, ..*entry.row });
+        let operation = self.operation(entry.operation());
+        self.rows.push(Row { text, client, operation, ..*entry.row });
+    }
+
+    /// The place of an operation among those of the page.
+    fn operation(&mut self, key: OperationKey) -> u16 {
+        let at = self.operations.iter().rposition(|known| *known == key);
+        let at = at.unwrap_or_else(|| {
+            self.operations.push(key);
+            self.operations.len() - 1
+        });
+        // A page has no more operations than rows.
+        at as u16
     }
 
     /// The place of an address among the clients of the page.
@@ -164,6 +181,23 @@ impl<'p> Entry<'p> {
     /// Address of the client.
     pub fn client(&self) -> Address {
         self.page.clients.get(usize::from(self.row.client)).copied().unwrap_or(Address::Unknown)
+    }
+
+    /// What its operation is counted under.
+    pub fn operation(&self) -> OperationKey {
+        self.page.operations.get(usize::from(self.row.operation)).copied().unwrap_or_default()
+    }
+
+    /// The Transaction as rates count it, by the end of its Reply, or by its Call where it has none.
+    pub fn ended(&self) -> Ended<'p> {
+        let latency_ns = i64::try_from(self.row.latency.unwrap_or(0)).unwrap_or(i64::MAX);
+        Ended {
+            time: Timestamp(self.row.time.0.saturating_add(latency_ns)),
+            bytes: self.row.bytes,
+            operation: self.operation(),
+            connection: self.row.connection,
+            path: self.label().get(self.path()).filter(|path| !path.is_empty()).map(str::as_bytes),
+        }
     }
 
     /// `4.2`.
@@ -273,10 +307,27 @@ impl RowWriter {
                 .flatten()
                 .any(|message| message.copies > 1),
             client: page.client(transaction.connection.client.address),
+            operation: page.operation(OperationKey::of(facts)),
             text,
             lengths,
         };
         page.rows.push(row);
+    }
+
+    /// The label of a Call that is in flight, where the path stands in it, and the length of the operation's name.
+    pub fn label(
+        &mut self,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        about: About<'_>,
+    ) -> (String, std::ops::Range<usize>, usize) {
+        let mut text = String::new();
+        self.labels.write(reading, facts, about, &self.glyphs, &mut text);
+        let name_length = match facts.operation {
+            Some(Operation::Named(name)) => name.len(),
+            _ => 0,
+        };
+        (text, self.labels.path(), name_length)
     }
 
     /// Moves what stands in the cell to the text of the page, cut to what is kept; tells its length.

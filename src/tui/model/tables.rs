@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::reading::Facts;
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
@@ -13,6 +13,7 @@ use crate::analysis::lives::{ConnectionRow, Lives};
 use crate::analysis::load::{self, Load};
 use crate::analysis::names::About;
 use crate::analysis::operations::{self, OperationRow, Whole};
+use crate::analysis::sequence;
 use crate::analysis::series::Series;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
 use crate::filter;
@@ -139,7 +140,13 @@ impl Tally {
     }
 
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts, about: About<'_>) {
+    pub fn transaction(
+        &mut self,
+        transaction: &Transaction,
+        reading: &Reading<'_>,
+        facts: &Facts,
+        about: About<'_>,
+    ) {
         self.statistics.transaction(transaction, facts);
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
         let bytes = length(Which::Call) + length(Which::Reply);
@@ -161,6 +168,9 @@ impl Tally {
             step.errors += u64::from(failed);
         }
         self.lives.transaction(transaction);
+        if let Some(used) = sequence::slot(reading, facts) {
+            self.lives.slot(transaction, used.slot, sequence::granted_slots(reading, facts));
+        }
     }
 
     /// Makes the tables.

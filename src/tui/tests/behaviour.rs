@@ -1,12 +1,10 @@
 //! What keys do.
 
-use std::collections::BTreeSet;
-
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use crate::tui::app::{Part, View, Wish};
+use crate::tui::app::{Mark, Part, View, Wish};
 
 use super::{Capture, Options, Screen, path};
 
@@ -150,7 +148,7 @@ fn sorting_by_latency_puts_the_slowest_first() {
 fn marks_are_shown_found_and_taken_away() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("m").ask('g', "#20").keys("m").press(KeyCode::Home);
-    assert_eq!(screen.app.marks, BTreeSet::from([1, 20]));
+    assert!(screen.app.marks.iter().eq(&[Mark::Transaction(1), Mark::Transaction(20)]));
     assert!(screen.text().lines().nth(2).unwrap().starts_with('●'));
     screen.keys("'");
     assert_eq!(screen.app.entry().unwrap().row.index, 20);
@@ -168,7 +166,7 @@ fn the_value_the_filter_and_the_command_are_copied_and_shown() {
     assert_eq!(screen.last_line(), "copied: nfs.slotid == 0");
     screen.keys("c");
     let text = screen.text();
-    let lines: Vec<&str> = text.lines().rev().take(3).collect();
+    let lines: Vec<&str> = text.lines().rev().skip(1).take(3).collect();
     let [tshark, own, title] = lines[..] else { panic!("{text}") };
     assert_eq!(title, "copied:");
     assert!(own.starts_with("nfsrdma-inspect -V -Y 'nfsrdma.index == 49' "), "{own}");
@@ -352,4 +350,200 @@ fn a_screen_where_nothing_changes_is_not_drawn_again() {
         let draws = (0..200).filter(|_| screen.app.tick()).count();
         assert_eq!(draws, 0, "{keys}");
     }
+}
+
+#[test]
+fn keys_act_on_the_rows_of_the_view_that_is_shown() {
+    for (key, view) in ('1'..).zip(View::ALL) {
+        let mut screen = Screen::open(CAPTURE, 120, 40);
+        screen.keys(&key.to_string()).press(KeyCode::Down);
+        screen.ask('/', "no such text");
+        assert_eq!(screen.app.view, view);
+        assert!(screen.last_line().contains(r#"has "no such text""#), "{key}: {}", screen.last_line());
+        screen.keys("n").keys("N");
+        assert_eq!(screen.app.view, view);
+        screen.keys("y");
+        assert!(screen.last_line().starts_with("copied: "), "{key}: {}", screen.last_line());
+        screen.keys("Y");
+        let copied = screen.last_line();
+        let filter = copied.strip_prefix("copied: ").unwrap_or_else(|| panic!("{key}: {copied}"));
+        assert!(crate::filter::Filter::parse(filter).is_ok(), "{key}: {filter}");
+        screen.keys("m");
+        assert_eq!((screen.app.marks.len(), screen.app.view), (1, view));
+        screen.keys("'").keys(">").keys("r");
+        assert_eq!(screen.app.view, view);
+        screen.keys("=");
+        let set = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
+        assert!(set.is_some(), "{key}");
+    }
+}
+
+#[test]
+fn frames_are_searched_from_the_cursor_on_and_back() {
+    let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
+    // Frames with a NAK, as the packet list shows them.
+    let mut source = crate::source::Source::open([path("rxe-v42-loss.pcap")]).unwrap();
+    let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::Limits::default());
+    let mut naks = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        let (datagram, _) = flow.observed_frame(&frame, &mut nfsrdma_dissectors::field::Unobserved);
+        if let nfsrdma_dissectors::net::Carried::Infiniband(packet) = &datagram.carried
+            && let Some(aeth) = packet.aeth
+            && matches!(aeth.syndrome, nfsrdma_dissectors::infiniband::Syndrome::Nak { .. })
+        {
+            naks.push(frame.number.0);
+        }
+        while flow.next_transaction().is_some() {}
+    }
+    assert!(naks.len() > 1, "{naks:?}");
+    screen.keys("5").ask('/', "NAK");
+    assert_eq!((screen.app.view, screen.app.packets.at), (View::Frames, naks[0]), "{}", screen.text());
+    screen.keys("n");
+    assert_eq!(screen.app.packets.at, naks[1]);
+    screen.keys("N").keys("N");
+    assert_eq!(screen.app.packets.at, *naks.last().unwrap());
+    assert!(screen.last_line().contains("going on from the last"), "{}", screen.last_line());
+}
+
+#[test]
+fn a_filter_selects_frames_in_the_packet_list() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("5").ask('f', "infiniband.bth.opcode == 17 && frame.number > 1000");
+    let selected = screen.app.packets.selected.as_ref().unwrap();
+    // What `--view frames -Y` selects.
+    let count = selected.lines.len();
+    assert!(count > 10 && selected.lines.iter().all(|(number, _)| number.0 > 1000), "{count}");
+    let first = selected.lines[0].0.0;
+    screen.press(KeyCode::Home);
+    assert_eq!(screen.app.packets.at, first);
+    screen.keys("jm");
+    let second = screen.app.packets.selected.as_ref().unwrap().lines[1].0.0;
+    assert!(screen.app.marks.contains(&Mark::Frame(second)));
+    screen.press(KeyCode::End).ask('/', "ack").keys("u");
+    assert!(screen.app.packets.selected.is_none());
+    assert!(screen.app.packets.at > 1000);
+}
+
+#[test]
+fn rates_of_a_file_are_those_around_the_cursor() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.ask('g', "#100").keys("2");
+    let rows = screen.app.rows();
+    let middle = rows.get(99).unwrap().ended().time;
+    let (first, last) = screen.app.all.tables.times.unwrap();
+    for (rate, half_ns) in screen.app.rates().all.iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64])
+    {
+        let ended = rows.entries().filter(|entry| entry.ended().time.apart(middle) <= half_ns);
+        let part = middle.since(first).unwrap().min(half_ns) + last.since(middle).unwrap().min(half_ns);
+        let expected = ended.count() as f64 / (part as f64 / 1e9);
+        assert!((rate.transactions - expected).abs() < 1e-6, "{rate:?} {expected}");
+    }
+    assert!(screen.text().contains("around"), "{}", screen.text());
+    let before = screen.app.rates().all;
+    screen.keys("1").ask('g', "#230").keys("2");
+    assert_ne!(screen.app.rates().all, before);
+}
+
+#[test]
+fn escape_goes_back_to_where_enter_came_from() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("4jj");
+    let at = screen.app.table().at;
+    screen.press(KeyCode::Enter);
+    assert_eq!(screen.app.view, View::Transactions);
+    screen.press(KeyCode::Esc);
+    assert_eq!((screen.app.view, screen.app.table().at), (View::Files, at));
+    assert!(screen.app.chosen.is_none());
+    // A filter that was set before comes back.
+    screen.ask('f', "nfs.opcode == READ").keys("2").press(KeyCode::Enter).press(KeyCode::Esc);
+    let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.as_str());
+    assert_eq!((screen.app.view, filter), (View::Operations, Some("nfs.opcode == READ")));
+}
+
+#[test]
+fn numbers_of_tables_are_whole_at_every_width() {
+    let mut screen = Screen::open("rxe-v3.pcap", 200, 40);
+    for (key, view) in [("2", View::Operations), ("3", View::Connections), ("4", View::Files)] {
+        for width in 30..=200 {
+            screen.terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(width, 24)).unwrap();
+            screen.keys(key);
+            let crate::tui::app::ViewRows::Table(table, _) = view.rows() else { panic!() };
+            let order = table.order(&screen.app);
+            let shown: Vec<_> =
+                screen.app.areas.headings.iter().filter(|(_, column)| *column > 0).copied().collect();
+            assert!(!shown.is_empty(), "{width}");
+            let lines = screen.app.areas.list;
+            for (line, row) in order.iter().take(usize::from(lines.height)).enumerate() {
+                let cells = table.cells(&screen.app, *row);
+                for (place, column) in &shown {
+                    if !table.columns()[*column].is_number {
+                        continue;
+                    }
+                    let buffer = screen.terminal.backend().buffer();
+                    let text: String = (place.x..place.x + place.width)
+                        .map(|x| buffer.cell((x, lines.y + line as u16)).unwrap().symbol().to_owned())
+                        .collect();
+                    assert_eq!(text.trim(), cells[*column].0, "{key} at {width}: column {column}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn right_scrolls_to_the_columns_that_have_no_room() {
+    for key in ["1", "2", "3", "4"] {
+        let mut screen = Screen::open("rxe-v3.pcap", 60, 24);
+        screen.keys(key);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let heading = screen
+                .text()
+                .lines()
+                .find(|line| {
+                    line.contains("OPERATION") || line.contains("CONNECTION") || line.contains("FILE")
+                })
+                .unwrap()
+                .to_owned();
+            seen.extend(heading.split_whitespace().map(|name| name.trim_matches(['▼', '▲']).to_owned()));
+            screen.press(KeyCode::Right);
+        }
+        let last: &[&str] = match key {
+            "1" => &["FRAME", "CLIENT", "XID", "BYTES", "STATUS"],
+            "2" => &["PROGRAM", "P90", "TIME%", "OUT"],
+            "3" => &["TRANSPORT", "INCOMPLETE", "STATE", "GRANTED"],
+            _ => &["BYTES", "MEAN", "ERRORS"],
+        };
+        for name in last {
+            assert!(seen.contains(*name), "{key}: {name} is not among {seen:?}");
+        }
+        for _ in 0..20 {
+            screen.press(KeyCode::Left);
+        }
+        assert_eq!((screen.app.list.scroll, screen.app.table().scroll), (0, 0));
+    }
+}
+
+#[test]
+fn a_transaction_is_found_by_its_number_while_the_list_is_sorted_and_read() {
+    let mut screen = Screen::begun(Capture::files(vec![path(CAPTURE)]), 120, 40, Options::default());
+    screen.draw();
+    // By the last column, before anything was taken up.
+    for letter in "<g#200".chars() {
+        screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
+    }
+    screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)));
+    assert!(screen.app.list.sort.is_some());
+    screen.settle();
+    assert_eq!(screen.app.entry().unwrap().row.index, 200, "{}", screen.text());
+}
+
+#[test]
+fn a_message_leaves_the_keys_where_they_are() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    let keys = screen.last_line();
+    screen.ask('/', "no such thing");
+    let text = screen.text();
+    assert_eq!(text.lines().last(), Some(keys.as_str()), "{text}");
+    assert!(screen.last_line().contains(r#"nothing has "no such thing""#), "{text}");
 }

@@ -124,8 +124,10 @@ impl Screen {
         text
     }
 
+    /// The last line, or the message above the keys.
     fn last_line(&self) -> String {
-        self.text().lines().last().unwrap_or_default().to_owned()
+        let has_message = self.app.message.is_some() && self.app.prompt.is_none();
+        self.text().lines().rev().nth(usize::from(has_message)).unwrap_or_default().to_owned()
     }
 
     /// The operation of the cursor, and what it is about.

@@ -1,4 +1,4 @@
-//! What each view looks like, at three sizes of the terminal.
+//! What each view looks like, at four sizes of the terminal.
 
 use ratatui::crossterm::event::KeyCode;
 
@@ -8,7 +8,7 @@ use crate::tui::theme::ThemeName;
 
 use super::Screen;
 
-const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+const SIZES: [(u16, u16); 4] = [(40, 24), (80, 24), (120, 40), (200, 60)];
 
 /// Snapshots of what a capture looks like after some keys.
 fn looks(view: &str, capture: &str, act: impl Fn(&mut Screen)) {

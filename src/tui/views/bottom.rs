@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
 use crate::output::units::Duration;
-use crate::tui::app::{App, Menu, Part, View};
+use crate::tui::app::{App, Menu, Part};
 use crate::tui::prompt::Purpose;
 
 use super::wrapping::wrapped;
@@ -71,7 +71,8 @@ pub(super) fn height(app: &App, area: Rect) -> u16 {
     match &app.message {
         Some(message) if app.prompt.is_none() && app.menu.is_none() => {
             let lines = wrapped(&message.text, usize::from(area.width)).len();
-            u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2)
+            // The keys stay below it.
+            u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2) + 1
         }
         _ => 1,
     }
@@ -118,9 +119,11 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
         hints(app, &keys, "follow:", width)
     } else if let Some(message) = &app.message {
         let style = if message.is_error { app.theme.error } else { app.theme.notice };
+        let (told, keys) = cut_bottom(area, 1);
         for (line, text) in wrapped(&message.text, width).into_iter().enumerate() {
-            put(buffer, area, line, &Line::styled(text, style));
+            put(buffer, told, line, &Line::styled(text, style));
         }
+        put(buffer, keys, 0, &hints(app, known(app), "", width));
         return None;
     } else if let Some(error) = errors.last() {
         Line::styled(fit(error, width, &app.signs.glyphs).into_owned(), app.theme.error)
@@ -136,25 +139,9 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
     if app.help.is_some() {
         return &[("Up Down PgUp PgDn", "scroll"), ("Esc", "back")];
     }
-    match (app.view, app.part) {
-        (View::Transactions, Part::List) => &[
-            ("?", "help"),
-            ("q", "quit"),
-            ("Enter", "tree"),
-            ("w", "waterfall"),
-            ("f", "filter"),
-            ("/", "search"),
-            ("F", "follow"),
-            ("e", "error"),
-            ("i", "incomplete"),
-            ("s", "slow"),
-            ("< >", "sort"),
-            ("g", "go to"),
-            ("m", "mark"),
-            ("W", "save"),
-            ("y", "copy"),
-        ],
-        (View::Transactions | View::Frames, Part::Tree) => &[
+    match app.part {
+        Part::List => app.view.hints(),
+        Part::Tree => &[
             ("?", "help"),
             ("Esc", "back"),
             ("Left Right", "close, open"),
@@ -166,28 +153,9 @@ fn known(app: &App) -> &'static [(&'static str, &'static str)] {
             ("x", "bytes"),
             ("z", "zoom"),
         ],
-        (View::Transactions | View::Frames, Part::Bytes) => {
+        Part::Bytes => {
             &[("?", "help"), ("Esc", "back"), ("Up Down", "scroll"), ("Tab", "next part"), ("x", "hide")]
         }
-        (View::Frames, Part::List) => &[
-            ("?", "help"),
-            ("q", "quit"),
-            ("Enter", "tree"),
-            ("g", "go to"),
-            ("c", "copy command"),
-            ("1", "Transactions"),
-        ],
-        (View::Charts, _) => {
-            &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
-        }
-        _ => &[
-            ("?", "help"),
-            ("q", "quit"),
-            ("Enter", "its Transactions"),
-            ("< >", "sort"),
-            ("r", "reverse"),
-            ("y", "copy"),
-        ],
     }
 }
 

@@ -9,9 +9,45 @@ use crate::analysis::histogram::Histogram;
 use crate::analysis::series::{Series, Step};
 use crate::output::style::columns as width_of;
 use crate::output::units::{Bytes, Duration};
-use crate::tui::app::App;
+use crate::tui::app::{App, Mark};
 
+use super::operations::Operations;
+use super::table::{Cell, Column, TableView};
 use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
+
+/// The rows of the charts: all operations together, and then each of them.
+#[derive(Debug)]
+pub(in crate::tui) struct Charts;
+
+impl TableView for Charts {
+    fn columns(&self) -> &'static [Column] {
+        &[]
+    }
+
+    fn len(&self, app: &App) -> usize {
+        app.side().tables.operations.len() + 1
+    }
+
+    fn order(&self, app: &App) -> Vec<usize> {
+        (0..self.len(app)).collect()
+    }
+
+    fn cells(&self, _: &App, _: usize) -> Vec<Cell> {
+        Vec::new()
+    }
+
+    fn value(&self, app: &App, row: usize) -> Option<String> {
+        Operations.value(app, row.checked_sub(1)?)
+    }
+
+    fn filter(&self, app: &App, row: usize) -> Option<String> {
+        Operations.filter(app, row.checked_sub(1)?)
+    }
+
+    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
+        Operations.mark(app, row.checked_sub(1)?)
+    }
+}
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -146,6 +182,60 @@ pub(super) fn columns(
             })
             .collect();
         put(buffer, chart, line, &Line::styled(text, style));
+    }
+}
+
+/// What was in use step by step, and as much of it as was granted.
+pub(super) struct Limited {
+    pub(super) used: Vec<f64>,
+    pub(super) granted: Vec<f64>,
+    pub(super) is_at_limit: Vec<bool>,
+}
+
+impl Limited {
+    /// Draws both in one chart, whose top is the larger one of them.
+    pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: Axis) {
+        let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
+        if most <= 0.0 || area.height == 0 {
+            return put(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
+        }
+        let label = format!("{most:.0}");
+        let margin = width_of(&label).max(4) as u16 + 1;
+        let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
+        axis.draw(app, buffer, cut_left(below, margin).1);
+        let (labels, chart) = cut_left(area, margin);
+        let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
+        put(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+        if area.height > 1 {
+            put(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+        }
+        let (width, height, count) = (usize::from(chart.width), usize::from(chart.height), self.used.len());
+        let levels = app.signs.levels;
+        for at in 0..width {
+            let start = at * count / width.max(1);
+            let end = ((at + 1) * count).div_ceil(width.max(1)).max(start + 1).min(count);
+            let largest = |values: &[f64]| {
+                values.get(start..end).unwrap_or_default().iter().copied().fold(0.0, f64::max)
+            };
+            let filled = (largest(&self.used) / most * (height * levels.len()) as f64).ceil() as usize;
+            let is_at_limit = self.is_at_limit.get(start..end).unwrap_or_default().contains(&true);
+            let granted = largest(&self.granted);
+            // The line of the grant lies on the upper edge of what may be in use.
+            let line_of_grant = height - ((granted / most * height as f64).ceil() as usize).clamp(1, height);
+            for line in 0..height {
+                let part = filled.saturating_sub((height - 1 - line) * levels.len());
+                let (text, style) = match part {
+                    0 if granted > 0.0 && line == line_of_grant => (app.signs.rule, app.theme.reply),
+                    0 => continue,
+                    part => {
+                        let style = if is_at_limit { app.theme.error } else { app.theme.call };
+                        (levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "), style)
+                    }
+                };
+                let (_, cell) = cut_left(chart, at as u16);
+                put(buffer, cut_left(cell, 1).0, line, &Line::styled(text, style));
+            }
+        }
     }
 }
 

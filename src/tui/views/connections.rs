@@ -6,47 +6,120 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::analysis::lives::ConnectionRow;
+use crate::analysis::load::{CreditSeries, Credits};
+use crate::analysis::rates::Rates;
 use crate::output::connections;
-pub(crate) use crate::output::connections::COLUMNS;
+use crate::output::operations::per_second;
 use crate::output::units::Duration;
-use crate::tui::app::App;
+use crate::tui::app::{App, Mark};
 
-use super::table::{self, Cell, order};
+use super::operations::rate_key;
+use super::table::{self, Cell, Column, TableView, name, number, order, text};
 use super::wrapping::wrapped;
-use super::{charts, cut_bottom, cut_top, grouped, put, rule};
+use super::{charts, cut_bottom, cut_left, cut_top, grouped, put, rule};
 
-fn sorted(app: &App) -> Vec<usize> {
-    let (table, rows) = (app.table(), &app.side().tables.connections);
-    let of = |key: fn(&ConnectionRow) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
-    match table.sort {
-        0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| ends(app, row)))),
-        1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.number))),
-        2 => order(rows.len(), table, |at| {
-            std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.transport.to_string()))
-        }),
-        3 => of(|row| row.tally.transactions),
-        5 => of(|row| row.tally.incomplete),
-        6 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionRow::word))),
-        7 => of(|row| u64::from(row.tally.granted)),
-        8 => {
-            order(rows.len(), table, |at| rows.get(at).map(|row| (row.in_use().unwrap_or(0.0) * 1e6) as u64))
+/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+pub(in crate::tui) const COLUMNS: &[Column] = &[
+    name("CONNECTION"),
+    number("CONN", 4, 1),
+    text("TRANSPORT", 10, 9),
+    number("TRANSACTIONS", 12, 4),
+    number("/S 1S", 6, 5),
+    number("/S 10S", 6, 6),
+    number("/S 60S", 6, 8),
+    number("BYTES", 5, 3),
+    number("INCOMPLETE", 10, 1),
+    text("STATE", 6, 2),
+    number("GRANTED", 7, 2),
+    number("IN USE", 6, 2),
+    number("AT LIMIT", 8, 4),
+];
+
+/// The table of connections.
+#[derive(Debug)]
+pub(in crate::tui) struct Connections;
+
+fn rates(app: &App, row: &ConnectionRow) -> Rates {
+    app.rates().connections.get(&row.tally.name.number).copied().unwrap_or_default()
+}
+
+impl TableView for Connections {
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn len(&self, app: &App) -> usize {
+        app.side().tables.connections.len()
+    }
+
+    fn order(&self, app: &App) -> Vec<usize> {
+        let (table, rows) = (app.table(), &app.side().tables.connections);
+        let of = |key: fn(&ConnectionRow) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
+        match table.sort {
+            0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| ends(app, row)))),
+            1 => order(rows.len(), table, |at| {
+                std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.number))
+            }),
+            2 => order(rows.len(), table, |at| {
+                std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.transport.to_string()))
+            }),
+            3 => of(|row| row.tally.transactions),
+            sort @ 4..=6 => order(rows.len(), table, |at| {
+                let row = rows.get(at)?;
+                rates(app, row).get(sort - 4).map(|rate| rate_key(rate.transactions))
+            }),
+            8 => of(|row| row.tally.incomplete),
+            9 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionRow::word))),
+            10 => of(|row| u64::from(row.tally.granted)),
+            11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
+            12 => of(|row| row.at_limit_ns().unwrap_or(0)),
+            _ => of(|row| row.tally.bytes),
         }
-        _ => of(|row| row.tally.bytes),
+    }
+
+    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+        let Some(row) = app.side().tables.connections.get(row) else { return Vec::new() };
+        let [ends, number, transport, transactions, bytes, incomplete, state, granted, used] =
+            connections::cells(row, app.signs.glyphs);
+        let at_limit = match row.at_limit_ns() {
+            Some(ns) if ns > 0 => Duration(ns, app.signs.glyphs).to_string(),
+            _ => String::new(),
+        };
+        let rates = rates(app, row);
+        let (theme, plain) = (&app.theme, Style::new());
+        vec![
+            (ends, theme.heading),
+            (number, theme.dim),
+            (transport, theme.dim),
+            (transactions, plain),
+            (per_second(rates[0].transactions), plain),
+            (per_second(rates[1].transactions), plain),
+            (per_second(rates[2].transactions), plain),
+            (bytes, plain),
+            (incomplete, theme.notice),
+            (state, theme.dim),
+            (granted, plain),
+            (used, plain),
+            (at_limit, theme.error),
+        ]
+    }
+
+    fn value(&self, app: &App, row: usize) -> Option<String> {
+        app.side().tables.connections.get(row).map(|row| ends(app, row))
+    }
+
+    fn filter(&self, app: &App, row: usize) -> Option<String> {
+        let row = app.side().tables.connections.get(row)?;
+        Some(format!("nfsrdma.connection == {}", row.tally.name.number))
+    }
+
+    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
+        app.side().tables.connections.get(row).map(|row| Mark::Connection(row.tally.name.number))
     }
 }
 
 fn row(app: &App) -> Option<&ConnectionRow> {
-    app.side().tables.connections.get(*sorted(app).get(app.table().at)?)
-}
-
-/// The number of the connection of the cursor.
-pub(in crate::tui) fn chosen(app: &App) -> Option<u64> {
-    row(app).map(|row| row.tally.name.number)
-}
-
-/// Its two ends.
-pub(in crate::tui) fn chosen_ends(app: &App) -> Option<String> {
-    row(app).map(|row| ends(app, row))
+    app.side().tables.connections.get(*Connections.order(app).get(app.table().at)?)
 }
 
 fn ends(app: &App, row: &ConnectionRow) -> String {
@@ -65,23 +138,10 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     put(buffer, head, 0, &Line::styled(text, app.theme.dim));
     let chart = if area.height >= 14 { (area.height / 3).clamp(7, 15) } else { 0 };
     let (area, below) = cut_bottom(area, chart);
-    let order = sorted(app);
-    table::draw(app, buffer, area, COLUMNS, &order, cells);
+    table::draw(app, &Connections, buffer, area);
     if chart > 0 {
         credits(app, buffer, below);
     }
-}
-
-fn cells(app: &App, at: usize) -> Vec<Cell> {
-    let Some(row) = app.side().tables.connections.get(at) else { return Vec::new() };
-    let style = |at| match at {
-        0 => app.theme.heading,
-        1 | 6 => app.theme.dim,
-        5 => app.theme.notice,
-        _ => Style::new(),
-    };
-    let cells = connections::cells(row, app.signs.glyphs);
-    cells.into_iter().enumerate().map(|(at, cell)| (cell, style(at))).collect()
 }
 
 /// What was granted, step by step: what was said last holds until something else is.
@@ -96,45 +156,90 @@ fn held(granted: impl Iterator<Item = u32>) -> Vec<f64> {
     held.collect()
 }
 
-/// The credits of the connection of the cursor: those that were granted, and below them Calls under way, as columns.
+/// The credits of the connection of the cursor, and the slots of its session.
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let row = row(app);
     let Some((row, credits)) = row.and_then(|row| Some((row, row.credits.as_ref()?))) else {
         rule(app, buffer, head, "Credits", "", false);
-        let text = "a connection without RDMA has no credits";
+        let text = "a connection without RDMA has no credits, and no Call on it took a slot of a session";
         return put(buffer, area, 0, &Line::styled(text, app.theme.dim));
     };
-    let series = &credits.0;
-    let width = series.width() as f64;
-    let values: Vec<f64> = series.steps().iter().map(|step| step.busy as f64 / width).collect();
-    let title = format!("Credits of connection {}", row.tally.name.number);
-    let step = format!("peaks of {}", Duration(series.width(), app.signs.glyphs));
-    let axis = charts::Axis::of(app, series);
+    let is_rdma = row.tally.name.transport.is_rdma();
+    let title = format!("Connection {}", row.tally.name.number);
+    let step = format!("peaks of {}", Duration(credits.0.width(), app.signs.glyphs));
     rule(app, buffer, head, &title, &step, false);
-    let (asked, granted) = (row.tally.asked, row.tally.granted);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let text = Line::from(vec![
-        Span::styled(format!("granted {granted}"), app.theme.reply),
-        Span::raw(format!(", asked for {asked}; ")),
-        Span::styled(format!("Calls under way, at most {most:.2}"), app.theme.call),
-    ]);
-    let (told, area) = cut_top(area, 1);
-    put(buffer, told, 0, &text);
-    let said = wrapped(&connections::terms(row), usize::from(area.width));
-    let (place, area) = cut_top(area, said.len().min(2) as u16);
-    for (line, text) in said.into_iter().enumerate() {
+    let said = if is_rdma { wrapped(&connections::terms(row), usize::from(area.width)) } else { Vec::new() };
+    let lines = said.len().min(if area.height >= 9 { 2 } else { 0 });
+    let (place, area) = cut_top(area, lines as u16);
+    for (line, text) in said.into_iter().take(lines).enumerate() {
         put(buffer, place, line, &Line::styled(text, app.theme.dim));
     }
-    let (area, above) = if area.height >= 8 {
-        let (above, below) = cut_top(area, 3);
-        (below, above)
-    } else {
-        (area, Rect { height: 0, ..area })
-    };
-    if above.height > 0 {
-        let granted: Vec<f64> = held(series.steps().iter().map(|step| step.granted));
-        charts::columns(app, buffer, above, (&granted, axis), app.theme.reply, |value| format!("{value:.0}"));
+    let mut charts: Vec<Limit<'_>> = Vec::new();
+    if is_rdma {
+        charts.push(Limit {
+            name: "credits",
+            used: &|step| step.in_flight,
+            granted: &|step| step.granted,
+            at_limit_ns: &|step| step.at_limit_ns,
+        });
     }
-    charts::columns(app, buffer, area, (&values, axis), app.theme.call, |value| format!("{value:.1}"));
+    if credits.has_slots() {
+        charts.push(Limit {
+            name: "slots",
+            used: &|step| step.slots,
+            granted: &|step| step.granted_slots,
+            at_limit_ns: &|step| step.slots_at_limit_ns,
+        });
+    }
+    // Side by side, or one above the other; where there is room for one only, the credits.
+    let places = match (charts.len(), area.width >= 100, area.height >= 8) {
+        (2, true, _) => {
+            let (left, right) = cut_left(area, area.width / 2);
+            vec![cut_left(left, left.width - 2).0, right]
+        }
+        (2, false, true) => {
+            let (above, below) = cut_bottom(area, area.height / 2);
+            vec![above, below]
+        }
+        _ => vec![area],
+    };
+    for (limit, place) in charts.iter().zip(places) {
+        limit.draw(app, buffer, place, credits);
+    }
+}
+
+/// Something of which as much may be in use as was granted.
+struct Limit<'f> {
+    name: &'static str,
+    used: &'f dyn Fn(&Credits) -> u32,
+    granted: &'f dyn Fn(&Credits) -> u32,
+    at_limit_ns: &'f dyn Fn(&Credits) -> u64,
+}
+
+impl Limit<'_> {
+    /// Draws what was in use as columns, with the grant as a line above them; columns are red where the limit was reached.
+    fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
+        let steps = credits.0.steps();
+        let (most, granted) = (credits.most(self.used), credits.most(self.granted));
+        let at_limit_ns = credits.time_ns(self.at_limit_ns);
+        let at_limit = match at_limit_ns {
+            0 => Span::styled(", never at the limit", app.theme.dim),
+            ns => Span::styled(format!(", at the limit {}", Duration(ns, app.signs.glyphs)), app.theme.error),
+        };
+        let text = Line::from(vec![
+            Span::styled(format!("{}: at most {most} in use", self.name), app.theme.call),
+            Span::raw(" of "),
+            Span::styled(format!("{granted} granted"), app.theme.reply),
+            at_limit,
+        ]);
+        let (told, area) = cut_top(area, 1);
+        put(buffer, told, 0, &text);
+        let chart = charts::Limited {
+            used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
+            granted: held(steps.iter().map(|step| (self.granted)(step))),
+            is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
+        };
+        chart.draw(app, buffer, area, charts::Axis::of(app, &credits.0));
+    }
 }

@@ -5,49 +5,110 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use crate::analysis::files::FileTally;
+use crate::analysis::rates::Rates;
+use crate::filter::quoted;
+use crate::output::operations::per_second;
 use crate::output::units::{self, Bytes, Duration};
-use crate::tui::app::App;
+use crate::tui::app::{App, Mark};
 
-use super::table::{self, Cell, Column, number, order, text};
+use super::operations::rate_key;
+use super::table::{self, Cell, Column, TableView, name, number, order};
 use super::{cut_top, grouped, put};
 
-/// Its columns.
-pub(crate) const COLUMNS: &[Column] = &[
-    text("FILE", 30),
-    number("BYTES", 7, 0),
-    number("TIME", 9, 0),
-    number("TRANSACTIONS", 12, 0),
-    number("MEAN", 8, 70),
-    number("ERRORS", 7, 56),
+/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+pub(in crate::tui) const COLUMNS: &[Column] = &[
+    name("FILE"),
+    number("BYTES", 5, 1),
+    number("TIME", 7, 1),
+    number("TRANSACTIONS", 12, 2),
+    number("/S 1S", 6, 3),
+    number("/S 10S", 6, 5),
+    number("/S 60S", 6, 6),
+    number("B/S 10S", 7, 4),
+    number("MEAN", 7, 3),
+    number("ERRORS", 6, 2),
 ];
 
-fn sorted(app: &App) -> Vec<usize> {
-    let (table, rows) = (app.table(), &app.side().tables.files);
-    let tally = |at: usize| rows.get(at).map(|row| row.tally).unwrap_or_default();
-    let order_by =
-        |key: fn(&crate::analysis::files::FileTally) -> u64| order(rows.len(), table, |at| key(&tally(at)));
-    match table.sort {
-        // Paths from A to Z.
-        0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.path.clone()))),
-        2 => order_by(|tally| tally.time),
-        3 => order_by(|tally| tally.transactions),
-        4 => order_by(|tally| tally.time / tally.transactions.max(1)),
-        5 => order_by(|tally| tally.errors),
-        _ => order_by(|tally| tally.bytes),
+/// The table of files.
+#[derive(Debug)]
+pub(in crate::tui) struct Files;
+
+impl Files {
+    fn path(app: &App, row: usize) -> Option<String> {
+        let mut text = String::new();
+        units::path(&app.side().tables.files.get(row)?.path, &app.signs.glyphs, &mut text);
+        Some(text)
+    }
+
+    /// Rates go by the path as it was captured, or as the list shows it.
+    fn rates(app: &App, row: usize) -> Rates {
+        let files = &app.rates().files;
+        let shown = || files.get(Self::path(app, row)?.as_bytes());
+        let captured = app.side().tables.files.get(row).and_then(|row| files.get(row.path.as_slice()));
+        captured.or_else(shown).copied().unwrap_or_default()
     }
 }
 
-/// The path of the cursor.
-pub(in crate::tui) fn chosen_path(app: &App) -> Option<&[u8]> {
-    let row = app.side().tables.files.get(*sorted(app).get(app.table().at)?)?;
-    Some(&row.path)
-}
+impl TableView for Files {
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
 
-/// The same as text.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
-    let mut text = String::new();
-    units::path(chosen_path(app)?, &app.signs.glyphs, &mut text);
-    Some(text)
+    fn len(&self, app: &App) -> usize {
+        app.side().tables.files.len()
+    }
+
+    fn order(&self, app: &App) -> Vec<usize> {
+        let (table, rows) = (app.table(), &app.side().tables.files);
+        let tally = |at: usize| rows.get(at).map(|row| row.tally).unwrap_or_default();
+        let order_by = |key: fn(&FileTally) -> u64| order(rows.len(), table, |at| key(&tally(at)));
+        match table.sort {
+            // Paths from A to Z.
+            0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.path.clone()))),
+            2 => order_by(|tally| tally.time),
+            3 => order_by(|tally| tally.transactions),
+            sort @ 4..=6 => order(rows.len(), table, |at| {
+                Self::rates(app, at).get(sort - 4).map(|rate| rate_key(rate.transactions))
+            }),
+            7 => order(rows.len(), table, |at| rate_key(Self::rates(app, at)[1].bytes)),
+            8 => order_by(|tally| tally.time / tally.transactions.max(1)),
+            9 => order_by(|tally| tally.errors),
+            _ => order_by(|tally| tally.bytes),
+        }
+    }
+
+    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+        let Some(file) = app.side().tables.files.get(row) else { return Vec::new() };
+        let plain = Style::new();
+        let time = |ns| Duration(ns, app.signs.glyphs).to_string();
+        let (tally, rates) = (file.tally, Self::rates(app, row));
+        let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
+        vec![
+            (Self::path(app, row).unwrap_or_default(), app.theme.heading),
+            (Bytes(tally.bytes).to_string(), plain),
+            (time(tally.time), plain),
+            (grouped(tally.transactions), plain),
+            (per_second(rates[0].transactions), plain),
+            (per_second(rates[1].transactions), plain),
+            (per_second(rates[2].transactions), plain),
+            (Bytes(rates[1].bytes as u64).to_string(), plain),
+            (time(tally.time / tally.transactions.max(1)), plain),
+            (errors, app.theme.error),
+        ]
+    }
+
+    fn value(&self, app: &App, row: usize) -> Option<String> {
+        Self::path(app, row)
+    }
+
+    fn filter(&self, app: &App, row: usize) -> Option<String> {
+        Some(format!("nfsrdma.path == {}", quoted(&app.side().tables.files.get(row)?.path)))
+    }
+
+    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
+        app.side().tables.files.get(row).map(|row| Mark::File(row.path.clone()))
+    }
 }
 
 /// Draws the view.
@@ -63,24 +124,5 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         text += &format!("; the {} busiest are listed", grouped(tables.files.len() as u64));
     }
     put(buffer, head, 0, &Line::styled(text, app.theme.dim));
-    let order = sorted(app);
-    table::draw(app, buffer, area, COLUMNS, &order, cells);
-}
-
-fn cells(app: &App, at: usize) -> Vec<Cell> {
-    let Some(row) = app.side().tables.files.get(at) else { return Vec::new() };
-    let plain = Style::new();
-    let time = |ns| Duration(ns, app.signs.glyphs).to_string();
-    let mut path = String::new();
-    units::path(&row.path, &app.signs.glyphs, &mut path);
-    let tally = row.tally;
-    let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
-    vec![
-        (path, app.theme.heading),
-        (Bytes(tally.bytes).to_string(), plain),
-        (time(tally.time), plain),
-        (grouped(tally.transactions), plain),
-        (time(tally.time / tally.transactions.max(1)), plain),
-        (errors, app.theme.error),
-    ]
+    table::draw(app, &Files, buffer, area);
 }

@@ -1,15 +1,16 @@
 //! The views, each a room; and what is around them: the names of views above, messages and input below.
 
 mod bottom;
-mod charts;
+pub(super) mod charts;
 pub(super) mod connections;
 pub(super) mod files;
 mod frames;
 mod help;
 mod hex;
+mod in_flight;
 pub(super) mod operations;
-mod styled;
-mod table;
+pub(super) mod styled;
+pub(super) mod table;
 mod transactions;
 mod tree;
 mod waterfall;
@@ -21,10 +22,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::columns as width_of;
-use crate::output::units::{Bytes, Count};
+use crate::output::style::{Glyphs, columns as width_of};
+use crate::output::units::{Bytes, Count, Duration};
 
 use super::app::{App, View};
+
+/// Columns that the name of the capture and its numbers have at least.
+const TOLD: usize = 14;
 
 /// Draws the whole screen.
 pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
@@ -47,6 +51,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     if app.help.is_some() {
         help::draw(app, buffer, rest);
     } else {
+        app.count_around();
         match app.view {
             View::Transactions => transactions::draw(app, buffer, rest),
             View::Operations => operations::draw(app, buffer, rest),
@@ -127,8 +132,11 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
             .map(|view| if *view == app.view { view.title() } else { name(*view) }.len() + 5)
             .sum()
     };
-    let fits = |name: &fn(View) -> &'static str| width(*name) + width_of(&told) <= room;
+    // The name of the capture is cut before the views lose theirs.
+    let least = width_of(&told).min(TOLD);
+    let fits = |name: &fn(View) -> &'static str| width(*name) + least <= room;
     let name = names.into_iter().find(fits).unwrap_or(|_| "");
+    let told = fit_end(&told, room.saturating_sub(width(name)), &app.signs.glyphs);
     let mut x = area.x;
     for (number, view) in View::ALL.into_iter().enumerate() {
         let is_shown = view == app.view;
@@ -151,6 +159,19 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
+/// Text that fits a width: its end stays, where the numbers are.
+fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(width_of(glyphs.cut));
+    let start = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|at| width_of(text.get(*at..).unwrap_or_default()) <= room);
+    format!("{}{}", glyphs.cut, start.and_then(|start| text.get(start..)).unwrap_or_default())
+}
+
 /// The name of the capture, and how far it was read.
 fn progress(app: &App) -> String {
     let progress = app.side().progress;
@@ -169,6 +190,13 @@ fn progress(app: &App) -> String {
             None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
         }
     }
+    if !progress.is_over
+        && let Some(oldest) = app.side().activity.old_calls().next()
+    {
+        let activity = &app.side().activity;
+        let age = Duration(activity.age_ns(oldest), app.signs.glyphs);
+        text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old as u64));
+    }
     // Of an interface it is told that nothing was lost, too.
     let is_told = |dropped: &u64| *dropped > 0 || app.all.progress.counters.is_some();
     if let Some(dropped) = app.all.progress.dropped.filter(is_told) {
@@ -185,36 +213,4 @@ fn grouped(number: u64) -> String {
 /// Pieces of text with a style each.
 fn spans<const N: usize>(pieces: [(Style, String); N]) -> Line<'static> {
     Line::from(pieces.into_iter().map(|(style, text)| Span::styled(text, style)).collect::<Vec<_>>())
-}
-
-/// How many columns a table has by which it can be sorted.
-pub(super) fn columns(view: View) -> Option<usize> {
-    match view {
-        View::Operations => Some(operations::COLUMNS.len()),
-        View::Connections => Some(connections::COLUMNS.len()),
-        View::Files => Some(files::COLUMNS.len()),
-        View::Transactions | View::Frames | View::Charts => None,
-    }
-}
-
-/// How many lines the table of the view has.
-pub(super) fn lines(app: &App) -> usize {
-    let tables = &app.side().tables;
-    match app.view {
-        View::Operations => tables.operations.len(),
-        View::Connections => tables.connections.len(),
-        View::Files => tables.files.len(),
-        View::Charts => tables.operations.len() + 1,
-        View::Transactions | View::Frames => 0,
-    }
-}
-
-/// What is chosen in the table of the view, as text.
-pub(super) fn chosen_text(app: &App) -> Option<String> {
-    match app.view {
-        View::Operations | View::Charts => operations::chosen(app),
-        View::Connections => connections::chosen_ends(app),
-        View::Files => files::chosen(app),
-        View::Transactions | View::Frames => None,
-    }
 }

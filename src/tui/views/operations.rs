@@ -4,61 +4,128 @@ use nfsrdma_dissectors::flow::reading::Operation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use crate::analysis::operations::{OperationRow, Spread};
-use crate::output::operations;
-pub(crate) use crate::output::operations::COLUMNS;
+use crate::analysis::rates::Rates;
+use crate::output::operations::per_second;
+use crate::output::style::columns as width_of;
 use crate::output::units::{Bytes, Duration};
-use crate::tui::app::{App, View};
+use crate::tui::app::{App, Mark};
 use crate::tui::model::tables::Tables;
 
-use super::table::{self, Cell, order};
+use super::table::{self, Cell, Column, TableView, name, number, order, text};
 use super::wrapping::wrapped;
 use super::{cut_top, grouped, put};
 
-fn sorted(app: &App) -> Vec<usize> {
-    let tables = &app.side().tables;
-    let table = app.table();
-    let rows = &tables.operations;
-    let latency = |row: &OperationRow, of: fn(&Spread) -> u64| row.latency.as_ref().map_or(0, of);
-    match table.sort {
-        // Names from A to Z.
-        0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.name()))),
-        1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.program()))),
-        sort => order(rows.len(), table, |at| {
-            rows.get(at).map(|row| match sort {
-                4 => row.errors,
-                5 => latency(row, |all| all.p50),
-                6 => latency(row, |all| all.p90),
-                7 => latency(row, |all| all.p99),
-                8 => latency(row, |all| all.max),
-                9 => latency(row, |all| all.sum),
-                10 | 12 => row.bytes_in,
-                11 | 13 => row.bytes_out,
-                _ => row.calls,
-            })
-        }),
+/// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
+pub(in crate::tui) const COLUMNS: &[Column] = &[
+    name("OPERATION"),
+    text("PROGRAM", 10, 8),
+    number("CALLS", 7, 1),
+    number("/S 1S", 6, 2),
+    number("/S 10S", 6, 4),
+    number("/S 60S", 6, 6),
+    number("ERRORS", 6, 1),
+    number("P50", 7, 3),
+    number("P90", 7, 7),
+    number("P99", 7, 3),
+    number("MAX", 7, 5),
+    number("TIME%", 5, 7),
+    number("IN", 5, 6),
+    number("OUT", 5, 6),
+    number("B/S 10S", 7, 5),
+];
+
+/// The table of operations.
+#[derive(Debug)]
+pub(in crate::tui) struct Operations;
+
+fn rates(app: &App, row: &OperationRow) -> Rates {
+    app.rates().operations.get(&row.key).copied().unwrap_or_default()
+}
+
+impl TableView for Operations {
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn len(&self, app: &App) -> usize {
+        app.side().tables.operations.len()
+    }
+
+    fn order(&self, app: &App) -> Vec<usize> {
+        let (rows, table) = (&app.side().tables.operations, app.table());
+        let latency = |row: &OperationRow, of: fn(&Spread) -> u64| row.latency.as_ref().map_or(0, of);
+        match table.sort {
+            // Names from A to Z.
+            0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.name()))),
+            1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.program()))),
+            sort => order(rows.len(), table, |at| {
+                rows.get(at).map(|row| match sort {
+                    3..=5 => {
+                        let rate = rates(app, row).get(sort - 3).map_or(0.0, |rate| rate.transactions);
+                        rate_key(rate)
+                    }
+                    6 => row.errors,
+                    7 => latency(row, |all| all.p50),
+                    8 => latency(row, |all| all.p90),
+                    9 => latency(row, |all| all.p99),
+                    10 => latency(row, |all| all.max),
+                    11 => latency(row, |all| all.sum),
+                    12 => row.bytes_in,
+                    13 => row.bytes_out,
+                    14 => rate_key(rates(app, row)[1].bytes),
+                    _ => row.calls,
+                })
+            }),
+        }
+    }
+
+    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+        let tables = &app.side().tables;
+        let Some(row) = tables.operations.get(row) else { return Vec::new() };
+        let (theme, glyphs) = (&app.theme, app.signs.glyphs);
+        let plain = Style::new();
+        let time = |of: fn(&Spread) -> u64| {
+            row.latency.as_ref().map_or(String::new(), |latency| Duration(of(latency), glyphs).to_string())
+        };
+        let rates = rates(app, row);
+        let errors = if row.errors > 0 { grouped(row.errors) } else { String::new() };
+        vec![
+            (row.name(), theme.heading),
+            (row.program(), theme.dim),
+            (grouped(row.calls), plain),
+            (per_second(rates[0].transactions), plain),
+            (per_second(rates[1].transactions), plain),
+            (per_second(rates[2].transactions), plain),
+            (errors, theme.error),
+            (time(|latency| latency.p50), plain),
+            (time(|latency| latency.p90), plain),
+            (time(|latency| latency.p99), plain),
+            (time(|latency| latency.max), plain),
+            (format!("{:.1}", tables.whole().share(row)), plain),
+            (Bytes(row.bytes_in).to_string(), plain),
+            (Bytes(row.bytes_out).to_string(), plain),
+            (Bytes(rates[1].bytes as u64).to_string(), plain),
+        ]
+    }
+
+    fn value(&self, app: &App, row: usize) -> Option<String> {
+        app.side().tables.operations.get(row).map(OperationRow::name)
+    }
+
+    fn filter(&self, app: &App, row: usize) -> Option<String> {
+        app.side().tables.operations.get(row).map(filter_for)
+    }
+
+    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
+        app.side().tables.operations.get(row).map(|row| Mark::Operation(row.key))
     }
 }
 
-/// The line of the cursor, here and in the charts.
-fn row(app: &App) -> Option<&OperationRow> {
-    let rows = &app.side().tables.operations;
-    match app.view {
-        View::Charts => rows.get(app.table().at.checked_sub(1)?),
-        _ => rows.get(*sorted(app).get(app.table().at)?),
-    }
-}
-
-/// The name of the operation of the cursor.
-pub(in crate::tui) fn chosen(app: &App) -> Option<String> {
-    row(app).map(|row| row.name())
-}
-
-/// The filter for its Transactions: other programs and versions have operations of the same name.
-pub(in crate::tui) fn chosen_filter(app: &App) -> Option<String> {
-    let row = row(app)?;
+/// The filter for the Transactions of an operation: other programs and versions have operations of the same name.
+pub(super) fn filter_for(row: &OperationRow) -> String {
     let mut filter = match row.key.operation {
         Some(Operation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
         Some(Operation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
@@ -70,7 +137,12 @@ pub(in crate::tui) fn chosen_filter(app: &App) -> Option<String> {
     if let Some(version) = row.key.version {
         filter += &format!(" && nfsrdma.version == {version}");
     }
-    Some(filter)
+    filter
+}
+
+/// A rate to sort by.
+pub(super) fn rate_key(rate: f64) -> u64 {
+    (rate * 1e6) as u64
 }
 
 /// What the whole capture is, in a line.
@@ -78,14 +150,17 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
     let (frames, bytes) = tables.frames;
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();
-    let complete = match incomplete {
-        0 => "all complete".to_owned(),
-        count => format!("{} incomplete", grouped(count)),
+    let in_flight = app.side().activity.in_flight as u64;
+    let complete = match (incomplete, in_flight) {
+        (0, 0) => "all complete".to_owned(),
+        (0, count) => format!("{} in flight", grouped(count)),
+        (count, 0) => format!("{} incomplete", grouped(count)),
+        (count, more) => format!("{} incomplete, {} in flight", grouped(count), grouped(more)),
     };
     let rate = match seconds > 0.0 {
         true => {
             format!(
-                ", {}/s, {}B/s",
+                ", mean {}/s, {}B/s",
                 grouped((transactions as f64 / seconds).round() as u64),
                 Bytes((bytes as f64 / seconds) as u64)
             )
@@ -125,6 +200,7 @@ pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         );
         lines.push(Line::styled(text, style));
     }
+    lines.extend(rates_lines(app, usize::from(area.width)));
     let (place, rest) = cut_top(area, lines.len() as u16);
     for (line, text) in lines.iter().enumerate() {
         put(buffer, place, line, text);
@@ -132,22 +208,37 @@ pub(super) fn head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
+/// The rates of all that is shown, in each window: of this moment while frames come, and else around the cursor. On a narrow
+/// screen each window has a line.
+fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
+    let rates = app.rates().all;
+    let (title, style) = match (app.is_live(), app.around_time(), app.all.tables.times) {
+        (true, ..) if rates[0].transactions == 0.0 && rates[2].transactions > 0.0 => {
+            ("stalled".to_owned(), app.theme.error)
+        }
+        (true, ..) => ("now".to_owned(), app.theme.notice),
+        (false, Some(middle), Some((start, _))) => {
+            let at = Duration(middle.since(start).unwrap_or(0), app.signs.glyphs);
+            (format!("around {at}"), app.theme.dim)
+        }
+        (false, ..) => return Vec::new(),
+    };
+    let windows = ["1 s", "10 s", "60 s"];
+    let parts = rates.iter().zip(windows).map(|(rate, window)| {
+        format!("  {window}: {}/s {}B/s", per_second(rate.transactions), Bytes(rate.bytes as u64))
+    });
+    let mut lines = vec![Line::styled(title, style)];
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.width() + width_of(&part) <= width => line.push_span(Span::raw(part)),
+            _ => lines.push(Line::raw(part)),
+        }
+    }
+    lines
+}
+
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let area = head(app, buffer, area);
-    let order = sorted(app);
-    table::draw(app, buffer, area, COLUMNS, &order, cells);
-}
-
-fn cells(app: &App, at: usize) -> Vec<Cell> {
-    let tables = &app.side().tables;
-    let Some(row) = tables.operations.get(at) else { return Vec::new() };
-    let cells = operations::cells(row, &tables.whole(), app.signs.glyphs);
-    let style = |at| match at {
-        0 => app.theme.heading,
-        1 => app.theme.dim,
-        4 => app.theme.error,
-        _ => Style::new(),
-    };
-    cells.into_iter().enumerate().map(|(at, cell)| (cell, style(at))).collect()
+    table::draw(app, &Operations, buffer, area);
 }

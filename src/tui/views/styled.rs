@@ -34,6 +34,11 @@ pub(super) fn parsed(text: &str) -> Line<'static> {
     Line::from(spans)
 }
 
+/// The text of the line without its styles.
+pub(in crate::tui) fn plain(text: &str) -> String {
+    parsed(text).spans.iter().map(|span| span.content.as_ref()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
-pub(super) use crate::output::table::{Column, number, text};
-use crate::tui::app::{App, Table, scrolled};
+use crate::tui::app::{App, Mark, Table, scrolled};
 
-use super::{cut_top, paint, put};
+use super::{cut_left, cut_top, paint, put};
 
 /// A cell with its style.
-pub(super) type Cell = (String, Style);
+pub(in crate::tui) type Cell = (String, Style);
 
 /// The order of the lines of a table: by the keys of the column that it is sorted by, the largest first, or the other way
 /// round.
@@ -25,29 +24,115 @@ pub(super) fn order<K: Ord>(count: usize, table: Table, key: impl Fn(usize) -> K
     order
 }
 
-/// Draws a table; the width of the first column is what the others leave. `cells` gives the cells of a line.
-pub(super) fn draw(
-    app: &mut App,
-    buffer: &mut Buffer,
-    area: Rect,
-    columns: &[Column],
-    order: &[usize],
-    cells: impl Fn(&App, usize) -> Vec<Cell>,
-) {
-    let (head, lines) = cut_top(area, 1);
-    let shown: Vec<usize> = (0..columns.len())
-        .filter(|at| columns.get(*at).is_some_and(|column| column.from <= area.width))
-        .collect();
-    let mut widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
-    let others: usize = shown.iter().skip(1).filter_map(|at| Some(widths.get(*at)? + 1)).sum();
-    if let Some(first) = widths.first_mut() {
-        *first = usize::from(area.width).saturating_sub(others).max(8);
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tui) struct Column {
+    /// Its name.
+    pub(in crate::tui) name: &'static str,
+    /// Its width at least; numbers that are wider widen it.
+    width: usize,
+    pub(in crate::tui) is_number: bool,
+    /// A narrow screen leaves out the columns with the largest numbers.
+    priority: u8,
+}
+
+/// The column of names, which comes first, is always there, and gives way to the numbers.
+pub(super) const fn name(name: &'static str) -> Column {
+    Column { name, width: NAME, is_number: false, priority: 0 }
+}
+
+/// A column of text.
+pub(super) const fn text(name: &'static str, width: usize, priority: u8) -> Column {
+    Column { name, width, is_number: false, priority }
+}
+
+/// A column of numbers.
+pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> Column {
+    Column { name, width, is_number: true, priority }
+}
+
+/// Columns of a name at least.
+const NAME: usize = 12;
+
+/// A view that is a table.
+pub(in crate::tui) trait TableView: Sync {
+    /// Its columns.
+    fn columns(&self) -> &'static [Column];
+
+    /// How many rows there are.
+    fn len(&self, app: &App) -> usize;
+
+    /// The rows in the order in which they are shown.
+    fn order(&self, app: &App) -> Vec<usize>;
+
+    /// The cells of a row, one for each column.
+    fn cells(&self, app: &App, row: usize) -> Vec<Cell>;
+
+    /// The name of a row, as it is copied.
+    fn value(&self, app: &App, row: usize) -> Option<String>;
+
+    /// The display filter for the Transactions of a row.
+    fn filter(&self, app: &App, row: usize) -> Option<String>;
+
+    /// What is remembered of a row that is marked.
+    fn mark(&self, app: &App, row: usize) -> Option<Mark>;
+
+    /// All text of a row, in which is searched.
+    fn text(&self, app: &App, row: usize) -> String {
+        let cells = self.cells(app, row).into_iter().map(|(text, _)| text);
+        self.value(app, row).into_iter().chain(cells).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Which columns are shown, and how wide: the name, and those that matter most; after Right those from some column on. Numbers
+/// are never cut.
+fn layout(columns: &[Column], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
+    let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
+    let least = |shown: &[usize]| -> usize {
+        let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
+        NAME + others.map(|width| width + 1).sum::<usize>()
+    };
+    while shown.len() > 1 && least(&shown) > width {
+        let priority = |at: usize| columns.get(at).map_or(0, |column| column.priority);
+        // Of two that matter alike the right one goes, and of those that were scrolled to the last.
+        let key = |at: &usize| (if scroll > 0 { 0 } else { priority(shown[*at]) }, *at);
+        let Some(at) = (1..shown.len()).max_by_key(key) else { break };
+        shown.remove(at);
+    }
+    let rest = width.saturating_sub(least(&shown) - NAME).max(1);
+    let place = |at: usize| (at, if at == 0 { rest } else { widths.get(at).copied().unwrap_or(0) });
+    shown.into_iter().map(place).collect()
+}
+
+/// Draws the table of a view.
+pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, area: Rect) {
+    let (marks, area) = cut_left(area, 1);
+    let (head, lines) = cut_top(area, 1);
+    let (_, marks) = cut_top(marks, 1);
+    let (columns, order) = (view.columns(), view.order(app));
     let mut table = app.table();
+    let height = usize::from(lines.height);
+    table.at = table.at.min(order.len().saturating_sub(1));
+    table.top = scrolled(table.top, table.at, height, order.len());
+    table.scroll = table.scroll.min(columns.len().saturating_sub(1));
+    let rows: Vec<(usize, Vec<Cell>)> =
+        order.iter().skip(table.top).take(height).map(|row| (*row, view.cells(app, *row))).collect();
+    let mut widths: Vec<usize> =
+        columns.iter().map(|column| column.width.max(width_of(column.name))).collect();
+    for (_, cells) in &rows {
+        for ((width, column), (cell, _)) in widths.iter_mut().zip(columns).zip(cells) {
+            if column.is_number {
+                *width = (*width).max(width_of(cell));
+            }
+        }
+    }
+    let shown = layout(columns, &widths, usize::from(area.width), table.scroll);
+    let last = shown.last().map_or(0, |(at, _)| at + 1);
+    app.hidden_columns = columns.len() - if table.scroll > 0 { last } else { shown.len() };
     let mut x = area.x;
     let mut headings = Vec::new();
-    for number in &shown {
-        let (Some(column), Some(width)) = (columns.get(*number), widths.get(*number)) else { continue };
+    for (number, width) in &shown {
+        let Some(column) = columns.get(*number) else { continue };
         let is_sorted = table.sort == *number;
         let (up, down) = app.signs.sorted;
         let sign = if !is_sorted {
@@ -57,28 +142,29 @@ pub(super) fn draw(
         } else {
             down
         };
-        let room = width.saturating_sub(width_of(sign));
+        let has_room = width_of(column.name) + width_of(sign) <= *width;
+        let room = if has_room { width.saturating_sub(width_of(sign)) } else { *width };
+        let name = fit(column.name, room, &app.signs.glyphs);
+        let beside = if has_room { sign } else { "" };
         let text = match column.is_number {
-            true => format!("{sign}{:>room$}", column.name),
-            false => format!("{}{sign}", column.name),
+            true => format!("{beside}{name:>room$}"),
+            false => format!("{name}{beside}"),
         };
+        let style = if is_sorted { app.theme.key } else { app.theme.heading };
         let place = Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
-        put(buffer, place, 0, &Line::styled(text, if is_sorted { app.theme.key } else { app.theme.heading }));
+        put(buffer, place, 0, &Line::styled(text, style));
+        if !has_room && x > area.x {
+            put(buffer, Rect { x: x - 1, width: 1, ..head }, 0, &Line::styled(sign, style));
+        }
         headings.push((place, *number));
         x += *width as u16 + 1;
     }
     app.areas.headings = headings;
     app.areas.list = lines;
-    let height = usize::from(lines.height);
-    table.at = table.at.min(order.len().saturating_sub(1));
-    table.top = scrolled(table.top, table.at, height, order.len());
-    for (line, of) in order.iter().skip(table.top).take(height).enumerate() {
+    for (line, (row, cells)) in rows.iter().enumerate() {
         let mut text = Vec::new();
-        let cells = cells(app, *of);
-        for number in &shown {
-            let (Some(column), Some(width), Some((cell, style))) =
-                (columns.get(*number), widths.get(*number), cells.get(*number))
-            else {
+        for (number, width) in &shown {
+            let (Some(column), Some((cell, style))) = (columns.get(*number), cells.get(*number)) else {
                 continue;
             };
             let cell = fit(cell, *width, &app.signs.glyphs).into_owned();
@@ -88,11 +174,43 @@ pub(super) fn draw(
             text.extend([Span::raw(before), Span::styled(cell, *style), Span::raw(after + " ")]);
         }
         put(buffer, lines, line, &Line::from(text));
+        if view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark)) {
+            put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
+        }
         if table.top + line == table.at {
             paint(buffer, lines, line, app.theme.cursor);
         }
     }
     if let Some(place) = app.table_mut() {
         *place = table;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] =
+        &[name("NAME"), number("A", 5, 1), number("B", 5, 3), text("C", 5, 2), number("D", 5, 1)];
+
+    fn shown(width: usize, scroll: usize) -> Vec<(usize, usize)> {
+        layout(COLUMNS, &[NAME, 5, 5, 5, 5], width, scroll)
+    }
+
+    #[test]
+    fn the_name_gives_way_first_and_then_the_columns_that_matter_least() {
+        assert_eq!(shown(80, 0), [(0, 56), (1, 5), (2, 5), (3, 5), (4, 5)]);
+        assert_eq!(shown(36, 0), [(0, 12), (1, 5), (2, 5), (3, 5), (4, 5)]);
+        assert_eq!(shown(35, 0), [(0, 17), (1, 5), (3, 5), (4, 5)]);
+        assert_eq!(shown(29, 0), [(0, 17), (1, 5), (4, 5)]);
+        assert_eq!(shown(18, 0), [(0, 12), (1, 5)]);
+        assert_eq!(shown(10, 0), [(0, 10)]);
+    }
+
+    #[test]
+    fn a_table_that_was_scrolled_begins_with_another_column() {
+        assert_eq!(shown(24, 1), [(0, 12), (1, 5), (2, 5)]);
+        assert_eq!(shown(24, 2), [(0, 12), (2, 5), (3, 5)]);
+        assert_eq!(shown(18, 4), [(0, 12), (4, 5)]);
     }
 }

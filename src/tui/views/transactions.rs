@@ -13,8 +13,10 @@ use crate::tui::app::{App, Part, scrolled};
 use crate::tui::model::Entry;
 use crate::tui::theme;
 
-use super::{cut_bottom, cut_left, cut_top, grouped, hex, paint, put, rule, tree, waterfall};
+use super::{cut_bottom, cut_left, cut_top, grouped, hex, in_flight, paint, put, rule, tree, waterfall};
 
+/// Columns that there are.
+const COLUMNS: usize = 11;
 /// Lines of the list that stay when the tree wants room.
 const LEAST: u16 = 4;
 /// Columns from which on tree and bytes stand side by side: lines of the tree are long.
@@ -22,6 +24,7 @@ const SIDE_BY_SIDE: u16 = hex::WIDTH + 80;
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
+    let area = in_flight::draw(app, buffer, area);
     let has_list = !(app.is_zoomed && app.part != Part::List);
     let has_tree = !(app.is_zoomed && app.part == Part::List) && area.height >= 10;
     let (list, below) = match (has_list, has_tree) {
@@ -46,7 +49,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 
 /// Tree and bytes side by side, or one above the other; or the waterfall.
 pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    if app.has_waterfall && app.view == crate::tui::app::View::Transactions {
+    if app.shows_waterfall() {
         return waterfall::draw(app, buffer, area);
     }
     if !app.has_bytes {
@@ -71,12 +74,16 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (marks, area) = cut_left(area, 1);
     let (head, lines) = cut_top(area, 1);
     let (_, marks) = cut_top(marks, 1);
-    let layout = app.layout(usize::from(area.width));
-    heading(app, buffer, head, &layout);
     app.areas.list = lines;
     let count = app.list.len(app.rows());
     let height = usize::from(lines.height);
     app.list.top = scrolled(app.list.top, app.list.at, height, count);
+    let mut layout = app.layout(usize::from(area.width));
+    widen(app, &mut layout, height);
+    // Where it was scrolled, those on the left are no reason to scroll on.
+    let gone = app.list.scroll.saturating_sub(1);
+    app.hidden_columns = COLUMNS.saturating_sub(layout.columns.len() + gone);
+    heading(app, buffer, head, &layout);
     let mut clock = Clock::new(app.options.time);
     if let Some((start, _)) = app.all.tables.times {
         clock.start(start);
@@ -102,7 +109,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             Some(entry) => {
                 let text = row(app, &layout, &entry, &mut clock);
                 put(buffer, lines, line, &text);
-                if app.marks.contains(&entry.row.index) {
+                if app.is_marked(&entry) {
                     put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
                 }
             }
@@ -115,6 +122,32 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         if at == app.list.at {
             let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);
+        }
+    }
+}
+
+/// Makes room for numbers that are wider than their columns: the operation gives way.
+fn widen(app: &App, layout: &mut Layout, height: usize) {
+    let top = app.list.top;
+    let (mut connection, mut frame) = (0, 0);
+    for entry in (top..top + height).filter_map(|at| app.list.entry(app.rows(), at)) {
+        connection = connection.max(entry.row.connection);
+        frame = frame.max(entry.row.first.0);
+    }
+    let digits = |number: u64| number.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut taken = 0;
+    for (column, width) in &mut layout.columns {
+        let needed = match column {
+            Column::Connection => digits(connection),
+            Column::Frame => digits(frame),
+            _ => 0,
+        };
+        taken += needed.saturating_sub(*width);
+        *width = needed.max(*width);
+    }
+    for (column, width) in &mut layout.columns {
+        if *column == Column::Operation {
+            *width = width.saturating_sub(taken).max(8);
         }
     }
 }

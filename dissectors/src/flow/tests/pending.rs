@@ -88,3 +88,28 @@ fn without_a_bound_a_call_waits_for_the_end() {
     flow.finish();
     assert!(flow.next_transaction().is_some());
 }
+
+/// RFC 8166 section 3.3.1: a Requester has no more Calls in flight than the last Reply granted.
+#[test]
+fn the_use_of_credits_is_counted_from_call_to_reply() {
+    let mut link = Link::new(17);
+    let frames = [
+        link.send(Client, &getattr_call(1)),
+        link.send(Server, &getattr_reply(1).credits(2)),
+        link.send(Client, &getattr_call(2)),
+        link.send(Client, &getattr_call(3)),
+        link.send(Server, &getattr_reply(2).credits(2)),
+        link.send(Server, &getattr_reply(3).credits(2)),
+        link.send(Client, &getattr_call(4)),
+        link.send(Server, &getattr_reply(4).credits(2)),
+    ]
+    .concat();
+    let outcome = run(&frames);
+    let used: Vec<_> = outcome
+        .transactions
+        .iter()
+        .map(|one| (one.xid.0, one.credit_use.in_flight, one.credit_use.at_limit_ns))
+        .collect();
+    // Calls 2 and 3 are in flight together from frame 4 to the Reply in frame 5.
+    assert_eq!(used, [(1, 1, 0), (2, 1, 1000), (3, 2, 0), (4, 1, 0)]);
+}

@@ -1,0 +1,206 @@
+//! Going through all frames on a thread of its own: for those that a filter selects, and for one that has a text.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+
+use crate::analysis::names::{Filehandles, Names};
+use crate::filter::{Filter, Selection};
+use crate::output::frames::FrameList;
+use crate::output::style::Screen;
+use crate::output::units::TimeFormat;
+
+use super::capture::Capture;
+use super::search;
+
+/// How long a scan of what comes once waits for more.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Lines that wait to be taken at most; then the scan waits.
+const WAITING: usize = 16_384;
+
+/// What frames are looked for.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    /// All that a filter selects.
+    Selected(Filter),
+    /// The nearest one whose line has a text, in small letters, beyond a frame.
+    Text { small: String, from: FrameNumber, is_forward: bool },
+}
+
+/// How lines are written.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    pub(super) screen: Screen,
+    pub(super) time: TimeFormat,
+    /// When relative times begin.
+    pub(super) start: Option<Timestamp>,
+    pub(super) filehandles: Filehandles,
+    pub(super) limits: Limits,
+}
+
+/// What a scan has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The names of the columns.
+    Header(String),
+    /// A frame that is selected, with its line.
+    Line(FrameNumber, String),
+    /// The frame with the text, and whether it lies beyond the end from which the scan began again; `None` if no frame has it.
+    Text(Option<(FrameNumber, bool)>),
+}
+
+/// A scan that is under way; it ends when this goes away.
+#[derive(Debug)]
+pub(super) struct FrameScan {
+    is_stopped: Arc<AtomicBool>,
+    found: Receiver<Found>,
+}
+
+impl Drop for FrameScan {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+impl FrameScan {
+    /// Starts a scan.
+    pub(super) fn start(capture: Capture, wanted: Wanted, form: Form) -> Self {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (sender, found) = sync_channel(WAITING);
+        let stopped = Arc::clone(&is_stopped);
+        thread::spawn(move || Scan { capture, form, is_stopped: stopped, to: sender }.run(wanted));
+        Self { is_stopped, found }
+    }
+
+    /// Takes what was found since; whether the scan is over comes with it.
+    pub(super) fn take(&self) -> (Vec<Found>, bool) {
+        use std::sync::mpsc::TryRecvError;
+        let mut all = Vec::new();
+        loop {
+            match self.found.try_recv() {
+                Ok(found) if all.len() < WAITING => all.push(found),
+                Ok(found) => {
+                    all.push(found);
+                    return (all, false);
+                }
+                Err(error) => return (all, error == TryRecvError::Disconnected),
+            }
+        }
+    }
+}
+
+struct Scan {
+    capture: Capture,
+    form: Form,
+    is_stopped: Arc<AtomicBool>,
+    to: SyncSender<Found>,
+}
+
+/// The frames that have a text, as far as a search needs them.
+#[derive(Debug, Default)]
+struct Matches {
+    first: Option<FrameNumber>,
+    last: Option<FrameNumber>,
+    last_before: Option<FrameNumber>,
+}
+
+impl Matches {
+    /// The nearest one before the frame where the search began, or beyond the end in its direction.
+    fn outcome(&self, is_forward: bool) -> Option<(FrameNumber, bool)> {
+        match is_forward {
+            // One behind it would have ended the search.
+            true => self.first.map(|frame| (frame, true)),
+            false => self.last_before.map(|frame| (frame, false)).or(self.last.map(|frame| (frame, true))),
+        }
+    }
+}
+
+impl Scan {
+    fn run(self, wanted: Wanted) {
+        let Form { screen, time, start, filehandles, limits } = self.form.clone();
+        let Ok(mut again) = self.capture.again(None) else { return };
+        let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..limits });
+        let mut list = FrameList::new(screen, time);
+        let mut names = Names::new(filehandles);
+        let (mut selection, search) = match wanted {
+            Wanted::Selected(filter) => (Some(Selection::telling(filter, filehandles)), None),
+            Wanted::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
+        };
+        let mut matches = Matches::default();
+        let mut has_header = false;
+        loop {
+            if self.is_stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(frame) = again.next() else {
+                // A search ends with what there is; a selection goes on with what comes.
+                if search.is_some() || !self.capture.is_once() || self.capture.told().is_over {
+                    break;
+                }
+                thread::sleep(PATIENCE);
+                continue;
+            };
+            list.start(start.unwrap_or(frame.time));
+            let (datagram, meaning, is_selected) = match &mut selection {
+                Some(selection) => selection.frame(&frame, &mut flow),
+                None => {
+                    let (datagram, meaning) = flow.observed_frame(&frame, &mut Unobserved);
+                    (datagram, meaning, true)
+                }
+            };
+            names.learn_frame(&flow);
+            let mut bytes = Vec::new();
+            let is_written =
+                is_selected && list.frame(&mut bytes, &frame, &datagram, meaning, &flow, &mut names).is_ok();
+            let number = frame.number;
+            while flow.next_transaction().is_some() {}
+            if !is_written {
+                continue;
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            for line in text.lines() {
+                // The names of the columns come with the first line.
+                if !std::mem::replace(&mut has_header, true) {
+                    if search.is_none() && self.to.send(Found::Header(line.to_owned())).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                match &search {
+                    None => {
+                        if self.to.send(Found::Line(number, line.to_owned())).is_err() {
+                            return;
+                        }
+                    }
+                    Some((small, from, is_forward)) => {
+                        if search::contains(line, small) {
+                            if *is_forward && number > *from {
+                                let _ = self.to.send(Found::Text(Some((number, false))));
+                                return;
+                            }
+                            matches.first.get_or_insert(number);
+                            matches.last = Some(number);
+                            if number < *from {
+                                matches.last_before = Some(number);
+                            }
+                        }
+                        if !is_forward && number >= *from && matches.last_before.is_some() {
+                            let _ = self.to.send(Found::Text(matches.outcome(false)));
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((_, _, is_forward)) = search {
+            // Nobody may be waiting any more.
+            let _ = self.to.send(Found::Text(matches.outcome(is_forward)));
+        }
+    }
+}
