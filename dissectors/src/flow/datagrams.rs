@@ -40,7 +40,7 @@ impl Flow {
         }
         let (at, sender) = known
             .unwrap_or_else(|| (self.connections.connect(ports, Transport::Udp).at, crate::rdma::Side::A));
-        let remark = self.is_datagram_captured_twice(sight, udp).then_some(Remark::CAPTURED_TWICE);
+        let remark = self.is_datagram_captured_twice(sight, datagram, udp).then_some(Remark::CAPTURED_TWICE);
         let sight = Sight { remark: remark.as_ref(), ..sight };
         let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
         connection.last_frame = sight.last();
@@ -77,12 +77,18 @@ impl Flow {
     }
 
     /// Whether the capture holds a datagram a second time.
-    fn is_datagram_captured_twice(&mut self, sight: Sight<'_>, udp: &UdpDatagram<'_>) -> bool {
+    fn is_datagram_captured_twice(
+        &mut self,
+        sight: Sight<'_>,
+        datagram: &Datagram<'_>,
+        udp: &UdpDatagram<'_>,
+    ) -> bool {
         let id = sight.identification;
         let head = udp.payload.bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         let ports = u64::from(udp.source_port.0) << 48 | u64::from(udp.destination_port.0) << 32;
         let length = udp.payload.length as u64 & 0xffff;
-        let mark = recent::mix(head, ports | u64::from(id) << 16 | length);
+        let name = recent::mix(datagram.between(), head);
+        let mark = recent::mix(name, ports | u64::from(id) << 16 | length);
         // Nobody asks again before a second has passed.
         let is_twice = self.recent.has(mark, sight.time, true, None);
         self.recent.note(mark, sight.time);

@@ -449,6 +449,10 @@ impl Ledger {
             Which::Call => &mut entry.transaction.call,
             Which::Reply => {
                 entry.is_settled = true;
+                // What was answered was received, though its acknowledgement may come later.
+                if let Some(call) = &mut entry.transaction.call {
+                    call.delivered = Delivered::Acknowledged;
+                }
                 &mut entry.transaction.reply
             }
         };

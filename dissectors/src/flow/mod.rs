@@ -5,7 +5,9 @@
 //! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
 //! - [`packets`]: each packet finds its connection, and what it does there;
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
+//! - [`delivery`]: which copy of a packet its receiver accepted;
 //! - [`early`]: packets that were captured before what tells their place;
+//! - [`recent`]: frames that the capture holds twice;
 //! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
 //! - [`datagrams`]: messages in datagrams of UDP;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;

@@ -22,7 +22,7 @@ use super::{Flow, GivenUp, Meaning, Remark, Sight, Undecoded};
 impl Flow {
     /// Messages of the connection manager.
     fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
-        if self.is_management_captured_twice(sight, packet) {
+        if self.is_management_captured_twice(sight, datagram, packet) {
             return Meaning::Management;
         }
         let message =
@@ -51,12 +51,17 @@ impl Flow {
     }
 
     /// Whether the capture holds a datagram of the connection manager a second time.
-    fn is_management_captured_twice(&mut self, sight: Sight<'_>, packet: &Packet<'_>) -> bool {
+    fn is_management_captured_twice(
+        &mut self,
+        sight: Sight<'_>,
+        datagram: &Datagram<'_>,
+        packet: &Packet<'_>,
+    ) -> bool {
         let id = sight.identification;
         // The MAD header with its transaction id, the communication ids, and what follows them: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-        let name = u64::from(packet.bth.psn.0) << 16 | u64::from(id);
+        let name = recent::mix(datagram.between(), u64::from(packet.bth.psn.0) << 16 | u64::from(id));
         let mark = words.fold(name, recent::mix);
         // Nobody asks again before seconds have passed.
         let is_twice = self.recent.has(mark, sight.time, true, None);

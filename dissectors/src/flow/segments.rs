@@ -455,7 +455,7 @@ impl Flow {
             own.finish_at(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
         if flags.ack() && !flags.rst() {
-            peer.acknowledge(segment.acknowledgment, sight.time);
+            peer.acknowledge(segment.acknowledgment, data.length > 0, sight.time);
             while let Some((key, which)) = peer.settle() {
                 self.ledger.settle(key, which);
             }

@@ -123,7 +123,7 @@ const COMMON: usize = 24;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delivered {
     /// An acknowledgement of the transport covers it: an ACK or a NAK of InfiniBand (volume 1, section 9.7.5), or the
-    /// acknowledgement number of TCP (RFC 9293 section 3.4).
+    /// acknowledgement number of TCP (RFC 9293 section 3.4). Of a Call, that of its Reply says as much.
     Acknowledged,
     /// No acknowledgement was seen that tells.
     #[default]

@@ -14,6 +14,7 @@ mod tunnel;
 mod vxlan;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 pub use erspan::{Erspan2, Erspan3, ErspanPlatform, FrameType};
 pub use fabric::RawHeader;
@@ -195,6 +196,13 @@ impl<'a> Datagram<'a> {
 
     fn malformed(what: Malformed, at: usize) -> Self {
         Self::other(Reason::Malformed { what, at })
+    }
+
+    /// A hash of who talks to whom, and in which virtual network; another one the other way round.
+    pub(crate) fn between(&self) -> u64 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        (self.tenant, self.source, self.destination).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The identification of the IPv4 datagram that it is in its frame (RFC 791 section 3.1); 0 where it has none.

@@ -38,6 +38,10 @@ const LIFETIME: u64 = 120_000_000_000;
 /// Farther from what is expected than this, a segment is none of this stream: the largest windows are smaller.
 const NEAR: u64 = 1 << 28;
 
+/// How long a receiver may wait with an acknowledgement, in nanoseconds: Linux 200 ms at the most, RFC 9293 section 3.8.6.3 500 ms;
+/// no retransmission time-out of Linux is shorter.
+const LATEST_ACKNOWLEDGMENT: u64 = 200_000_000;
+
 /// Frames of one held segment that are listed.
 const FRAMES: usize = 64;
 
@@ -142,6 +146,8 @@ pub(in crate::flow) struct Half {
     ahead_since: Option<Timestamp>,
     /// Whether the receiver asked for the bytes before those that wait: it does not have them either.
     is_missed: bool,
+    /// When bytes were sent last.
+    last: Timestamp,
     /// When it asked for bytes again last.
     pub(in crate::flow) asked: Option<Timestamp>,
     /// What tells its segments apart.
@@ -339,6 +345,9 @@ impl Half {
         let next = self.start(at);
         let piece = Piece { at, data, sight };
         let end = piece.range().end;
+        if end > next {
+            self.last = sight.time;
+        }
         if end <= next {
             // A keep-alive repeats the last byte, which its receiver has long had (RFC 9293 section 3.8.4).
             if data.length > 1 || end < next {
@@ -424,14 +433,16 @@ impl Half {
         }
     }
 
-    /// Bytes that were taken before came again: for the receiver, if it has not acknowledged them. Where its acknowledgements are
-    /// not captured nothing tells, and the first copy counts.
+    /// Bytes that were taken before came again: for the receiver, if it asked for them, or has not acknowledged them when it had to.
+    /// Where its acknowledgements are not captured nothing tells, and the first copy counts.
     fn again(&self, piece: Piece<'_>, reader: &mut impl Reader) {
         if piece.sight.is_captured_twice() {
             return reader.again(piece);
         }
         let time = piece.sight.time;
-        let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged;
+        // An acknowledgement may be late; a sender that is in doubt tries early (RFC 8985 section 7.1).
+        let is_overdue = time.apart(self.last) >= LATEST_ACKNOWLEDGMENT || self.asked >= Some(self.last);
+        let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged && is_overdue;
         let remark = match is_needed {
             // Since when, the first copy tells.
             true => Remark {
@@ -463,14 +474,21 @@ impl Half {
     }
 
     /// The receiver has acknowledged everything before this number.
-    pub(in crate::flow) fn acknowledge(&mut self, sequence: TcpSequence, now: Timestamp) {
+    ///
+    /// One that repeats its number and carries nothing else asks for what follows (RFC 5681 section 2).
+    pub(in crate::flow) fn acknowledge(
+        &mut self,
+        sequence: TcpSequence,
+        carries_bytes: bool,
+        now: Timestamp,
+    ) {
         let Some(next) = self.next else { return };
         let position = self.place(sequence);
         if position == next && self.held.front().is_some_and(|held| held.at > next) {
             self.is_missed = true;
         }
         if position > next + NEAR || position <= self.acknowledged {
-            if position == self.acknowledged {
+            if position == self.acknowledged && !carries_bytes {
                 self.asked = Some(now);
             }
             return;

@@ -125,13 +125,16 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
 }
 
 #[test]
-fn a_segment_that_comes_again_unless_acknowledged_was_lost() {
-    for (is_acknowledged, end, recovery) in [(false, 6000, 1000), (true, 5000, 0)] {
+fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
+    // The receiver acknowledges, asks, or does not say anything yet.
+    for (says, end, recovery) in [(Some(true), 5000, 0), (Some(false), 7000, 2000), (None, 5000, 0)] {
         let (mut s, mut frames) = opened();
-        let (call, reply) = (s.send(Client, &call(7)), s.send(Server, &reply(7)));
+        let call = s.send(Client, &call(7));
+        let asks = s.flags(Client, ACK);
+        let reply = s.send(Server, &reply(7));
         let acknowledges = s.flags(Client, ACK);
         frames.extend([call, reply.clone()]);
-        frames.extend(is_acknowledged.then(|| acknowledges.clone()));
+        frames.extend(says.map(|all| if all { acknowledges.clone() } else { asks }));
         frames.extend([reply, acknowledges]);
         let outcome = run(&frames);
         let t = &outcome.transactions[0];
