@@ -551,7 +551,9 @@ impl Maker<'_> {
             }
             (10, _) => {
                 let value = self.random.next() as u8;
-                draft.head[at] = value;
+                if let Some(byte) = draft.head.get_mut(at) {
+                    *byte = value;
+                }
             }
             (11, _) => draft.head.truncate(at),
             (12, _) => {
