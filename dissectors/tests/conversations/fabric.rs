@@ -26,8 +26,6 @@ pub(crate) struct Fabric {
     /// Message sequence numbers of iWARP's Sends and Read requests, by side.
     messages: [[u32; 2]; 2],
     pub(crate) frames: Vec<Vec<u8>>,
-    /// How many frames there were after the first Reply.
-    pub(crate) first_reply: Option<usize>,
 }
 
 const PORTS: [u16; 2] = [0xc001, 20049];
@@ -49,8 +47,7 @@ fn ip(protocol: u8, from: usize, payload: &[u8]) -> Vec<u8> {
 impl Fabric {
     pub(crate) fn new(kind: Kind, mtu: usize) -> Self {
         let next = [0x10_0000, 0x80_0000];
-        let mut fabric =
-            Self { kind, mtu, next, messages: [[1; 2]; 2], frames: Vec::new(), first_reply: None };
+        let mut fabric = Self { kind, mtu, next, messages: [[1; 2]; 2], frames: Vec::new() };
         if kind == Kind::Iwarp {
             // RFC 5044 section 7.1: no markers, no CRC.
             fabric.tcp(Side::Client, 0x02, &[]);

@@ -66,7 +66,7 @@ impl Writer {
                 self
             }
             (Way::Inline, Some(padding)) if bytes.len() >= padding.threshold => {
-                while (padding.header + self.bytes.len()) % padding.align != 0 {
+                while !(padding.header + self.bytes.len()).is_multiple_of(padding.align) {
                     self.bytes.push(0);
                 }
                 self.fixed(bytes)

@@ -8,7 +8,8 @@ use nfsrdma_dissectors::nfs::v3::{
     Args, CreateArgs, Createhow3, Diropargs3, MkdirArgs, ReadArgs, ReaddirArgs, Results, Sattr3, SetAtime,
     SetMtime, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, RdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Error, Opaque, Text, Void};
 
@@ -557,6 +558,57 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
     });
     let outcome = call(&mut line, &args, &beyond, |_| ());
     assert!(matches!(outcome, Err(CallError::Submit(SubmitError::Refused(Refusal::Store)))));
+}
+
+/// COMPOUND of NFSv4.0, laid out by hand: PUTFH, and READ of 100 bytes at each of three offsets without a lock.
+fn three_reads(xid: u32, file: &[u8], offsets: [u32; 3]) -> Vec<u8> {
+    let mut words = vec![xid, 0, 2, 100_003, 4, 1, 0, 0, 0, 0, 0, 0, 4, 22, file.len() as u32];
+    words.extend(file.chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())));
+    for offset in offsets {
+        words.extend([25, 0, 0, 0, 0, 0, offset, 100]);
+    }
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[test]
+fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
+    let mut transport = Loopback::new(Settings::default());
+    let root = root(&transport);
+    let mut line = line(&mut transport);
+    let file = create(&mut line, &root, b"f");
+    write(&mut line, &file, &content(300), Shape::Fitting);
+    let connection = transport.connect(&target(32)).unwrap();
+    // The second READ is beyond the end; then its chunk is empty, so that it is wanted inline.
+    let cases: [([u32; 3], [&[u32]; 3], [u32; 3]); 2] = [
+        ([0, 4000, 200], [&[100], &[100], &[60, 40]], [100, 0, 100]),
+        ([0, 100, 200], [&[100], &[], &[60, 40]], [100, 0, 100]),
+    ];
+    for (xid, (offsets, writes, returned)) in (1..).zip(cases) {
+        let message = three_reads(xid, &file, offsets);
+        let call = Call {
+            reply: Expected { message: 400, payloads: &[100; 3] },
+            shape: Shape::Captured(Captured { writes: &writes, ..Captured::default() }),
+            ..Call::small(Xid(xid), Tag(xid.into()), &message, 400)
+        };
+        transport.submit(connection, &call).unwrap();
+        expect!(transport, Event::Reply(reply) => {
+            let lengths: Vec<_> = reply.payloads.items().iter().map(|item| item.length).collect();
+            assert_eq!(lengths, returned);
+            let mut cursor = reply.cursor();
+            rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            let results = v4::Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+            let data: Vec<_> = results
+                .operations()
+                .filter_map(|results| match results.unwrap() {
+                    v4::Results::READ(read) => Some(read.ok().unwrap().data.bytes().unwrap().to_vec()),
+                    _ => None,
+                })
+                .collect();
+            let all = content(300);
+            let expected = offsets.map(|at| all.get(at as usize..at as usize + 100).unwrap_or_default().to_vec());
+            assert_eq!(data, expected);
+        });
+    }
 }
 
 #[test]
