@@ -14,7 +14,7 @@ use crate::analysis::comparison::record::hash;
 use crate::cli::{Exit, complain};
 use crate::replay::caller::{Caller, Line};
 use crate::replay::gss::GssError;
-use crate::replay::probe::{Mounted, connect, mount};
+use crate::replay::probe::{MountError, Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
 use crate::replay::seed::v3::V3;
 use crate::replay::seed::v4::V4;
@@ -166,7 +166,12 @@ impl ServerArgs {
         address: SocketAddr,
     ) -> Result<(Box<dyn Files + 'l>, String), Refused> {
         let (_, mounted) = mount(&self.server, address, &self.wish());
-        let Mounted { path, root } = mounted.map_err(|error| anyhow!("{}: {error}", self.server))?;
+        let Mounted { path, root } = mounted.map_err(|error| match error {
+            MountError::Refused(..) => Refused::Usage(anyhow!("{}: {error}", self.server)),
+            MountError::Unreachable(_) => {
+                Refused::Unreachable(format!("{}: {error}", self.server), Blame::Unreachable)
+            }
+        })?;
         Ok((Box::new(V3::new(line, root)), path))
     }
 
