@@ -95,10 +95,13 @@ fn words(report: &Report, at: usize, reason: &str) -> String {
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
+/// An operation, and kind and path of each difference: what mismatches have that are alike.
+type Alike<'m> = (&'m str, Vec<(&'m str, &'m str)>);
+
 /// Mismatches of the same operation and the same fields together: the first, and the others.
 fn grouped(mismatches: &[Mismatch]) -> Vec<(&Mismatch, Vec<&Mismatch>)> {
     let mut groups: Vec<(&Mismatch, Vec<&Mismatch>)> = Vec::new();
-    let mut known: HashMap<(&str, Vec<(&str, &str)>), usize> = HashMap::new();
+    let mut known: HashMap<Alike<'_>, usize> = HashMap::new();
     for mismatch in mismatches {
         let fields = mismatch.differences.iter().map(|one| (one.kind.word(), one.path.as_str())).collect();
         match known.entry((mismatch.operation.as_str(), fields)) {
