@@ -1235,7 +1235,7 @@ _nfsrdma__inspect() {
             return 0
             ;;
         nfsrdma__subcmd__inspect__subcmd__replay__subcmd__run)
-            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --clients --connections --window --chunks --wants --filter --gss --html --record --record-data --strict --without --rules --no-walk --min-coverage --count --junit --quiet --format --color --seeded --help"
+            opts="-c -q -T -h --server --directory --into-existing --same-server --timeout --credits --inline --order --pace --clients --connections --window --chunks --wants --filter --gss --html --record --record-data --strict --without --rules --no-walk --min-coverage --max-time --count --junit --quiet --format --color --seeded --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1351,6 +1351,10 @@ _nfsrdma__inspect() {
                     return 0
                     ;;
                 --min-coverage)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-time)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

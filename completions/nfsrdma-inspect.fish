@@ -219,7 +219,8 @@ complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; 
 hash\t'Its hash is kept, which `compare` needs'"
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l without -d 'Rules that do not hold: what they would tolerate is a mismatch' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l rules -d 'A file of rules: what else may differ, and why (docs/replay.md)' -r -F
-complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed, of those that are not skipped' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l min-coverage -d 'Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover' -r
+complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l max-time -d 'Seconds that the run may take; then it ends with exit code 3 (default: an hour, or ten times as long as the capture)' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s c -l count -d 'Mismatches that are shown' -r
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -l junit -d 'Write a report as JUnit XML: a case an operation' -r -F
 complete -c nfsrdma-inspect -n "__fish_nfsrdma_inspect_using_subcommand replay; and __fish_seen_subcommand_from run" -s T -l format -d 'Form of the output' -r -f -a "text\t'For people'

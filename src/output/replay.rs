@@ -3,6 +3,8 @@
 
 mod page;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
@@ -42,6 +44,8 @@ pub struct View<'a> {
 
 /// Differences of one step that are shown.
 const SHOWN: usize = 4;
+/// Steps whose mismatch is like another that are named.
+const ALIKE: usize = 5;
 /// States in which a step was not held to the recording, or something was tolerated.
 const EXPLAINED: [usize; 4] = [5, 4, 3, 1];
 
@@ -90,6 +94,30 @@ fn first(because: &Because) -> String {
 fn words(report: &Report, at: usize, reason: &str) -> String {
     let why = report.rules.get(reason).filter(|_| at == 1);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
+}
+
+/// An operation, and kind and path of each difference: what mismatches have that are alike.
+type Alike<'m> = (&'m str, Vec<(&'m str, &'m str)>);
+
+/// Mismatches of the same operation and the same fields together: the first, and the others.
+fn grouped(mismatches: &[Mismatch]) -> Vec<(&Mismatch, Vec<&Mismatch>)> {
+    let mut groups: Vec<(&Mismatch, Vec<&Mismatch>)> = Vec::new();
+    let mut known: HashMap<Alike<'_>, usize> = HashMap::new();
+    for mismatch in mismatches {
+        let fields = mismatch.differences.iter().map(|one| (one.kind.word(), one.path.as_str())).collect();
+        match known.entry((mismatch.operation.as_str(), fields)) {
+            Entry::Occupied(at) => {
+                if let Some((_, alike)) = groups.get_mut(*at.get()) {
+                    alike.push(mismatch);
+                }
+            }
+            Entry::Vacant(at) => {
+                at.insert(groups.len());
+                groups.push((mismatch, Vec::new()));
+            }
+        }
+    }
+    groups
 }
 
 fn json_mismatches(mismatches: &[Mismatch]) -> Vec<JsonMismatch<'_>> {
@@ -191,6 +219,9 @@ impl View<'_> {
         if let Some(why) = &self.report.no_callbacks {
             writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
         }
+        if let Some([user, group]) = self.report.squashed {
+            writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
+        }
         for what in &self.report.refused {
             writeln!(to, "  refused       {what}")?;
         }
@@ -208,9 +239,19 @@ impl View<'_> {
         }
         if !self.report.mismatches.is_empty() {
             writeln!(to, "\n{}", Styled(styles.header, "mismatched"))?;
-            for Mismatch { step, copy, operation, differences } in &self.report.mismatches {
+            for (Mismatch { step, copy, operation, differences }, alike) in grouped(&self.report.mismatches) {
                 let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
                 writeln!(to, "  {operation}, {}{of}", frames(step))?;
+                if !alike.is_empty() {
+                    let first: Vec<_> = alike.iter().take(ALIKE).map(|alike| frames(&alike.step)).collect();
+                    let more = if alike.len() > first.len() { ", ..." } else { "" };
+                    writeln!(
+                        to,
+                        "    and {} like it: {}{more}",
+                        Things(alike.len() as u64, "step"),
+                        first.join("; ")
+                    )?;
+                }
                 for difference in differences.iter().take(SHOWN) {
                     writeln!(to, "    {}", told(difference))?;
                 }
@@ -540,4 +581,43 @@ struct JsonDifference<'a> {
     times: u64,
     recorded: Option<&'a str>,
     live: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::comparison::difference::{Half, Kind};
+
+    fn mismatch(step: u64, operation: &str, path: &str) -> Mismatch {
+        let half = || Half { place: None, frame: None, value: Some(step.to_string()) };
+        let difference = Difference {
+            kind: Kind::Result,
+            operation: operation.to_owned(),
+            path: path.to_owned(),
+            field: "",
+            times: 1,
+            a: half(),
+            b: half(),
+        };
+        let step = StepId { step, frames: [step, step + 1] };
+        Mismatch { step, copy: 0, operation: operation.to_owned(), differences: vec![difference] }
+    }
+
+    #[test]
+    fn mismatches_of_one_operation_and_field_are_one_group() {
+        let all = [
+            mismatch(1, "NFS 3 GETATTR", "obj_attributes.uid"),
+            mismatch(2, "NFS 3 GETATTR", "obj_attributes.size"),
+            mismatch(3, "NFS 3 GETATTR", "obj_attributes.uid"),
+            mismatch(4, "NFS 3 LOOKUP", "obj_attributes.uid"),
+            mismatch(5, "NFS 3 GETATTR", "obj_attributes.uid"),
+        ];
+        let groups: Vec<_> = grouped(&all)
+            .into_iter()
+            .map(|(first, alike)| {
+                (first.step.step, alike.iter().map(|one| one.step.step).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(groups, [(1, vec![3, 5]), (2, vec![]), (4, vec![])]);
+    }
 }

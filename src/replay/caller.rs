@@ -10,7 +10,8 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthSys, Flavor, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, Body, Credential, Message, Program, ReplyData, Status, Verifier, Xid,
+    self, AcceptedReply, AuthStat, Body, Credential, Message, Program, RejectedReply, ReplyData, Status,
+    Verifier, Xid,
 };
 use nfsrdma_dissectors::rpcrdma::RdmaError;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
@@ -142,6 +143,8 @@ pub enum CallError {
     Versions(u32, u32),
     /// RPC did not get as far as the procedure.
     Rpc(Status),
+    /// The server refuses the credential or the verifier. RFC 5531 section 9.
+    Denied(AuthStat),
     /// The Reply cannot be read.
     Unreadable(xdr::Error),
 }
@@ -181,6 +184,7 @@ impl fmt::Display for CallError {
             ),
             Self::Versions(low, high) => write!(f, "the server has versions {low} to {high}"),
             Self::Rpc(status) => status.fmt(f),
+            Self::Denied(stat) => write!(f, "MSG_DENIED: AUTH_ERROR, {stat}"),
             Self::Unreadable(error) => write!(f, "the Reply cannot be read: {error}"),
         }
     }
@@ -400,6 +404,7 @@ fn read<'a, T>(
         rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success }) => {
             results(verf, cursor).map_err(CallError::Unreadable)
         }
+        rpc::Reply::Denied(RejectedReply::AuthError(error)) => Err(CallError::Denied(error.stat)),
         other => Err(CallError::Rpc(other.status())),
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::{Exit, complain};
 use crate::replay::caller::{Caller, ContainedLine, Line};
 use crate::replay::containment::Containment;
 use crate::replay::gss::GssError;
-use crate::replay::probe::{Mounted, connect, mount};
+use crate::replay::probe::{MountError, Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
 use crate::replay::seed::v3::V3;
 use crate::replay::seed::v4::V4;
@@ -174,7 +174,12 @@ impl ServerArgs {
     /// What MOUNT gives for the export.
     fn mounted(&self, address: SocketAddr) -> Result<Mounted, Refused> {
         let (_, mounted) = mount(&self.server, address, &self.wish());
-        Ok(mounted.map_err(|error| anyhow!("{}: {error}", self.server))?)
+        mounted.map_err(|error| match error {
+            MountError::Refused(..) => Refused::Usage(anyhow!("{}: {error}", self.server)),
+            MountError::Unreachable(_) => {
+                Refused::Unreachable(format!("{}: {error}", self.server), Blame::Unreachable)
+            }
+        })
     }
 
     /// The files of a server of NFSv4, to which this run is a client of its own.

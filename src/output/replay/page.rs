@@ -88,7 +88,14 @@ fn outcome(report: &Report) -> (&'static str, String) {
             ("fair", "the final check did not come to its end".into())
         }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
-        0 => ("good", "nothing differs".into()),
+        0 => match report.states.get(1) {
+            // What a rule let differ did differ.
+            Some(tolerated) if *tolerated > 0 => {
+                let steps = Things(report.replayed(), "step");
+                ("good", format!("{} of {steps} tolerated by rules, nothing else differs", Count(*tolerated)))
+            }
+            _ => ("good", "nothing differs".into()),
+        },
         1 => ("bad", "1 step differs".into()),
         steps => ("bad", format!("{} steps differ", Count(steps))),
     }
@@ -390,4 +397,20 @@ fn reasons(to: &mut impl Write, report: &Report) -> io::Result<()> {
         writeln!(to, "</ul></section>")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_was_tolerated_stands_before_that_nothing_differs() {
+        let of = |states| outcome(&Report { states, steps: 10, ..Report::default() });
+        assert_eq!(of([10, 0, 0, 0, 0, 0]), ("good", "nothing differs".to_owned()));
+        assert_eq!(
+            of([5, 4, 0, 0, 0, 1]),
+            ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned())
+        );
+        assert_eq!(of([5, 4, 1, 0, 0, 0]).0, "bad");
+    }
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
-use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat, Status, Xid};
+use nfsrdma_dissectors::rpc::{AcceptStat, Program, Status, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::caller::{CallError, Caller, Line, Procedure};
@@ -20,7 +20,7 @@ use super::transport::{
 };
 use super::url::{NfsVersion, Url};
 
-pub use mount::{Exports, Mounted, ask as mount};
+pub use mount::{Exports, MountError, Mounted, ask as mount};
 pub use v3::V3;
 pub use v4::{ChannelLimits, Server, Session, V4};
 
@@ -105,7 +105,7 @@ fn advice(error: &CallError) -> &'static str {
             "; what listens there speaks RPC, but has no NFS: check the port, and that the NFS server runs"
         }
         CallError::Rpc(Status::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
-        CallError::Rpc(Status::Denied(RejectStat::AUTH_ERROR)) => {
+        CallError::Denied(_) => {
             "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
         }
         CallError::Disconnected(Disconnect::Closed | Disconnect::Reset) => {
@@ -145,6 +145,7 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     if versions.contains(&3) && is_asked(NfsVersion::V3) {
         let (found, mounted) = mount::ask(url, address, wish);
         exports = Some(found);
+        let mounted = mounted.map_err(|error| error.to_string());
         v3 = Some(mounted.and_then(|mounted| v3::ask(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
@@ -283,7 +284,7 @@ fn versions(line: &mut Line<'_>) -> Result<Vec<u32>, CallError> {
                     break;
                 }
             }
-            Err(CallError::Rpc(_)) => {}
+            Err(CallError::Rpc(_) | CallError::Denied(_)) => {}
             Err(error) => return Err(error),
         }
     }

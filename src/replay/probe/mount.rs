@@ -1,6 +1,7 @@
 //! MOUNT, which tells the exports of NFSv3 and their first filehandles. It is asked over TCP, where the port mapper says
 //! (RFC 1833 section 3, RFC 1813 section 5).
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use nfsrdma_dissectors::field::Unobserved;
@@ -11,6 +12,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 
 use crate::replay::beside::port_of;
 use crate::replay::caller::{CallError, Caller, Line, Procedure};
+use crate::replay::seed::files::meaning;
 use crate::replay::transport::tcp::Tcp;
 use crate::replay::transport::{Target, Transport, Wish};
 use crate::replay::url::Url;
@@ -38,22 +40,43 @@ pub struct Mounted {
     pub root: Vec<u8>,
 }
 
+/// Why nothing is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountError {
+    /// The server has refused: the path, and the status of MNT.
+    Refused(String, String),
+    /// The port mapper or MOUNT does not answer, or is not there.
+    Unreachable(String),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(path, status) => match meaning(status) {
+                Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
+                None => write!(f, "MNT {path}: {status}"),
+            },
+            Self::Unreachable(why) => f.write_str(why),
+        }
+    }
+}
+
 /// Asks for the exports, and mounts the one that the URL names; or the first of them.
 ///
 /// # Errors
 /// Why there is no list, and why nothing is mounted.
-pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> (Result<Exports, String>, Result<Mounted, String>) {
+pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> Both {
     let port = match url.mount_port {
         Some(port) => Ok(port),
         None => port_of_mount(url, server, wish),
     };
     let port = match port {
         Ok(port) => port,
-        Err(error) => return (Err(error.clone()), Err(error)),
+        Err(error) => return (Err(error.clone()), Err(MountError::Unreachable(error))),
     };
     match over(url, SocketAddr::new(server.ip(), port), wish, |line| exports_and_root(line, url, port)) {
         Ok(both) => both,
-        Err(error) => (Err(error.clone()), Err(error)),
+        Err(error) => (Err(error.clone()), Err(MountError::Unreachable(error))),
     }
 }
 
@@ -77,7 +100,8 @@ fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, Stri
         .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
 }
 
-type Both = (Result<Exports, String>, Result<Mounted, String>);
+/// The exports, and what was mounted.
+pub(super) type Both = (Result<Exports, String>, Result<Mounted, MountError>);
 
 fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, String> {
     let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
@@ -99,13 +123,13 @@ fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, S
     let root = call(line, Mount::MNT, MOUNTED, &Args::MNT(arguments.clone()), |results| match results {
         Results::MNT(outcome) => match outcome.ok() {
             Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
-            None => Err(format!("MNT {path}: {}", outcome.status())),
+            None => Err(MountError::Refused(path.clone(), outcome.status().to_string())),
         },
-        _ => Err("MNT: another result".into()),
+        _ => Err(MountError::Unreachable("MNT: another result".into())),
     });
     // What is noted down as mounted is of no use to anyone; whether the server strikes it out does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
-    let root = root.unwrap_or_else(|error| Err(format!("MNT {path}: {error}")));
+    let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));
     Ok((exports, root.map(|root| Mounted { path, root })))
 }
 

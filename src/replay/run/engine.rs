@@ -303,8 +303,9 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             values,
             containment,
             judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
-                .with_rules(options.rules.clone()),
-            report,
+                .with_rules(options.rules.clone())
+                .with_squashed(seeded.squashed),
+            report: Report { squashed: seeded.squashed, ..report },
             titles: Titles::default(),
             seats: Seats::default(),
             graph: Graph::default(),
@@ -319,6 +320,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             barren: 0,
             silences: 0,
             silent_since: None,
+            stalled_since: None,
             delayed_since: None,
             impatience: 0,
             ledger: Ledger::default(),
@@ -393,6 +395,8 @@ struct Engine<'r, R> {
     /// Times in a row that no Reply came within the timeout, and when the last of them was.
     silences: u32,
     silent_since: Option<Instant>,
+    /// Since when steps wait for a Reply that is none of a step: of what binds a connection, or has state again.
+    stalled_since: Option<Instant>,
     /// Since when the server has answered nothing but that it is to be asked later.
     delayed_since: Option<Instant>,
     /// Steps that were sent again in vain because the server asked for it.

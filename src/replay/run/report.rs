@@ -211,6 +211,8 @@ pub struct Report {
     pub recorded: u64,
     /// Whether it was ended before its end: by somebody, or because it took too long.
     pub is_interrupted: bool,
+    /// User and group that what root makes belongs to, where the export squashes root.
+    pub squashed: Option<[u32; 2]>,
     /// The limit that it reached, if that ended it.
     pub limit: Option<Duration>,
     /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.

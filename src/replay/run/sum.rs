@@ -62,6 +62,7 @@ impl Report {
         self.lateness.join(&other.lateness);
         self.is_interrupted |= other.is_interrupted;
         self.limit = self.limit.or(other.limit);
+        self.squashed = self.squashed.or(other.squashed);
         self.unreachable = self.unreachable.take().or(other.unreachable);
         match (&mut self.walked, other.walked) {
             (Some(walked), Some(more)) => walked.join(more, copy, shown),

@@ -24,6 +24,8 @@ pub(super) struct Touched {
     attributes: bool,
     /// Extended attributes.
     xattrs: bool,
+    /// Another client changed it in the capture, whose Calls are not there.
+    is_outside: bool,
 }
 
 impl Touched {
@@ -37,6 +39,16 @@ impl Touched {
     /// Everything.
     pub(super) fn whole() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::of_data(0, u64::MAX) }
+    }
+
+    /// What another client changes, whose Calls are not in the capture: content, or names too.
+    pub(super) fn outside(names: bool) -> Self {
+        Self { size: true, names, is_outside: true, ..Self::of_data(0, u64::MAX) }
+    }
+
+    /// Whether another client changed it, whose Calls are not in the capture.
+    pub(super) fn is_outside(&self) -> bool {
+        self.is_outside
     }
 
     /// What an operation of a COMPOUND changes that was done in the capture alone, or in the run alone. `written` are the bytes of
@@ -92,6 +104,7 @@ impl Touched {
         self.names |= other.names;
         self.attributes |= other.attributes;
         self.xattrs |= other.xattrs;
+        self.is_outside |= other.is_outside;
     }
 
     /// The parts of a range that must be as they were.

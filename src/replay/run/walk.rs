@@ -153,6 +153,16 @@ impl Walk {
         self.tree.follow(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
     }
 
+    /// The size that a file must have after the steps up to now, if that is known.
+    pub(super) fn size(&self, file: u32) -> Option<u64> {
+        self.tree.now(self.tree.of_handle(file)?)?.size
+    }
+
+    /// Whether a directory must have this name after the steps up to now.
+    pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.has_name(directory, name)
+    }
+
     /// Nobody knows what a step has done.
     pub(super) fn doubt(&mut self, step: &Step<'_>) {
         self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
@@ -354,7 +364,7 @@ impl<R: Read + Seek> Looker<'_, R> {
             Ok(None) => Err(Problem::Refused("LOOKUP".into(), "no such name".into())),
             Err(problem) => Err(problem),
         };
-        let (handle, Status { file_type, size, mode }) = match found {
+        let (handle, Status { file_type, size, mode, .. }) = match found {
             Ok(found) => found,
             Err(Problem::Refused(what, status)) => {
                 self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));

@@ -22,7 +22,10 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(what, status) => write!(f, "{what}: {status}"),
+            Self::Refused(what, status) => match meaning(status) {
+                Some(meaning) => write!(f, "{meaning} ({what}: {status})"),
+                None => write!(f, "{what}: {status}"),
+            },
             Self::Busy(what, seconds) => {
                 write!(f, "{what}: for {seconds} s the server has asked to be asked later; check its state")
             }
@@ -37,6 +40,22 @@ impl From<CallError> for Problem {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
+}
+
+/// What a status of set-up says about the export, and what to do: of NFSv3, NFSv4 and MOUNT.
+pub fn meaning(status: &str) -> Option<&'static str> {
+    Some(match status.split_once("ERR_")?.1 {
+        "ROFS" => "the export is read-only, and a run writes there: export it read-write",
+        "NOSPC" => "the file system of the export is full: make room there",
+        "DQUOT" => "the quota on the export is used up: raise it, or make room there",
+        "NOENT" => "the server has no such path: check the URL, `probe` lists what the server exports",
+        "NOTDIR" => "the path is no directory: check the URL",
+        "ACCES" | "ACCESS" | "PERM" => {
+            "the server does not let root do that there: export it with no_root_squash to this machine, or let everybody write there"
+        }
+        "WRONGSEC" => "the export asks for other security than AUTH_SYS: allow sec=sys for this machine",
+        _ => return None,
+    })
 }
 
 /// What an object is made as.
@@ -63,6 +82,8 @@ pub struct Status {
     pub size: u64,
     /// Its mode.
     pub mode: u32,
+    /// User and group that it belongs to, by number; `None` in NFSv4, which tells names.
+    pub owners: Option<[u32; 2]>,
 }
 
 /// Names of one directory that are told at most.

@@ -103,6 +103,8 @@ pub struct Seeded {
     /// Paths below the root that stand for what the capture mounts, of which none is below another: those, and where they are, no
     /// step of NFSv3 can change.
     pub mounts: Vec<Vec<u8>>,
+    /// User and group that what root makes belongs to, where the export squashes root, as NFSv3 tells.
+    pub squashed: Option<[u32; 2]>,
     /// What was made.
     pub made: Made,
 }
@@ -178,6 +180,10 @@ pub fn seed(
     let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
     let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
 
+    // It was made by root.
+    let owners = maker.files.status(&root).map_err(said(TREE.into()))?.owners;
+    let squashed = owners.filter(|[user, _]| *user != 0);
+
     let (mut wanted, directories) = wanted(trace)?;
     let numbers: Vec<u32> = {
         let mut numbers: Vec<u32> = wanted.keys().copied().collect();
@@ -214,7 +220,7 @@ pub fn seed(
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
     // A step of NFSv4 can change what is at the root.
     let mounts = if supported.is_none() { mounts } else { Vec::new() };
-    Ok(Seeded { path, root, handles, below, directories, supported, mounts, made })
+    Ok(Seeded { path, root, handles, below, directories, supported, mounts, squashed, made })
 }
 
 /// What is there before the first step, and all directories.

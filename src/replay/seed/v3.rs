@@ -198,6 +198,7 @@ impl Files for V3<'_> {
                 file_type: ok.obj_attributes.r#type.into(),
                 size: ok.obj_attributes.size,
                 mode: ok.obj_attributes.mode.0,
+                owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
             }),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })

@@ -345,7 +345,7 @@ impl Files for V4<'_> {
                     _ => {}
                 }
             }
-            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode? })
+            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None })
         })
     }
 

@@ -153,6 +153,12 @@ impl Tree {
         pieces.map(|piece| piece.range.1 - piece.range.0).sum()
     }
 
+    /// Whether a directory has this name now, as far as steps tell.
+    pub fn has_name(&self, directory: u32, name: &[u8]) -> bool {
+        let binding = self.of_handle(directory).and_then(|id| self.binding(id, name));
+        matches!(binding, Some(Binding::There(id)) if !self.is_doubtful(id))
+    }
+
     /// What is known of an object; `None` of one that is in doubt.
     pub fn now(&self, id: ObjectId) -> Option<&File> {
         self.present.as_ref()?.files.get(&id).filter(|file| !file.is_doubtful)

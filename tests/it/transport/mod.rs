@@ -13,6 +13,7 @@ mod liars;
 mod limits;
 mod loopback;
 mod made;
+mod outsiders;
 mod over_tcp;
 mod paces;
 mod parts;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::client::{Client, content, every_length, many_nulls, target};
 use super::ganesha::Ganesha;
+use super::program::{compiled, program};
 use crate::schema::{assert_keeps, validator};
 
 fn probe(arguments: &[&str]) -> Output {
@@ -116,6 +117,19 @@ fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
     assert!(said.contains("nothing listens there; check the port"), "{said}");
 }
 
+/// A port mapper or a MOUNT that takes connections and says nothing.
+#[test]
+fn a_mount_that_says_nothing_is_exit_code_4() {
+    let trace = compiled("rxe-v3", "silent-mount");
+    let [nfs, mount] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [nfs_port, mount_port] = [&nfs, &mount].map(|listener| listener.local_addr().unwrap().port());
+    let url = format!("tcp://127.0.0.1:{nfs_port}/export?vers=3&mountport={mount_port}");
+    let output = program(&["replay", "run", trace.name(), "--timeout", "0.3", "--server", &url]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("no Reply within 0.3 s") && said.lines().count() == 1, "{said}");
+}
+
 #[test]
 fn a_version_that_is_not_there_is_told_with_exit_code_4() {
     let Some(server) = Ganesha::start(false) else { return };
@@ -175,7 +189,10 @@ fn a_call_that_is_turned_away_is_told_with_what_to_do() {
     // RFC 5531 section 9: the words of a Reply behind its XID.
     let turned_away: [(&[u32], &str); 2] = [
         // MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
-        (&[1, 1, 1, 5], "check the security of the export (sec=)"),
+        (
+            &[1, 1, 1, 5],
+            "AUTH_ERROR, AUTH_TOOWEAK; the server refuses AUTH_SYS: check the security of the export (sec=)",
+        ),
         // MSG_ACCEPTED, AUTH_NONE, PROG_UNAVAIL.
         (&[1, 0, 0, 0, 1], "what listens there speaks RPC, but has no NFS"),
     ];

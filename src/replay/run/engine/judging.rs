@@ -40,6 +40,10 @@ const KEPT: usize = 8 << 20;
 /// Rooms that stay.
 const ROOMS: usize = 1024;
 
+/// The state of a step whose recorded Reply tells of what another client did.
+const OUTSIDE: &str =
+    "changed by another client: its Calls are not in the capture, and the file was there as they left it";
+
 /// What a Reply is to a step.
 pub(super) enum Heard {
     /// The step is to be sent again.
@@ -360,6 +364,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(from) = from {
             touch_by(&mut self.otherwise, step, parts, &files, from);
         }
+        if let Verdict::Mismatched(differences) = &verdict
+            && self.judge.is_on(rules::AFTER)
+            && !held.is_racing
+            && !touched.is_outside()
+            && let Some(outside) = self.changed_outside(step, parts, live, differences)?
+        {
+            files.iter().for_each(|file| touch(&mut self.otherwise, *file, &outside));
+            touched.join(&outside);
+        }
         let mut went = Went::AsRecorded;
         let is_after = match &verdict {
             Verdict::Mismatched(differences)
@@ -391,6 +404,11 @@ impl<R: Read + Seek> Engine<'_, R> {
             {
                 State::Tolerated(rules::DELEGATION)
             }
+            Verdict::Mismatched(_)
+                if is_after && touched.is_outside() && !parts.acts.iter().any(|act| act.is_change()) =>
+            {
+                State::Unreplayable(OUTSIDE.into())
+            }
             Verdict::Mismatched(_) if is_after => State::Tolerated(rules::AFTER),
             Verdict::Matched | Verdict::Tolerated(_) if held.reason.is_some() => {
                 State::Repaired(held.reason.map_or("", Reason::code))
@@ -406,6 +424,89 @@ impl<R: Read + Seek> Engine<'_, R> {
             Verdict::Mismatched(differences) => State::Mismatched(differences),
         };
         Ok((state, went))
+    }
+
+    /// What another client changed in the capture, whose Calls are not there: of that the live Reply tells what follows from the
+    /// steps, and the recorded one something else.
+    fn changed_outside(
+        &mut self,
+        step: &Step<'_>,
+        parts: &Parts,
+        live: Live<'_>,
+        differences: &[Difference],
+    ) -> Result<Option<Touched>, TraceError> {
+        let Some(walk) = &self.walk else { return Ok(None) };
+        let must_have = |size: u64| {
+            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+            let mut files = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
+            files.any(|file| walk.size(file) == Some(size))
+        };
+        for difference in differences {
+            let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
+            if difference.path.ends_with("size")
+                && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
+            {
+                return Ok(Some(Touched::outside(false)));
+            }
+            let is_gone =
+                recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
+            let is_there = found.is_some_and(|status| status.ends_with("_OK"));
+            if difference.kind == Kind::Status && is_gone && is_there && self.must_be_there(step, parts) {
+                return Ok(Some(Touched::outside(true)));
+            }
+        }
+        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+            let length = with_data(step.asked.described(), live, payload.operation, |data| data.len());
+            let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
+                continue;
+            };
+            let is_other = end != payload.offset.saturating_add(payload.length.into());
+            // What both have must be the same.
+            let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+            if is_other && has_size && self.is_same_beside(step, live, &Touched::default())? {
+                return Ok(Some(Touched::outside(false)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether what a step looks up, or the file that it is about, must be there after the steps up to now.
+    fn must_be_there(&self, step: &Step<'_>, parts: &Parts) -> bool {
+        let Some(walk) = &self.walk else { return false };
+        let items = step.call.items();
+        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+        let mut cursor = Cursor::new(body).with_chunks(&items);
+        match step.asked.described() {
+            Some(Procedure::Compound) => {
+                let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) else { return false };
+                call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
+                    let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
+                    let name = match &operation {
+                        v4::Args::LOOKUP(args) => args.objname.0,
+                        v4::Args::REMOVE(args) => args.target.0,
+                        v4::Args::OPEN(args) => match &args.claim {
+                            v4::OpenClaim4::Null(name) => name.0,
+                            _ => return false,
+                        },
+                        _ => return false,
+                    };
+                    directory.is_some_and(|directory| walk.has_name(*directory, name))
+                })
+            }
+            Some(Procedure::V3(procedure)) => {
+                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) else {
+                    return false;
+                };
+                let directory = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+                let name = match &arguments {
+                    v3::Args::LOOKUP(args) => args.what.name.0,
+                    v3::Args::REMOVE(args) => args.object.name.0,
+                    _ => return false,
+                };
+                directory.is_some_and(|directory| walk.has_name(directory.variable, name))
+            }
+            _ => false,
+        }
     }
 
     /// Whether the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace

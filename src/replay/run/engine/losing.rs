@@ -135,6 +135,8 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// The server cannot be reached any more: nothing else is sent, and the run ends with a report of what was.
     pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
         self.barren = u32::MAX;
+        // Nothing is had again there.
+        self.restart = None;
         self.report.unreachable.get_or_insert_with(|| why.to_string());
     }
 

@@ -126,6 +126,8 @@ pub struct Judge {
     fileids: Fileids,
     /// The server has restarted in this run.
     has_restarted: bool,
+    /// User and group that what root makes belongs to, where the export squashes root.
+    squashed: Option<[u32; 2]>,
 }
 
 impl Judge {
@@ -148,6 +150,7 @@ impl Judge {
             listings: Listings::default(),
             fileids: Fileids::default(),
             has_restarted: false,
+            squashed: None,
         }
     }
 
@@ -155,6 +158,12 @@ impl Judge {
     #[must_use]
     pub fn with_rules(self, file: Vec<FileRule>) -> Self {
         Self { file, ..self }
+    }
+
+    /// The same, for an export that squashes root to this user and group.
+    #[must_use]
+    pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
+        Self { squashed, ..self }
     }
 
     /// The server has restarted: what was not committed may be lost, and WRITE and COMMIT tell so by another verifier (RFC

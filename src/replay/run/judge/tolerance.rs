@@ -38,6 +38,9 @@ impl Judge {
         let is_same_data = has_same_data(a, b);
         committed(a, b, needed, |rule| self.is_on(rule));
         access(a, b, needed, |rule| self.is_on(rule));
+        if let Some(squashed) = self.squashed.filter(|_| self.is_on(rules::OWNER)) {
+            own(a, b, squashed, needed);
+        }
         let mut taken: [Vec<(Rule, Entry)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
             let mut kinds = Kinds::default();
@@ -143,7 +146,8 @@ fn is_plain(a: &Section, b: &Section, mut has_rule: impl FnMut(&Rc<Path>) -> boo
     let mut is_plain = |(a, b): (&Entry, &Entry)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // These depend on more than their place.
-        let is_special = matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data");
+        let is_special =
+            matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
         Rc::ptr_eq(path, &b.path)
             && (matches!(path.role, Role::Varies(_)) || a.datum == b.datum || !is_special && !has_rule(path))
     };
@@ -226,6 +230,22 @@ fn committed(a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>, is_on: im
         a.entries.remove(at);
         b.entries.remove(other);
         needed.push(rules::COMMITTED);
+    }
+}
+
+/// Takes for equal what belongs to root, or to whom the seed could not give it, and here to the one that root is squashed to.
+fn own(a: &mut Section, b: &Section, squashed: [u32; 2], needed: &mut Vec<Rule>) {
+    for (recorded, live) in a.entries.iter_mut().zip(&b.entries) {
+        let owner = match recorded.path.field {
+            "nfs.fattr3.uid" => squashed[0],
+            "nfs.fattr3.gid" => squashed[1],
+            _ => continue,
+        };
+        let is_squashed = matches!(live.datum, Datum::Number(number) if number == u64::from(owner));
+        if is_squashed && recorded.path.text == live.path.text && recorded.datum != live.datum {
+            recorded.datum = live.datum.clone();
+            needed.push(rules::OWNER);
+        }
     }
 }
 

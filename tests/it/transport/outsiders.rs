@@ -1,0 +1,125 @@
+//! Captures in which somebody else changed files, whose Calls are not in them.
+
+use std::fs;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::seed::files::{Files, Problem};
+use nfsrdma_inspect::replay::seed::v3::V3;
+use nfsrdma_inspect::replay::seed::v4::V4;
+use nfsrdma_inspect::replay::seed::{How, Place, seed};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::Transport;
+use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
+use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+
+use super::client::target;
+use super::liars::Work;
+use super::program::{Passing, program};
+use crate::captures;
+
+use serde_json::Value as Json;
+
+fn replayed(work: &Work) -> Report {
+    replayed_from(work, &work.file)
+}
+
+/// The same with another trace, which expects the same tree.
+fn replayed_from(work: &Work, file: &Arc<[u8]>) -> Report {
+    let open = || Trace::open(Cursor::new(Arc::clone(file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
+    let mut transport = Loopback::to(server, Settings::default());
+    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let target = target(20049);
+    run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
+}
+
+/// A capture in which a GETATTR tells another size than its steps leave: as if somebody else had appended to the file before.
+#[test]
+fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
+    let work = Work::of("rxe-v3", 3, "outsiders");
+    let honest = replayed(&work);
+    assert_eq!(because(&honest, "changed by another client"), 0);
+    let mut capture = fs::read(captures::path("rxe-v3")).unwrap();
+    let listed = program(&["-T", "json", "--summary", "none", captures::path("rxe-v3").to_str().unwrap()]);
+    // Replies of GETATTR: XID, REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS, NFS3_OK, NF3REG; the size is 48 bytes on. The
+    // last is of a file that was written before.
+    let xids = listed.stdout.split(|byte| *byte == b'\n').filter_map(|line| {
+        let line: Json = serde_json::from_slice(line).ok()?;
+        let xid = line["xid"].as_str()?.strip_prefix("0x")?;
+        (line["operation"] == "GETATTR").then(|| u32::from_str_radix(xid, 16).unwrap())
+    });
+    let places: Vec<usize> = xids
+        .filter_map(|xid| {
+            let words = [xid, 1, 0, 0, 0, 0, 0, 1];
+            let pattern: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            capture.windows(pattern.len()).position(|window| window == pattern)
+        })
+        .collect();
+    let mut found = 0;
+    // The first ones tell of what is there before.
+    for place in places.iter().rev().take(6) {
+        let size = place + 48..place + 56;
+        let old = u64::from_be_bytes(capture[size.clone()].try_into().unwrap());
+        capture[size.clone()].copy_from_slice(&(old + 5).to_be_bytes());
+        let file = Passing::new("outsiders.pcap");
+        fs::write(&file.0, &capture).unwrap();
+        let trace = Passing::new("outsiders.trace");
+        let output = program(&["replay", "compile", "-q", file.name(), "-o", trace.name()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report = replayed_from(&work, &fs::read(&trace.0).unwrap().into());
+        let is_found = because(&report, "changed by another client") > 0;
+        found += u64::from(is_found);
+        println!("size {old} at {place}: {:?}", report.states);
+        capture[size].copy_from_slice(&old.to_be_bytes());
+        if is_found {
+            assert_eq!(report.mismatched(), 0, "{:#?}", report.mismatches);
+            let walked = report.walked.as_ref().unwrap();
+            assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
+        }
+    }
+    assert!(found > 0, "none of {} GETATTR", places.len());
+}
+
+fn because(report: &Report, reason: &str) -> u64 {
+    let of = report.reasons.iter().filter(|((_, why), _)| why.starts_with(reason));
+    of.map(|(_, because)| because.steps).sum()
+}
+
+/// What a server that refuses says to who has to make the export fit.
+#[test]
+fn a_refusal_of_set_up_is_told_in_a_sentence() {
+    for (version, operation) in [(3, "MKDIR"), (4, "CREATE")] {
+        for (status, expected) in [
+            (30, "the export is read-only, and a run writes there"),
+            (28, "the file system of the export is full"),
+            (13, "export it with no_root_squash"),
+        ] {
+            let work = Work::of(if version == 3 { "rxe-v3" } else { "rxe-v41" }, version, "refusals");
+            let mut server = work.server.lock().unwrap().clone();
+            server.liar = Some(Liar::new(Lie { version, operation, what: What::Fails(status) }));
+            let root = server.root().to_vec();
+            let mut transport = Loopback::to(Arc::new(Mutex::new(server)), Settings::default());
+            let target = target(20049);
+            let connection = transport.connect(&target).unwrap();
+            let line = Line::new(&mut transport, connection, Caller::default(), Xid(99), target.wish.timeout);
+            let mut files: Box<dyn Files> = match version {
+                3 => Box::new(V3::new(line, root)),
+                _ => Box::new(V4::new(line, "refused", &[1]).unwrap()),
+            };
+            let mut contents = Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+            let place = Place { export: "/", directory: "other" };
+            let error = seed(&mut contents, &mut *files, &place, How::Make).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+            if version == 4 {
+                let missing = files.export("/no/such").unwrap_err();
+                assert!(matches!(missing, Problem::Refused(..)));
+                assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");
+            }
+        }
+    }
+}
