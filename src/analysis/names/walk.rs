@@ -162,13 +162,19 @@ impl Walk<'_> {
         let is_path = facts.operation == Some(Operation::Named("LOOKUP"));
         let mut results = reply.operations();
         let (mut current, mut saved) = (Place::Unknown, Place::Unknown);
-        for operation in call.operations() {
+        let heard = call.operations().count();
+        let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
+        for (at, operation) in (1..).zip(call.operations()) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.told.wants_all;
             let step = Step { number, operation, result, wants };
-            let about = self.step(&step, &mut current, &mut saved);
+            // Of the last operation before a cut the arguments may be missing.
+            let about = match is_cut && at == heard && step.operation.names().next().is_none() {
+                true => self.step_of_reply(&step, &mut current, &mut saved),
+                false => self.step(&step, &mut current, &mut saved),
+            };
             if is_path && is_meant {
                 // A path is several operations, and its end is what is meant.
                 self.told.transaction = Ranges::default();
@@ -176,7 +182,6 @@ impl Walk<'_> {
             self.tell(about, is_meant);
         }
         // The capture cut these operations from the Call; the Reply has what the server said of them.
-        let heard = call.operations().count();
         for result in reply.operations().skip(heard) {
             let number = v4::Operation(result.number);
             let is_meant = is_named(number.name(), facts);
@@ -186,7 +191,7 @@ impl Walk<'_> {
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.tell(about, is_meant);
         }
-        if call.operations().count() < reply.operations().count() && self.told.transaction.path.is_none() {
+        if heard < reply.operations().count() && self.told.transaction.path.is_none() {
             // An operation that names a file: what the server called it stands behind.
             let path = self.write(current);
             self.told.transaction.path = path;
@@ -196,6 +201,9 @@ impl Walk<'_> {
     /// An operation whose arguments are not there: it may name another file than the current one.
     fn step_of_reply(&mut self, step: &Step<'_>, current: &mut Place, saved: &mut Place) -> Ranges {
         match step.number {
+            v4::Operation::PUTFH if step.operation.handles().next().is_some() => {
+                self.step(step, current, saved)
+            }
             v4::Operation::PUTFH
             | v4::Operation::LOOKUP
             | v4::Operation::OPEN
