@@ -1,10 +1,13 @@
 //! `tui`: the terminal interface.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::flow::Limits;
 #[cfg(feature = "live")]
@@ -14,6 +17,7 @@ use super::Exit;
 use super::bytes::Bytes;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
+use super::seconds::Seconds;
 use super::style;
 use crate::output::{Filehandles, TimeFormat};
 use crate::source::Source;
@@ -32,6 +36,9 @@ const EXAMPLES: &str = "Examples:
 The key ? shows what the keys do.
 ";
 
+/// How long it takes until a file that is followed is looked at again.
+const GROWTH: Duration = Duration::from_millis(100);
+
 /// Look at a capture in the terminal: Transactions, their fields and bytes, operations, connections, files, charts
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
@@ -47,6 +54,14 @@ pub(super) struct TuiArgs {
     /// Show what a display filter selects
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
+
+    /// Go on with what is written to FILE behind its end, as 'tail -f' does
+    #[arg(long)]
+    follow: bool,
+
+    /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
+    #[arg(long, value_name = "SECONDS")]
+    max_call_age: Option<Seconds>,
 
     /// How times are written
     #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
@@ -79,6 +94,20 @@ pub(super) struct TuiArgs {
     /// Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again
     #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
     frame_memory: Bytes,
+}
+
+/// A file that somebody else still writes: at its end more is waited for.
+struct Growing(File);
+
+impl Read for Growing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer)? {
+                0 if !buffer.is_empty() => thread::sleep(GROWTH),
+                count => return Ok(count),
+            }
+        }
+    }
 }
 
 fn size(bytes: Bytes) -> usize {
@@ -115,6 +144,16 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
     }
+    if args.follow {
+        let [file] = args.files.as_slice() else { bail!("--follow: one FILE can be followed; name one") };
+        if file.as_os_str() == "-" {
+            bail!("--follow: standard input is followed anyway; leave it out");
+        }
+        let opened = File::open(file).with_context(|| file.display().to_string())?;
+        let name = file.display().to_string();
+        let source = Source::from_reader(&name, Growing(opened));
+        return Ok(Capture::once(&name, source, size(args.frame_memory)));
+    }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
     let source = Source::open(&args.files)?;
@@ -142,7 +181,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
         memory: size(args.memory),
         theme: Theme::named(args.theme, is_colored, background.as_deref()),
         glyphs,
-        limits: Limits::default(),
+        limits: Limits { call_age_ns: args.max_call_age.map(|age| age.0), ..Limits::default() },
         filehandles: args.filehandles,
         time: args.time,
         filter: args.display_filter.clone(),

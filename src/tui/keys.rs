@@ -58,6 +58,7 @@ pub enum Action {
     Hex,
     Zoom,
     Time,
+    Reload,
     Redraw,
     Suspend,
 }
@@ -200,6 +201,7 @@ pub const TABLE: &[Binding] = bindings! {
     }
     Program: {
         [ch('?'), key(KeyCode::F(1))] Action::Help, "this help";
+        [ch('R')] Action::Reload, "read the files again";
         [ctrl('l')] Action::Redraw, "draw the screen again";
         [ctrl('z')] Action::Suspend, "stop, as elsewhere; fg goes on";
         [ch('q'), ctrl('c')] Action::Quit, "quit";

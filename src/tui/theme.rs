@@ -156,6 +156,8 @@ pub struct Signs {
     pub full: &'static str,
     /// Cells filled from below, by eighths or fewer steps.
     pub levels: &'static [&'static str],
+    /// A cell of a bar that comes late.
+    pub hatched: &'static str,
     /// A moment in a waterfall.
     pub moment: &'static str,
     /// A line that is marked.
@@ -179,6 +181,7 @@ impl Signs {
                 rule: "─",
                 wall: "│",
                 full: "█",
+                hatched: "▒",
                 levels: &["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
                 moment: "▏",
                 mark: "●",
@@ -193,6 +196,7 @@ impl Signs {
                 rule: "-",
                 wall: "|",
                 full: "#",
+                hatched: "/",
                 levels: &[".", ":", "|", "#"],
                 moment: "|",
                 mark: "*",
@@ -235,6 +239,7 @@ mod tests {
             signs.rule,
             signs.wall,
             signs.full,
+            signs.hatched,
             signs.moment,
             signs.mark,
             signs.open,

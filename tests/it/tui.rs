@@ -230,9 +230,13 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
     assert!(line.contains("conn 1") && line.contains("0xb38df27d"), "{line}");
     // The Reply ends it.
     wire.send("rxe-v42", |player| player.send(593..600));
-    terminal.wait("READ /data/w/s2k 0+4096 got 2000 eof");
-    let screen = terminal.screen();
-    assert!(!screen.contains("No reply for"), "{screen}");
+    terminal.wait("w/s2k 0+4096 got 2000 eof");
+    // What is in flight is looked at four times per second.
+    let answered = Instant::now();
+    while terminal.screen().contains("No reply for") {
+        assert!(answered.elapsed() < Duration::from_secs(2), "{}", terminal.screen());
+        thread::sleep(Duration::from_millis(20));
+    }
     terminal.key("q");
     terminal.wait("ended with 0");
 }
@@ -258,6 +262,23 @@ fn when_traffic_stops_the_rate_is_zero_one_second_later() {
     assert!(!screen.contains("10 s: 0/s"), "{screen}");
     terminal.key("q");
     terminal.wait("ended with 0");
+}
+
+#[test]
+fn a_file_that_grows_is_followed() {
+    let whole = captures::bytes("rxe-v42");
+    let file = saved("grows");
+    std::fs::write(&file, &whole[..600_000]).unwrap();
+    let command = format!("{} tui --follow {}", program(), file.display());
+    let Some(terminal) = Terminal::run("grows", &command) else { return };
+    let screen = terminal.wait("EXCHANGE_ID");
+    assert!(!screen.contains("of 237"), "{screen}");
+    std::fs::write(&file, &whole).unwrap();
+    terminal.key("g").line("0x318ef27d");
+    terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

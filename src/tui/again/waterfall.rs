@@ -87,10 +87,12 @@ impl Waterfall {
         Self { bars }
     }
 
-    /// From the first moment to the last.
+    /// From the first moment to the end of the Reply: what was sent again after it is no part of the Transaction's time. Without a
+    /// Reply to the last moment.
     pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
         let first = self.bars.iter().map(|bar| bar.from).min()?;
-        let last = self.bars.iter().map(|bar| bar.to).max()?;
+        let reply = self.bars.iter().find(|bar| bar.kind == BarKind::Message(Which::Reply));
+        let last = reply.map(|bar| bar.to).or(self.bars.iter().map(|bar| bar.to).max())?;
         Some((first, last))
     }
 }

@@ -7,7 +7,7 @@ use crate::tui::keys::Action;
 use crate::tui::prompt::Purpose;
 use crate::tui::search::Target;
 
-use super::{App, Menu, Origin, Part, View, Wish};
+use super::{App, Menu, Options, Origin, Part, View, Wish};
 
 impl App {
     /// Does what was asked for.
@@ -21,6 +21,7 @@ impl App {
             Action::Quit => self.wants.push(Wish::Quit),
             Action::Suspend => self.wants.push(Wish::Suspend),
             Action::Redraw => self.wants.push(Wish::Redraw),
+            Action::Reload => self.reload(),
             Action::Help => self.help = Some(0),
             Action::Show(view) => self.show(view),
             Action::NextView => {
@@ -134,6 +135,30 @@ impl App {
         self.view = view;
         self.part = Part::List;
         self.is_zoomed = false;
+    }
+
+    /// Reads the files again, with the same view, filter and Transaction.
+    fn reload(&mut self) {
+        if self.capture.is_once() {
+            return self.complain("what came once cannot be read again");
+        }
+        let index = self.entry().map(|entry| entry.row.index);
+        let options = Options { filter: self.filter_text(), ..self.options.clone() };
+        match Self::new(self.capture.clone(), options) {
+            Ok(again) => {
+                let before = std::mem::replace(self, again);
+                (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
+                (self.history, self.searched) = (before.history, before.searched);
+                self.packets.at = before.packets.at;
+                if let Some(index) = index
+                    && self.view == View::Transactions
+                {
+                    self.go_to(&format!("#{index}"));
+                }
+                self.tell("the files are read again");
+            }
+            Err(error) => self.complain(error.to_string()),
+        }
     }
 
     /// Looks closer at what is chosen.

@@ -547,3 +547,20 @@ fn a_message_leaves_the_keys_where_they_are() {
     assert_eq!(text.lines().last(), Some(keys.as_str()), "{text}");
     assert!(screen.last_line().contains(r#"nothing has "no such thing""#), "{text}");
 }
+
+#[test]
+fn files_are_read_again_with_the_same_filter_and_transaction() {
+    let file = std::env::temp_dir().join(format!("nfsrdma-inspect-reload-{}.pcap", std::process::id()));
+    let whole = std::fs::read(path(CAPTURE)).unwrap();
+    std::fs::write(&file, &whole[..600_000]).unwrap();
+    let mut screen = Screen::of(Capture::files(vec![file.clone()]), 120, 40, Options::default());
+    let before = screen.app.rows().len();
+    assert!((10..237).contains(&before), "{before}");
+    screen.ask('g', "#9");
+    std::fs::write(&file, &whole).unwrap();
+    screen.keys("R");
+    assert_eq!((screen.app.rows().len(), screen.app.entry().unwrap().row.index), (237, 9));
+    screen.ask('f', "nfs.opcode == READ").keys("R");
+    assert_eq!(screen.app.rows().len(), 9);
+    std::fs::remove_file(&file).unwrap();
+}

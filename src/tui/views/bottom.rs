@@ -49,6 +49,11 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let of = app.all.rows.len().max(side.rows.len()) as u64;
     let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
     let start = app.all.tables.times.map(|(start, _)| start);
+    if let (crate::tui::app::View::Frames, Some(selected)) = (app.view, &app.packets.selected) {
+        let (count, of) = (selected.lines.len() as u64, app.all.progress.frames);
+        let cut = if selected.is_cut { "; more found no room (--memory)" } else { "" };
+        counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
+    }
     if let Some(since) = side.progress.since
         && let Some(after) = start.and_then(|start| since.since(start))
     {

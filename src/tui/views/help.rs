@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 
 use crate::tui::app::App;
 use crate::tui::keys::{self, Section};
+use crate::tui::theme::of;
 
 use super::wrapping::wrapped;
 use super::{cut_left, put, rule};
@@ -58,6 +59,22 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
                 keys.clear();
             }
         }
+    }
+    lines.extend([Line::default(), Line::styled("Colours", app.theme.heading)]);
+    let (theme, styles) = (&app.theme, &app.theme.styles);
+    let legend = [
+        ("operation", of(styles.operation), "an operation of the client"),
+        ("callback", of(styles.callback), "one of the server: a callback"),
+        ("error", theme.error, "it failed, or a limit was reached"),
+        ("slow", theme.notice, "it took long, or something is missing"),
+        ("copies", of(styles.mark), "not in the capture, or sent more than once"),
+        ("Call", theme.call, "Calls, and what is in use"),
+        ("data in", theme.data_in, "RDMA Reads: what the client writes"),
+        ("data out", theme.data_out, "RDMA Writes: what the client reads"),
+        ("Reply", theme.reply, "Replies, and what is granted"),
+    ];
+    for (name, style, what) in legend {
+        lines.push(Line::from(vec![Span::styled(format!("  {name:<KEYS$} "), style), Span::raw(what)]));
     }
     lines
 }

@@ -89,8 +89,14 @@ fn bar_line(
     let at = bar.from.since(start).unwrap_or(0);
     let took = bar.to.since(bar.from).unwrap_or(0);
     let column = |ns: u64| (u128::from(ns) * (axis as u128 - 1) / u128::from(total.max(1))) as usize;
-    let (first, last) = (column(at), column(at + took));
-    let sign = if took == 0 { app.signs.moment } else { app.signs.full };
+    // What was sent after the Reply had ended is a copy that comes late: it lies beyond the axis.
+    let is_late = at > total;
+    let (first, last) = (column(at.min(total)), column((at + took).min(total)));
+    let sign = match (is_late, took) {
+        (true, _) => app.signs.hatched,
+        (false, 0) => app.signs.moment,
+        (false, _) => app.signs.full,
+    };
     line.push(Span::raw(" ".repeat(first)));
     line.push(Span::styled(sign.repeat(last - first + 1), style));
     line.push(Span::raw(" ".repeat(axis.saturating_sub(last + 1))));
