@@ -57,6 +57,7 @@ mod second_count;
 mod second_count_iwarp;
 mod server_counters;
 mod single_changes;
+mod skipped;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
@@ -67,6 +68,7 @@ mod transport;
 mod transport_line;
 mod transports;
 mod truncation;
+mod tshark;
 #[cfg(feature = "tui")]
 mod tui;
 mod tunnels;
