@@ -12,6 +12,8 @@ mod checks;
 mod clocks;
 mod command_line;
 mod comparison;
+#[cfg(all(feature = "tui", feature = "live", feature = "parquet"))]
+mod completion;
 mod conformance;
 mod counting_views;
 mod crowd;
@@ -31,6 +33,7 @@ mod linux_names;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod loss;
+mod manual;
 mod many_connections;
 mod memory;
 mod mid_capture;
