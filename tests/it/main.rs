@@ -41,6 +41,7 @@ mod mirrors;
 mod mountstats;
 mod mutations;
 mod one_direction;
+mod packages;
 mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
 #[path = "../../benches/player.rs"]
