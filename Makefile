@@ -11,6 +11,8 @@ export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
 
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
+# tests/it/skipped.rs writes it.
+SKIPPED = $(CARGO_TARGET_DIR)/tmp/skipped
 CAPTURE = captures/rxe-v42.pcap
 LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run smoke transports image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh afterwards/*.sh)
 
@@ -20,21 +22,34 @@ LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
+define BUILD
+@.ci/setup build
+$(CARGO) build --release --locked
+@touch $(PROGRAM)
+endef
+
 .PHONY: build
 build: ## Build target/release/nfsrdma-inspect
-	@.ci/setup build
-	$(CARGO) build --release --locked
+	$(BUILD)
+
+# Where sudo finds no cargo, `sudo make install` installs what is built.
+$(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(shell find src dissectors/src -type f)
+	$(BUILD)
 
 # cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.
 .PHONY: test
 test: ## Run all tests
 	@.ci/setup build test
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    set -x; $(CARGO) nextest run --workspace --locked; \
+	@rm -f $(SKIPPED)
+	@result=0; run() { echo "$$*"; "$$@" || result=$$?; }; \
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	    run $(CARGO) nextest run --workspace --locked; \
 	else \
-	    set -x; $(CARGO) test --workspace --locked --lib --bins --tests; \
-	fi
-	$(CARGO) test --workspace --locked --doc
+	    run $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --tests; \
+	fi; \
+	run $(CARGO) test --workspace --locked --doc; \
+	tests/skips $(SKIPPED); \
+	exit $$result
 
 .PHONY: demo
 demo: build ## Show a real capture
@@ -51,7 +66,7 @@ demo: build ## Show a real capture
 	printf '\nNow try it on a capture of yours: %s --help\n' $(PROGRAM)
 
 .PHONY: install
-install: build ## Install the program, its manual and completions (PREFIX, DESTDIR)
+install: $(PROGRAM) ## Install the program, its manual and completions (PREFIX, DESTDIR)
 	install -Dm755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/$(NAME)
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
@@ -74,7 +89,7 @@ lint: ## Check formatting, clippy and the documentation
 	@.ci/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	if command -v shellcheck >/dev/null; then shellcheck -x .ci/run .ci/setup $(LAB_SCRIPTS); fi
+	if command -v shellcheck >/dev/null; then shellcheck -x .ci/run .ci/setup tests/fresh tests/skips $(LAB_SCRIPTS); fi
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --all-features --locked
 
 # docs/laboratory.md

@@ -7,6 +7,7 @@ mod bytes;
 mod capture;
 mod check;
 mod compare;
+mod complete;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_lines;
@@ -77,7 +78,8 @@ pub const EXAMPLES: &str =
                                                   what a server offers: credits, thresholds, versions, limits
   nfsrdma-inspect replay compile capture.pcap -o work.trace
                                                   a trace of what was done, to be run again; replay plan tells of it
-  nfsrdma-inspect export --to tables capture.pcap Parquet tables for DuckDB and Spark (docs/scale-out.md)
+  nfsrdma-inspect export --to tables capture.pcap
+                                                  Parquet tables for DuckDB and Spark (docs/scale-out.md)
   nfsrdma-inspect ring_*.pcapng                   the files of a ring buffer, merged by time
   nfsrdma-inspect -T fields -e rpc.xid -e nfs.opcode -E header=y capture.pcap
                                                   the values of fields, as tshark writes them
@@ -223,6 +225,9 @@ pub fn command() -> clap::Command {
 
 /// Does what the arguments ask, the first of which is the name of the program.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    if let Some(how) = std::env::var_os(complete::ASK) {
+        return complete::run(&how, arguments.into_iter());
+    }
     let cli = match command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
@@ -278,6 +283,11 @@ fn refuse(error: &clap::Error) -> Exit {
             // Help that nobody reads is no failure.
             let _ = error.print();
             Exit::Done
+        }
+        // A command that only has subcommands was given none of them.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Exit::Failed
         }
         _ => {
             complain(in_one_line(&error.to_string()));

@@ -19,7 +19,8 @@ const EXAMPLES: &str =
     "  nfsrdma-inspect probe --server rdma://nas/export       all versions of NFS, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
   nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  NFSv4.2 alone
-  nfsrdma-inspect probe --remote-invalidation --server rdma://nas/   whether the server invalidates handles, too
+  nfsrdma-inspect probe --remote-invalidation --server rdma://nas/
+                                                         whether the server invalidates handles, too
   nfsrdma-inspect probe -T json --server rdma://nas/ | jq .rdma.received
 ";
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::captures;
 use crate::program;
+use crate::skipped::skip_without;
 
 /// A folder of a test's own, which is gone when the test is done with it.
 struct Folder(PathBuf);
@@ -282,7 +283,7 @@ fn validates(folder: &Folder, report: &str) {
             .current_dir(&folder.0)
             .output();
         let Ok(output) = output else {
-            eprintln!("skipped: there is no xmllint");
+            skip_without("xmllint");
             return;
         };
         assert!(output.status.success(), "{schema}: {}", String::from_utf8_lossy(&output.stderr));

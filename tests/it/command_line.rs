@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::skipped::skip;
+
 const CAPTURE: &str = "captures/rxe-v42-deleg.pcap";
 /// Frames of the capture.
 const FRAMES: usize = 197;
@@ -235,9 +237,18 @@ fn a_reader_that_wants_no_more_is_no_failure() {
 }
 
 #[test]
+fn a_command_without_its_subcommand_shows_its_help_in_lines() {
+    let output = run(&["replay"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    let help = text(&output.stderr);
+    assert_eq!(help, text(&run(&["replay", "-h"]).stdout));
+    assert!(help.contains("\n  compile  "), "{help}");
+}
+
+#[test]
 fn a_full_disk_is_told() {
     let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
-        eprintln!("skipped: there is no /dev/full");
+        skip("/dev/full", "there is no /dev/full");
         return;
     };
     let output = program(&[CAPTURE]).stdout(full).output().unwrap();

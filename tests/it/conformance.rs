@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use crate::captures::{self, Temporary};
 use crate::mutations::{Kept, frames};
+use crate::skipped::skip_without;
 use crate::tunnels::pcap;
 
 /// What the script says of a capture, or nothing where there is no Python.
@@ -15,7 +16,7 @@ fn held(capture: &Path) -> Option<(Output, String)> {
         .args([Path::new("-S"), &script, Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")), capture])
         .output();
     let Ok(output) = run else {
-        eprintln!("skipped: there is no python3");
+        skip_without("python3");
         return None;
     };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use super::captures;
 use super::program::{self, Transaction, nanoseconds};
 
+use crate::skipped::{skip, skip_without};
+
 /// A folder of the test's own.
 struct Folder(PathBuf);
 
@@ -380,7 +382,7 @@ fn python_with(module: &str) -> Option<PathBuf> {
         output.is_ok_and(|output| output.status.success())
     });
     if found.is_none() {
-        eprintln!("skipped: there is no Python with {module}; make test installs it where it can");
+        skip(module, format_args!("there is no Python with the module {module}"));
     }
     found
 }
@@ -572,7 +574,7 @@ with open('answers', 'w') as out:
 fn spark_runs_the_documented_job_and_answers_the_same_queries() {
     let Some(python) = python_with("pyspark") else { return };
     if Command::new("java").arg("-version").output().is_err() {
-        eprintln!("skipped: Spark needs Java");
+        skip_without("java");
         return;
     }
     let folder = Folder::new("export-spark");

@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::captures;
 use super::program;
 
+use crate::skipped::skip_without;
+
 fn run(arguments: &[&str], capture: &Path) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(arguments)
@@ -34,7 +36,7 @@ fn tshark(arguments: &[&str], name: &str) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(_) => {
-            eprintln!("skipped: tshark is not installed");
+            skip_without("tshark");
             None
         }
     }
@@ -90,10 +92,20 @@ fn values_are_written_as_tshark_writes_them() {
         let Some(expected) = tshark(&[&["-T", "fields"], fields.as_slice()].concat(), name) else { return };
         let ours = shown(&[&["--view", "frames", "-T", "fields"], fields.as_slice()].concat(), name);
         for (ours, expected) in ours.lines().zip(expected.lines()) {
-            assert_eq!(ours, expected, "{name}");
+            assert_eq!(ours, with_numbers(expected), "{name}");
         }
         assert_eq!(ours.lines().count(), expected.lines().count());
     }
+}
+
+/// Since 4.4 tshark writes booleans as words.
+fn with_numbers(line: &str) -> String {
+    let number = |cell| match cell {
+        "True" => "1",
+        "False" => "0",
+        other => other,
+    };
+    line.split('\t').map(number).collect::<Vec<_>>().join("\t")
 }
 
 #[test]

@@ -2,20 +2,29 @@
 //! are Wireshark's, `fields/ours.txt` the others, so that a name that is nearly Wireshark's is not added unseen.
 //! `UPDATE=1 cargo test --test it field_names` writes both, with the help of tshark.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nfsrdma_inspect::filter::catalog::Catalog;
 
+use crate::skipped::skip_without;
+use crate::tshark;
+
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fields").join(name)
 }
 
-fn stored(name: &str) -> BTreeSet<String> {
+/// Names, and the version of Wireshark since which it has them, where not every version that is tested with does.
+fn stored(name: &str) -> BTreeMap<String, (u32, u32)> {
     let text = fs::read_to_string(file(name)).unwrap_or_default();
-    text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let names = lines.map(|line| match line.split_once(" since ") {
+        Some((name, version)) => (name.to_owned(), tshark::parse(version).expect("a version")),
+        None => (line.to_owned(), (0, 0)),
+    });
+    names.collect()
 }
 
 /// The names of Wireshark's fields and protocols, or None where tshark is not installed.
@@ -41,29 +50,44 @@ fn a_name_is_wiresharks_or_is_listed_as_ours() {
     let ours = ours();
     if std::env::var_os("UPDATE").is_some() {
         let theirs = wireshark().expect("tshark tells which names are Wireshark's");
-        write("wireshark.txt", "Names of fields that Wireshark has.", ours.intersection(&theirs).cloned());
-        write("ours.txt", "Names of fields that Wireshark has not.", ours.difference(&theirs).cloned());
+        let version = tshark::version().expect("tshark has a version");
+        let (listed, others) = (stored("wireshark.txt"), stored("ours.txt"));
+        // A name that was ours is new in this version, and one that a later version has stays.
+        let since = |name: &String| match listed.get(name) {
+            Some(since) if *since > version || theirs.contains(name) => Some(*since),
+            _ if theirs.contains(name) && others.contains_key(name) => Some(version),
+            _ => theirs.contains(name).then_some((0, 0)),
+        };
+        let line = |name: &String| match since(name)? {
+            (0, 0) => Some(name.clone()),
+            (major, minor) => Some(format!("{name} since {major}.{minor}")),
+        };
+        write("wireshark.txt", "Names of fields that Wireshark has.", ours.iter().filter_map(line));
+        let rest = ours.iter().filter(|name| since(name).is_none()).cloned();
+        write("ours.txt", "Names of fields that Wireshark has not.", rest);
     }
     let (wiresharks, others) = (stored("wireshark.txt"), stored("ours.txt"));
     let unlisted: Vec<_> =
-        ours.iter().filter(|name| !wiresharks.contains(*name) && !others.contains(*name)).collect();
+        ours.iter().filter(|name| !wiresharks.contains_key(*name) && !others.contains_key(*name)).collect();
     assert!(
         unlisted.is_empty(),
         "{unlisted:?} are in no list of tests/it/fields; find Wireshark's names for them with tshark -G fields, and \
          where it has none: UPDATE=1 cargo test --test it field_names"
     );
-    let gone: Vec<_> = wiresharks.union(&others).filter(|name| !ours.contains(*name)).collect();
+    let gone: Vec<_> = wiresharks.keys().chain(others.keys()).filter(|name| !ours.contains(*name)).collect();
     assert!(gone.is_empty(), "{gone:?} are no fields any more: UPDATE=1 cargo test --test it field_names");
 }
 
 #[test]
 fn the_stored_names_are_those_of_the_tshark_that_is_here() {
     let Some(theirs) = wireshark() else {
-        eprintln!("skipped: tshark is not installed");
+        skip_without("tshark");
         return;
     };
-    let missing: Vec<_> = stored("wireshark.txt").into_iter().filter(|name| !theirs.contains(name)).collect();
+    let version = tshark::version().expect("tshark has a version");
+    let listed = stored("wireshark.txt").into_iter().filter(|(_, since)| *since <= version);
+    let missing: Vec<_> = listed.map(|(name, _)| name).filter(|name| !theirs.contains(name)).collect();
     assert!(missing.is_empty(), "tshark does not know {missing:?}");
-    let known: Vec<_> = stored("ours.txt").into_iter().filter(|name| theirs.contains(name)).collect();
+    let known: Vec<_> = stored("ours.txt").into_keys().filter(|name| theirs.contains(name)).collect();
     assert!(known.is_empty(), "tshark knows {known:?}, which are listed as ours");
 }

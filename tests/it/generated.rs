@@ -1,14 +1,17 @@
-//! The manual and the completions are made from the definition of the command line, and must not be older than it.
+//! The manual is made from the definition of the command line, and must not be older than it.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap_complete::Shell;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
 use nfsrdma_inspect::cli;
+use nfsrdma_inspect::output::units::Date;
+use regex::Regex;
 
-const NAME: &str = "nfsrdma-inspect";
+use crate::manual;
+use crate::skipped::skip_without;
 
 fn hold(path: &str, fresh: &[u8]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -25,21 +28,6 @@ fn hold(path: &str, fresh: &[u8]) {
 
 #[test]
 #[cfg(feature = "parquet")]
-fn completions_are_fresh() {
-    let files = [
-        (Shell::Bash, "completions/nfsrdma-inspect.bash"),
-        (Shell::Zsh, "completions/_nfsrdma-inspect"),
-        (Shell::Fish, "completions/nfsrdma-inspect.fish"),
-    ];
-    for (shell, path) in files {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut cli::command(), NAME, &mut script);
-        hold(path, &script);
-    }
-}
-
-#[test]
-#[cfg(feature = "parquet")]
 fn tables_are_documented() {
     const HEAD: &str = "# The tables of `export`\n
 What `nfsrdma-inspect export` writes, and [scale-out.md](scale-out.md) asks. The values are those of a line of `-T json`
@@ -50,41 +38,121 @@ than a BIGINT, which are possible in `offset`, are null; `detail` has them.\n";
     hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
 }
 
-#[test]
-fn manual_is_fresh() {
-    // What the short help leaves out belongs into the manual, and what stands after the help has its own sections.
-    let command =
-        cli::command().mut_args(|arg| arg.hide_short_help(false)).after_help("").after_long_help("");
-    let man = Man::new(command);
-    let mut page = Vec::new();
-    man.render_title(&mut page).unwrap();
-    man.render_name_section(&mut page).unwrap();
-    man.render_synopsis_section(&mut page).unwrap();
-    man.render_description_section(&mut page).unwrap();
-    man.render_options_section(&mut page).unwrap();
-    let mut rest = Roff::new();
-    for (title, lines) in
-        [("COLUMNS", cli::COLUMNS), ("EXIT STATUS", cli::EXIT_CODES), ("EXAMPLES", cli::EXAMPLES)]
-    {
-        rest.control("SH", [title]).control("nf", []);
-        for line in lines.lines() {
-            rest.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
-        }
-        rest.control("fi", []);
-    }
-    rest.to_writer(&mut page).unwrap();
-    man.render_version_section(&mut page).unwrap();
-    hold("man/nfsrdma-inspect.1", &page);
+/// The day of a page, as its line of `.TH` has it.
+fn date_of(source: &str) -> Option<&str> {
+    source.lines().find_map(|line| line.strip_prefix(".TH "))?.split(' ').nth(2)
+}
+
+/// Today, in UTC.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Date::of_seconds(since.as_secs().cast_signed(), 0).to_string()
 }
 
 #[test]
-fn manuals_of_subcommands_are_fresh() {
+#[cfg(all(feature = "parquet", feature = "live", feature = "tui"))]
+fn manual_is_fresh() {
+    let pages = manual::pages();
+    for page in &pages {
+        let path = format!("man/{}.1", page.name);
+        let old = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap_or_default();
+        let same = page.source(date_of(&old).unwrap_or_default());
+        // A page has the day of its last change.
+        hold(&path, (if same == old { same } else { page.source(&today()) }).as_bytes());
+    }
+    let stale: Vec<_> =
+        stored().into_iter().filter(|(name, _)| pages.iter().all(|page| page.name != *name)).collect();
+    assert!(stale.is_empty(), "of no subcommand: {stale:?}");
+}
+
+/// The pages in `man/`, by name.
+fn stored() -> BTreeMap<String, PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), file)).collect()
+}
+
+#[test]
+fn every_argument_is_described() {
+    fn look(command: &clap::Command, nameless: &mut Vec<String>) {
+        let visible = command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_help().is_none());
+        nameless.extend(visible.map(|arg| format!("{} {arg}", command.get_bin_name().unwrap_or_default())));
+        command.get_subcommands().for_each(|of| look(of, nameless));
+    }
     let mut command = cli::command();
     command.build();
-    for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
-        let name = format!("{NAME}-{}", subcommand.get_name());
-        let mut page = Vec::new();
-        Man::new(subcommand.clone()).title(&name).render(&mut page).unwrap();
-        hold(&format!("man/{name}.1"), &page);
+    let mut nameless = Vec::new();
+    look(&command, &mut nameless);
+    assert_eq!(nameless, [""; 0]);
+}
+
+#[test]
+fn mandoc_has_nothing_to_say_about_the_manual() {
+    for path in stored().values() {
+        let Ok(output) = Command::new("mandoc").args(["-T", "lint"]).arg(path).output() else {
+            return skip_without("mandoc");
+        };
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "",
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn a_page_refers_to_pages_that_exist() {
+    let pages = stored();
+    let reference = Regex::new(r"([a-z][a-z0-9_-]*)\(([1-9])\)").unwrap();
+    for path in pages.values() {
+        // As a reader sees it: `\-` is a hyphen, and .BR puts the number of the section beside the name.
+        let text =
+            fs::read_to_string(path).unwrap().replace("\\-", "-").replace("\\fR", "").replace(" (1)", "(1)");
+        let text = text.replace(" (", "(");
+        let mut count = 0;
+        for found in reference.captures_iter(&text) {
+            let is_here = pages.contains_key(&found[1]) && &found[2] == "1";
+            assert!(is_here || manual::ELSEWHERE.contains(&found[0]), "{}: {}", path.display(), &found[0]);
+            count += u32::from(is_here);
+        }
+        assert!(count > 0, "{} refers to no other page", path.display());
+    }
+}
+
+/// What a reader of a page sees, in lines that are long enough for every command.
+fn read(path: &Path) -> Option<String> {
+    let Ok(output) = Command::new("mandoc").args(["-T", "utf8", "-O", "width=300"]).arg(path).output() else {
+        skip_without("mandoc");
+        return None;
+    };
+    assert!(output.status.success());
+    // Bold letters are printed twice.
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(Regex::new(".\u{8}").unwrap().replace_all(&text, "").into_owned())
+}
+
+#[test]
+fn an_example_is_a_line_that_can_be_copied() {
+    let mut count = 0;
+    for page in manual::pages() {
+        let Some(text) = read(&stored()[&page.name]) else { return };
+        let shown: Vec<&str> = text.lines().map(str::trim).collect();
+        for command in page.example_commands() {
+            assert!(shown.contains(&command.as_str()), "{}: {command}", page.name);
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count} examples");
+}
+
+#[test]
+fn the_help_of_every_subcommand_is_found_from_the_first_page() {
+    let pages = stored();
+    let main = fs::read_to_string(&pages["nfsrdma-inspect"]).unwrap().replace("\\-", "-");
+    for of in cli::command().get_subcommands().filter(|of| of.get_name() != "help") {
+        let entry = format!(".BR nfsrdma-inspect-{} (1)", of.get_name());
+        assert_eq!(main.matches(&entry).count(), 2, "{entry} is in COMMANDS and in SEE ALSO");
     }
 }

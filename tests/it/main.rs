@@ -13,6 +13,8 @@ mod checks;
 mod clocks;
 mod command_line;
 mod comparison;
+#[cfg(all(feature = "tui", feature = "live", feature = "parquet"))]
+mod completion;
 mod conformance;
 mod counting_views;
 mod crowd;
@@ -33,6 +35,7 @@ mod linux_names;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod loss;
+mod manual;
 mod many_connections;
 mod memory;
 mod mid_capture;
@@ -41,6 +44,7 @@ mod mountstats;
 mod mutations;
 mod one_direction;
 mod outputs;
+mod packages;
 mod pending;
 mod plans;
 #[cfg(all(feature = "live", target_os = "linux"))]
@@ -61,6 +65,7 @@ mod second_count;
 mod second_count_iwarp;
 mod server_counters;
 mod single_changes;
+mod skipped;
 mod snap;
 mod tcp_counters;
 mod tcp_loss;
@@ -71,6 +76,7 @@ mod transport;
 mod transport_line;
 mod transports;
 mod truncation;
+mod tshark;
 #[cfg(feature = "tui")]
 mod tui;
 mod tunnels;

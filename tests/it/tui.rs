@@ -12,21 +12,26 @@ use nfsrdma_inspect::tui::capture::Capture;
 use nfsrdma_inspect::tui::{App, Options};
 
 use crate::captures;
+use crate::skipped::skip_without;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal of its own, which goes away with this.
-struct Terminal {
+pub(crate) struct Terminal {
     socket: String,
 }
 
 impl Terminal {
     /// Runs a command in a terminal; `None` where there is no tmux.
     fn run(name: &str, command: &str) -> Option<Self> {
+        Self::run_in(name, command, 120, 40)
+    }
+
+    /// The same with so many columns and lines.
+    pub(crate) fn run_in(name: &str, command: &str, columns: u16, lines: u16) -> Option<Self> {
         let socket = format!("nfsrdma-inspect-{name}-{}", std::process::id());
         if Command::new("tmux").arg("-V").output().is_err() {
-            assert!(std::env::var_os("CI").is_none(), "CI has no tmux; .ci/setup test installs it");
-            eprintln!("skipped: there is no tmux");
+            skip_without("tmux");
             return None;
         }
         let terminal = Self { socket };
@@ -34,8 +39,9 @@ impl Terminal {
         let shell = format!(
             "env -u NO_COLOR LC_ALL=C.UTF-8 RUST_BACKTRACE=0 {command}; echo ended with $?; sleep 100"
         );
+        let (columns, lines) = (columns.to_string(), lines.to_string());
         let output =
-            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", &shell]);
+            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &lines, &shell]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(terminal)
     }
@@ -44,7 +50,7 @@ impl Terminal {
         Command::new("tmux").args(["-L", &self.socket]).args(arguments).output().unwrap()
     }
 
-    fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
@@ -54,26 +60,36 @@ impl Terminal {
     }
 
     /// Waits until the screen shows something.
-    fn wait(&self, text: &str) -> String {
+    pub(crate) fn wait(&self, text: &str) -> String {
+        self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen is as it shall be.
+    pub(crate) fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
             let screen = self.screen();
-            if screen.contains(text) {
+            if is_there(&screen) {
                 return screen;
             }
-            assert!(start.elapsed() < PATIENCE, "{text:?} did not come:\n{screen}");
+            assert!(start.elapsed() < PATIENCE, "{what} did not come:\n{screen}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn key(&self, key: &str) -> &Self {
+    pub(crate) fn key(&self, key: &str) -> &Self {
         self.tmux(&["send-keys", key]);
         self
     }
 
-    fn line(&self, text: &str) -> &Self {
+    /// Types a text.
+    pub(crate) fn text(&self, text: &str) -> &Self {
         self.tmux(&["send-keys", "-l", text]);
-        self.key("Enter")
+        self
+    }
+
+    pub(crate) fn line(&self, text: &str) -> &Self {
+        self.text(text).key("Enter")
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::captures::Temporary;
 use crate::mutations::{Kept, frames};
 use crate::program;
+use crate::skipped::skip_without;
 
 const NAME: &str = "rxe-v42-deleg";
 
@@ -196,7 +197,7 @@ fn tshark_finds_the_same_packets_in_a_tunnel() {
         let fields = ["-T", "fields", "-E", "occurrence=f", "-e", "frame.number", "-e", "rpcordma.xid"];
         let output = Command::new("tshark").arg("-r").arg(file.path()).args(fields).output();
         let Ok(output) = output else {
-            eprintln!("tshark is not installed: not compared");
+            skip_without("tshark");
             return;
         };
         let mut theirs: Vec<(u64, u32)> = Vec::new();

@@ -8,6 +8,7 @@ use std::process::Command;
 use crate::captures;
 use crate::program::{self, Transaction, frames};
 use crate::rfc_names::{NFS3_PROCEDURES, callback_operation, nfs4_operation, status};
+use crate::skipped::skip_without;
 
 const FIELDS: [&str; 12] = [
     "frame.number",
@@ -216,7 +217,7 @@ fn agree(name: &str, shown: &Shown, transaction: &Transaction, wrong: Option<&Wr
 
 fn agrees_with_tshark(name: &str) {
     let Some(messages) = tshark(name) else {
-        eprintln!("skipped: tshark is not installed");
+        skip_without("tshark");
         return;
     };
     assert!(!messages.is_empty(), "{name}: tshark shows no RPC message");

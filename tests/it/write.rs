@@ -12,6 +12,8 @@ use nfsrdma_inspect::source::Source;
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction};
 
+use crate::skipped::skip_without;
+
 fn run(arguments: &[&str], capture: &Path, input: Stdio) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(arguments)
@@ -160,7 +162,7 @@ fn wireshark_decodes_what_was_selected() {
             .arg(file.path())
             .output()
         else {
-            eprintln!("skipped: tshark is not installed");
+            skip_without("tshark");
             return;
         };
         let text = String::from_utf8_lossy(&output.stdout);
@@ -224,7 +226,7 @@ fn tshark_shows_the_comments() {
         .args(["-T", "fields", "-e", "frame.comment"])
         .output();
     let Ok(output) = output else {
-        eprintln!("skipped: there is no tshark");
+        skip_without("tshark");
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -49,6 +49,12 @@ impl std::fmt::Display for Word {
 }
 
 impl Word {
+    /// All words that there are, with what they mean.
+    pub fn all() -> impl Iterator<Item = (String, String)> {
+        let kinds = Kind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
+        kinds.chain(vocabulary::words().map(|(word, about)| (word.to_owned(), about.to_owned())))
+    }
+
     fn is_about(&self, difference: &Difference) -> bool {
         match self {
             Self::Kind(kind) => difference.kind == *kind,

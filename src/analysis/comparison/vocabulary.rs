@@ -48,6 +48,13 @@ fn operations() -> &'static BTreeSet<&'static str> {
     &SHARED
 }
 
+/// Operations and fields, the latter with what they are.
+pub(super) fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let fields = Catalog::shared().iter().filter(|entry| is_compared(entry));
+    let fields = fields.map(|entry| (entry.name, entry.text.lines().next().unwrap_or_default()));
+    operations().iter().map(|name| (*name, "")).chain(fields)
+}
+
 /// That there are fields with this name or this beginning, and that they are compared.
 ///
 /// # Errors

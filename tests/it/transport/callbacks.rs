@@ -19,6 +19,7 @@ use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};
 use crate::schema::{assert_keeps, validator};
+use crate::skipped::skip;
 
 /// The stateid of each delegation that is given unasked.
 const DELEGATION: Stateid4 = Stateid4 { seqid: 1, other: [0xde; 12] };
@@ -167,7 +168,7 @@ fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_ar
     for (local, netid, host) in [("127.0.0.1", "tcp", "127.0.0.1."), ("::1", "tcp6", "::1.")] {
         let local: IpAddr = local.parse().unwrap();
         if local.is_ipv6() && TcpListener::bind((local, 0)).is_err() {
-            eprintln!("skipped: this machine has no IPv6");
+            skip("ipv6", "this machine has no IPv6");
             continue;
         }
         let server = Calling::start(local, false);

@@ -9,6 +9,8 @@ use std::{env, thread};
 
 use super::realm::Realm;
 
+use crate::skipped::{skip, skip_without};
+
 /// A server that runs.
 pub(super) struct Ganesha {
     child: Child,
@@ -54,16 +56,16 @@ impl Ganesha {
 
     fn start_in(realm: Option<&Realm>, has_v3: bool) -> Option<Self> {
         let Some(program) = find("ganesha.nfsd") else {
-            eprintln!("skipped: there is no ganesha.nfsd; '.ci/setup test' installs it");
+            skip_without("ganesha.nfsd");
             return None;
         };
         let Some(plugins) = PLUGINS.iter().find(|folder| Path::new(folder).join("libfsalvfs.so").is_file())
         else {
-            eprintln!("skipped: nfs-ganesha has no libfsalvfs.so; install the package nfs-ganesha-vfs");
+            skip("nfs-ganesha-vfs", "nfs-ganesha has no libfsalvfs.so");
             return None;
         };
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: nfs-ganesha opens files by their handles, which only root may");
+            skip("root", "nfs-ganesha opens files by their handles, which needs root");
             return None;
         }
         let alone = has_v3.then(|| {
@@ -152,7 +154,7 @@ fn rpcbind() -> Option<Option<Child>> {
         return Some(None);
     }
     let Some(program) = find("rpcbind") else {
-        eprintln!("skipped: there is no rpcbind, which nfs-ganesha wants for NFSv3");
+        skip_without("rpcbind");
         return None;
     };
     let mut child = Command::new(program)
@@ -166,7 +168,7 @@ fn rpcbind() -> Option<Option<Child>> {
     while !is_there() {
         if child.try_wait().ok().flatten().is_some() || Instant::now() > deadline {
             let _ = child.kill();
-            eprintln!("skipped: rpcbind does not serve here");
+            skip("rpcbind", "rpcbind does not serve here");
             return None;
         }
         thread::sleep(Duration::from_millis(50));
@@ -174,11 +176,14 @@ fn rpcbind() -> Option<Option<Child>> {
     Some(Some(child))
 }
 
+/// The settings of a server of any version from 4.3 on. One that does not know a setting logs that, and starts.
+///
+/// Version 6 does not start without the capability CAP_SYS_RESOURCE, which containers lack, unless it is told to go on.
 fn settings(folder: &Path, plugins: &str, port: u16, mount_port: u16, protocols: &str) -> String {
     let folder = folder.display();
     format!(
         r#"NFS_CORE_PARAM {{ Protocols = {protocols}; NFS_Port = {port}; MNT_Port = {mount_port}; Bind_addr = 127.0.0.1;
-  Enable_NLM = false; Enable_RQUOTA = false; Plugins_Dir = "{plugins}"; }}
+  Enable_NLM = false; Enable_RQUOTA = false; Allow_Set_Io_Flusher_Fail = true; Plugins_Dir = "{plugins}"; }}
 NFSV4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = "{folder}/recovery"; Minor_Versions = 0,1,2; }}
 EXPORT_DEFAULTS {{ Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = {protocols}; Transports = TCP; }}
 EXPORT {{ Export_Id = 1; Path = "{folder}/export"; Pseudo = /export; FSAL {{ Name = VFS; }} }}

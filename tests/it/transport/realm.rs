@@ -9,6 +9,8 @@ use std::{env, thread};
 
 use super::ganesha::{find, free_port};
 
+use crate::skipped::skip_without;
+
 /// A realm with the service `nfs` of localhost, and the user `somebody`, whom no server knows.
 pub(super) struct Realm {
     centre: Child,
@@ -20,7 +22,7 @@ impl Realm {
     pub(super) fn new() -> Option<Self> {
         let programs = [find("kdb5_util"), find("kadmin.local"), find("krb5kdc")];
         let [Some(database), Some(admin), Some(centre)] = programs else {
-            eprintln!("skipped: there is no krb5kdc; '.ci/setup test' installs it");
+            skip_without("krb5kdc");
             return None;
         };
         let port = free_port();

@@ -1,0 +1,51 @@
+//! What `cargo package` packs: both crates have their licences and a README.
+
+use std::path::Path;
+use std::process::Command;
+
+/// The files of a package.
+fn files(package: &str) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["package", "--list", "--allow-dirty", "--offline", "-p", package])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn both_crates_pack_their_licences_and_a_readme() {
+    for package in ["nfsrdma-inspect", "nfsrdma-dissectors"] {
+        let files = files(package);
+        for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"] {
+            assert!(files.iter().any(|of| of == file), "{package}: {file} is not among {files:?}");
+        }
+    }
+}
+
+/// The links of the dissectors' folder are files once they are packed, so they must lead somewhere.
+#[test]
+fn the_licences_of_both_crates_are_the_same() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        let [ours, theirs] = [root.join(file), root.join("dissectors").join(file)].map(std::fs::read);
+        assert_eq!(ours.unwrap(), theirs.unwrap(), "{file}");
+    }
+}
+
+/// There is no release and no public repository yet, so no document may install from one.
+#[test]
+fn nothing_is_installed_from_where_it_is_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    if manifest.contains("\nrepository") {
+        return;
+    }
+    for file in ["README.md", "docs/ci.md"] {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        for line in text.lines().filter(|line| line.contains("cargo install")) {
+            assert!(line.contains("--path"), "{file}: {line}");
+        }
+    }
+}

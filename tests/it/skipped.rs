@@ -1,0 +1,121 @@
+//! Skipped tests are reported: libtest cannot skip a test at run time, so [`skip`] notes what is missing in
+//! `target/tmp/skipped`, and `make test` prints that list at its end (`tests/skips`). Where `CI` is set, a skip fails the
+//! test, unless `NFSRDMA_EXPECTED_SKIPS` has its key.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::{env, thread};
+
+use crate::captures::Temporary;
+
+/// Names the file of skips, for the test of this module.
+const FILE: &str = "NFSRDMA_SKIPS";
+
+/// Notes that the running test cannot run, or not all of it, because something is missing here; the caller then returns.
+///
+/// `key` is what is missing, in one word: a program, `root`, `ipv6`. `reason` is a sentence for people.
+pub(crate) fn skip(key: &str, reason: impl Display) {
+    // nextest runs a test in the main thread of a process.
+    let test = env::var("NEXTEST_TEST_NAME")
+        .unwrap_or_else(|_| thread::current().name().unwrap_or("unknown test").to_owned());
+    let line = format!("{key}\t{reason}\t{test}\n");
+    let path = env::var_os(FILE).unwrap_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/skipped").into());
+    // One write to a file that is open for appending is whole, whatever other tests write.
+    let noted = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    noted.unwrap_or_else(|error| panic!("{}: {error}", Path::new(&path).display()));
+    eprintln!("skipped: {reason}");
+    let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty());
+    let expected = env::var("NFSRDMA_EXPECTED_SKIPS").unwrap_or_default();
+    let is_expected = expected.split([',', ' ']).any(|of| of == key);
+    assert!(
+        !is_ci || is_expected,
+        "CI is set, and this test cannot run: {reason}; expect it with NFSRDMA_EXPECTED_SKIPS={key}"
+    );
+}
+
+/// Skips for want of a program, which `.ci/setup test` installs where it can.
+pub(crate) fn skip_without(program: &str) {
+    skip(program, format_args!("{program} is not installed"));
+}
+
+#[test]
+#[ignore = "the tests below run it"]
+fn a_test_that_cannot_run() {
+    skip("wings", "nobody here can fly");
+}
+
+/// Runs the test above with what is set in the environment: whether it passed, what it said, and what it noted.
+fn skipped(name: &str, set: &[(&str, &str)]) -> (bool, String, Temporary) {
+    let file = Temporary::new(&format!("skips-{name}"), b"");
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", "skipped::a_test_that_cannot_run"])
+        .env_remove("CI")
+        .env_remove("NFSRDMA_EXPECTED_SKIPS")
+        .env_remove("NEXTEST_TEST_NAME")
+        .env(FILE, file.path())
+        .envs(set.iter().copied())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    assert!(said.contains("running 1 test"), "{said}");
+    (output.status.success(), said, file)
+}
+
+#[test]
+fn a_skip_is_noted_and_shown_with_its_reason_and_a_count() {
+    let (passes, said, file) = skipped("noted", &[]);
+    assert!(passes && said.contains("skipped: nobody here can fly"), "{said}");
+    let noted = std::fs::read_to_string(file.path()).unwrap();
+    assert_eq!(noted, "wings\tnobody here can fly\tskipped::a_test_that_cannot_run\n");
+
+    // A test that skips twice for one reason is one skip.
+    std::fs::write(
+        file.path(),
+        noted.repeat(2) + "wings\tnobody here can fly\tother\nroot\tnot root\tother\n",
+    )
+    .unwrap();
+    let shown = shown(file.path());
+    assert_eq!(
+        shown,
+        "
+SKIPPED 1 test [root]: not root
+    other
+SKIPPED 2 tests [wings]: nobody here can fly
+    other
+    skipped::a_test_that_cannot_run
+2 tests were skipped, or parts of them.
+"
+    );
+}
+
+#[test]
+fn no_skips_are_shown_as_such() {
+    let file = Temporary::new("skips-none", b"");
+    assert_eq!(shown(file.path()), "\nNo test was skipped.\n");
+    assert_eq!(shown(Path::new("/no/such/file")), "\nNo test was skipped.\n");
+}
+
+/// What `make test` prints at its end.
+fn shown(file: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/skips");
+    let output = Command::new(script).arg(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn in_ci_a_skip_fails_unless_it_is_expected() {
+    let (passes, said, _) = skipped("ci", &[("CI", "true")]);
+    assert!(!passes && said.contains("NFSRDMA_EXPECTED_SKIPS=wings"), "{said}");
+    let (passes, said, _) = skipped("expected", &[("CI", "true"), ("NFSRDMA_EXPECTED_SKIPS", "root,wings")]);
+    assert!(passes, "{said}");
+    let (passes, said, _) = skipped("unexpected", &[("CI", "1"), ("NFSRDMA_EXPECTED_SKIPS", "root,wing")]);
+    assert!(!passes, "{said}");
+}
