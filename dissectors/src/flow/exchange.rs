@@ -23,9 +23,7 @@ use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
 use super::step::Deed;
-use super::transaction::{
-    CreditUse, Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which,
-};
+use super::transaction::{CreditUse, Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
 use nfsrdma_inspect::replay::seed::files::{Files, Problem};
 use nfsrdma_inspect::replay::seed::v3::V3;
@@ -107,6 +108,10 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
             let target = target(20049);
             let connection = transport.connect(&target).unwrap();
             let line = Line::new(&mut transport, connection, Caller::default(), Xid(99), target.wish.timeout);
+            let mut containment = Containment::of_seeding("/", "other");
+            containment.begin_at(&root);
+            containment.introduce("refused");
+            let line = line.contained(&mut containment);
             let mut files: Box<dyn Files> = match version {
                 3 => Box::new(V3::new(line, root)),
                 _ => Box::new(V4::new(line, "refused", &[1]).unwrap()),
@@ -115,7 +120,13 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
             let place = Place { export: "/", directory: "other" };
             let error = seed(&mut contents, &mut *files, &place, How::Make).unwrap_err().to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+            drop(files);
             if version == 4 {
+                let line =
+                    Line::new(&mut transport, connection, Caller::default(), Xid(999), target.wish.timeout);
+                let mut containment = Containment::of_seeding("/no/such", "other");
+                containment.introduce("missing");
+                let mut files = V4::new(line.contained(&mut containment), "missing", &[1]).unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, Problem::Refused(..)));
                 assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");
