@@ -44,6 +44,7 @@ pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
         Fact::Transport => Transport::ALL.iter().map(Transport::to_string).collect(),
         Fact::Direction => listed(&["forward", "reverse"]),
         Fact::ChunkKind => listed(&["read", "write", "reply"]),
+        Fact::CallDelivered | Fact::ReplyDelivered => listed(&["acknowledged", "assumed"]),
         Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
         _ => return None,
     };

@@ -157,7 +157,7 @@ gives_its_own_bytes! {
     rxe_v42_krb5, "rxe-v42-krb5": 1332, 1332, 320, 2, 3;
     rxe_v42_loss, "rxe-v42-loss": 474, 474, 42, 13, 8;
     rxe_v42_mid, "rxe-v42-mid": 440, 440, 39, 13, 8;
-    rxe_v42_snap128, "rxe-v42-snap128": 474, 2, 0, 0, 0;
+    rxe_v42_snap128, "rxe-v42-snap128": 474, 4, 0, 0, 0;
     siw_v3, "siw-v3": 396, 396, 10, 14, 9;
     siw_v41, "siw-v41": 454, 454, 39, 14, 9;
     siw_v42, "siw-v42": 450, 450, 41, 13, 8;

@@ -43,12 +43,14 @@ fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
     frames
 }
 
-/// The same without the numbers of frames, which count in another file.
+/// The same without the numbers of frames, which count in another file, and without how deliveries are known: a selection has no
+/// frames that only acknowledge.
 fn unnumbered(transaction: &Transaction) -> Value {
     fn wipe(value: &mut Value) {
         match value {
             Value::Object(members) => {
                 members.remove("frames");
+                members.remove("delivered");
                 members.values_mut().for_each(wipe);
             }
             Value::Array(items) => items.iter_mut().for_each(wipe),

@@ -11,8 +11,11 @@ use super::account::{Account, GivenUp, Undecoded};
 use super::ledger::Key;
 use super::{Limits, Sight};
 
-/// Packets that one connection holds: an RDMA Write of 4 MiB whose First packet was lost has as many of 1,024 bytes.
-const PACKETS: usize = 4096;
+/// Packets that wait for the memory that they name, per connection. Each Call tries all of them again.
+const PACKETS: usize = 64;
+
+/// Packets of RDMA Writes without their First packet, per connection: an RDMA Write of 4 MiB has as many of 1,024 bytes.
+const ORPHANS: usize = 4096;
 
 /// Bytes that holding a packet takes besides its payload.
 const OVERHEAD: u64 = 256;
@@ -91,12 +94,15 @@ impl Retry {
 /// The packets that wait on one connection, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Early {
+    /// Packets that wait for the memory that they name.
     held: VecDeque<Held>,
+    /// Packets of RDMA Writes without their First packet.
+    orphans: VecDeque<Held>,
 }
 
 impl Early {
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && self.orphans.is_empty()
     }
 
     /// Holds a packet that was just counted as undecoded, instead of counting it. Where there is no room the oldest is
@@ -137,22 +143,26 @@ impl Early {
             answered_by: None,
         };
         account.early_bytes += held.weight();
-        self.held.push_back(held);
-        if self.held.len() > PACKETS {
-            self.drop_first(account);
+        let (queue, bound) = match held.is_orphan() {
+            true => (&mut self.orphans, ORPHANS),
+            false => (&mut self.held, PACKETS),
+        };
+        queue.push_back(held);
+        if queue.len() > bound {
+            drop_first(queue, account);
         }
     }
 
     /// A Reply without a Call came: what its sender did to memory before belongs to that Transaction.
     pub(super) fn answered(&mut self, key: Key) {
-        for held in &mut self.held {
+        for held in self.held.iter_mut().chain(&mut self.orphans) {
             held.answered_by.get_or_insert(key);
         }
     }
 
     /// The packets of RDMA Writes of a side whose First was not seen, in the order in which they came.
     pub(super) fn orphans(&self, sender: Side) -> impl Iterator<Item = Orphan> + '_ {
-        let held = self.held.iter().filter(move |held| held.sender == sender && held.is_orphan());
+        let held = self.orphans.iter().filter(move |held| held.sender == sender);
         held.map(|held| Orphan {
             psn: held.packet.bth.psn,
             ends: held.packet.form.place.ends(),
@@ -169,21 +179,28 @@ impl Early {
         now: Timestamp,
         account: &mut Account,
     ) -> Vec<Retry> {
+        for queue in [&mut self.held, &mut self.orphans] {
+            while queue.front().is_some_and(|first| first.is_old(now)) {
+                drop_first(queue, account);
+            }
+        }
         let mut retries = Vec::new();
-        for held in std::mem::take(&mut self.held) {
-            let may_belong = match begun {
-                _ if !held.is_orphan() => held.answered_by.is_none() || held.answered_by == call,
-                Some((side, psn)) => side == held.sender && psn.distance(held.packet.bth.psn) >= 0,
-                None => false,
-            };
-            if held.is_old(now) {
-                account.early_bytes -= held.weight();
-                account.undecoded(held.why);
-            } else if may_belong {
-                account.early_bytes -= held.weight();
-                retries.push(Retry(held));
-            } else {
-                self.held.push_back(held);
+        let mut sort = |queue: &mut VecDeque<Held>, may_belong: &dyn Fn(&Held) -> bool| {
+            for held in std::mem::take(queue) {
+                if may_belong(&held) {
+                    account.early_bytes -= held.weight();
+                    retries.push(Retry(held));
+                } else {
+                    queue.push_back(held);
+                }
+            }
+        };
+        sort(&mut self.held, &|held| held.answered_by.is_none() || held.answered_by == call);
+        // There may be thousands of them: most packets find none that follows, and move none.
+        if let Some((side, psn)) = begun {
+            let follows = |held: &Held| side == held.sender && psn.distance(held.packet.bth.psn) >= 0;
+            if self.orphans.iter().any(follows) {
+                sort(&mut self.orphans, &follows);
             }
         }
         retries
@@ -193,31 +210,35 @@ impl Early {
     pub(super) fn put_back(&mut self, retries: Vec<Retry>, account: &mut Account) {
         for Retry(held) in retries.into_iter().rev() {
             account.early_bytes += held.weight();
-            self.held.push_front(held);
+            match held.is_orphan() {
+                true => self.orphans.push_front(held),
+                false => self.held.push_front(held),
+            }
         }
     }
 
     /// Takes over what another connection held that turned out to be this one.
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
-        self.held.extend(
-            other
-                .held
-                .into_iter()
-                .map(|held| Held { sender: if swapped { held.sender.peer() } else { held.sender }, ..held }),
-        );
+        let joined =
+            |held: Held| Held { sender: if swapped { held.sender.peer() } else { held.sender }, ..held };
+        self.held.extend(other.held.into_iter().map(joined));
+        self.orphans.extend(other.orphans.into_iter().map(joined));
     }
 
     /// Nothing will tell any more.
     pub(super) fn give_up(&mut self, account: &mut Account) {
-        while !self.held.is_empty() {
-            self.drop_first(account);
+        for queue in [&mut self.held, &mut self.orphans] {
+            while !queue.is_empty() {
+                drop_first(queue, account);
+            }
         }
     }
+}
 
-    fn drop_first(&mut self, account: &mut Account) {
-        if let Some(held) = self.held.pop_front() {
-            account.early_bytes -= held.weight();
-            account.undecoded(held.why);
-        }
+/// Counts the oldest packet of a queue as undecoded.
+fn drop_first(queue: &mut VecDeque<Held>, account: &mut Account) {
+    if let Some(held) = queue.pop_front() {
+        account.early_bytes -= held.weight();
+        account.undecoded(held.why);
     }
 }

@@ -68,7 +68,9 @@ const ENHANCED_GRE: u8 = 1;
 pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
     observer.enter(&GRE, part.at);
     let decoded = header(part, observer);
-    let end = decoded.as_ref().map_or(part.at + part.bytes.len(), |(.., rest)| rest.at);
+    // A source route may be longer than what the capture has of the packet.
+    let captured_end = part.at + part.bytes.len();
+    let end = decoded.as_ref().map_or(captured_end, |(.., rest)| rest.at.min(captured_end));
     observer.leave(end);
     let (flags, key, rest) = match decoded {
         Ok(found) => found,

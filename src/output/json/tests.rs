@@ -50,14 +50,15 @@ fn a_read_with_a_write_chunk() {
         r#""object":"010001810000000086000000000000009b2ac450"},{"op":"READ","status":"NFS4_OK","#,
         r#""stateid":"e20a016b3bdba00009000000:0","offset":0,"count":4096,"eof":true,"data":2000}],"#,
         r#""status":"NFS4_OK","rpc_status":"SUCCESS","call":{"frames":[590],"time":"1795230439.055820921","#,
-        r#""end_time":"1795230439.055820921","copies":1,"#,
+        r#""end_time":"1795230439.055820921","delivered":"acknowledged","copies":1,"resent":0,"#,
         r#""lists":"whole","rpcrdma":{"proc":"RDMA_MSG","version":1,"credits":128},"length":176,"rpc_length":176,"undecoded":null},"#,
-        r#""reply":{"frames":[595],"time":"1795230439.065270449","end_time":"1795230439.065270449","copies":1,"#,
+        r#""reply":{"frames":[595],"time":"1795230439.065270449","end_time":"1795230439.065270449","#,
+        r#""delivered":"acknowledged","copies":1,"resent":0,"#,
         r#""lists":"whole","rpcrdma":{"proc":"RDMA_MSG","version":1,"credits":128},"length":104,"rpc_length":2104,"undecoded":null},"#,
         r#""read_chunks":[],"write_chunks":[{"segments":[{"handle":"0x00000af3","#,
         r#""offset":"0xb38df27d3cb90000","length":4096,"returned":2000,"moved":2000,"frames":[592,593]}]}],"#,
         r#""reply_chunk":null,"latency_ns":9449528,"#,
-        r#""phases_ns":{"call":0,"data_in":0,"server":7895926,"data_out":1553602,"reply":0},"#,
+        r#""phases_ns":{"call":0,"data_in":0,"server":7895926,"data_out":1553602,"reply":0,"recovery":0},"#,
         r#""complete":true,"missing":[],"findings":[]}"#,
         "\n"
     );

@@ -159,11 +159,14 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     ip[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
     ip[16..18].copy_from_slice(&40_u16.to_be_bytes());
     (ip[23], ip[46]) = (6, 0x50);
+    // With an Identification of its own it is another packet.
+    let mut next = ip;
+    next[19] = 1;
     let mut version = ip;
     version[14] = 0x95;
     let mut statistics = Statistics::default();
     let mut flow = Flow::new(Limits::default());
-    for (number, bytes) in [&ip, &ip, &[0; 54], &version].into_iter().enumerate() {
+    for (number, bytes) in [&ip, &next, &[0; 54], &version].into_iter().enumerate() {
         let frame = Frame {
             number: FrameNumber(number as u64 + 1),
             time: Timestamp(0),

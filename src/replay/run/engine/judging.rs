@@ -368,6 +368,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             && self.judge.is_on(rules::AFTER)
             && !held.is_racing
             && !touched.is_outside()
+            && !touched.explains(differences)
             && let Some(outside) = self.changed_outside(step, parts, live, differences)?
         {
             files.iter().for_each(|file| touch(&mut self.otherwise, *file, &outside));
