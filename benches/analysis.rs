@@ -1,5 +1,7 @@
 //! How fast captures are read, decoded and analysed, in packets and bytes a second, step by step: each benchmark does
 //! what the one before does and one thing more. `cargo bench --bench analysis`
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 

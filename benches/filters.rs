@@ -1,5 +1,7 @@
 //! What a display filter costs: `nfsrdma-inspect -q` with filters on one field against the same run without, on the large
 //! capture. `cargo bench --bench filters`
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark says what is wrong by panicking")]
 

@@ -3,6 +3,8 @@
 //!
 //! The arguments are the name of a capture in `captures/` and how many MiB there shall be.
 
+#![allow(clippy::disallowed_methods, reason = "an example makes files of its own")]
+
 use std::io;
 
 #[path = "../tests/it/captures.rs"]

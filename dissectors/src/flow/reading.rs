@@ -65,7 +65,7 @@ impl Facts {
         // Where packets were lost, the length of the message is a guess.
         let by_length = matches!(error, Error::Short { .. } | Error::TooLong { .. } | Error::Trailing { .. });
         let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());
-        (!error.is_cut() && !(by_length && has_gaps)).then_some(error)
+        (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
 
     /// What keeps a Transaction from being complete: what is not in the capture, and what could not be decoded.

@@ -192,9 +192,16 @@ impl Containment {
                 self.with(walk, &args.open_stateid)?;
                 walk.gives(Gives::State);
             }
-            Args::OPEN_DOWNGRADE(args) => self.with(walk, &args.open_stateid)?,
+            Args::OPEN_DOWNGRADE(args) => {
+                self.with(walk, &args.open_stateid)?;
+                walk.gives(Gives::State);
+            }
             Args::DELEGRETURN(args) => self.with(walk, &args.deleg_stateid)?,
-            Args::LOCKU(args) => self.with(walk, &args.lock_stateid)?,
+            // A server that gives another stateid than was sent breaks RFC 8881 section 18.12.3: it is used, so that it is found.
+            Args::LOCKU(args) => {
+                self.with(walk, &args.lock_stateid)?;
+                walk.gives(Gives::State);
+            }
             Args::LOCK(args) => {
                 walk.used()?;
                 match &args.locker {
@@ -477,6 +484,8 @@ impl Containment {
                 stateid(&ok.gddr_stateid);
             }
             Results::OPEN_CONFIRM(Outcome::Ok(ok)) => stateid(&ok.open_stateid),
+            Results::OPEN_DOWNGRADE(Outcome::Ok(ok)) => stateid(&ok.open_stateid),
+            Results::LOCKU(Outcome::Ok(ok)) => stateid(&ok.lock_stateid),
             Results::LOCK(LockRes::Ok(ok)) => stateid(&ok.lock_stateid),
             Results::COPY(CopyRes::Ok(ok)) => later(&ok.cr_response).iter().for_each(stateid),
             Results::WRITE_SAME(Outcome::Ok(ok)) => later(ok).iter().for_each(stateid),

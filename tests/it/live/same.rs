@@ -9,13 +9,14 @@ use crate::captures;
 use crate::program;
 use crate::schema;
 
-/// A Transaction without what is another one each time: times, and numbers of frames, of which it keeps how many there are.
+/// A Transaction without what is another one each time: times; numbers of frames, of which it keeps how many there are; and
+/// whether its acknowledgement was captured before it was shown.
 fn timeless(mut value: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(members) => {
                 members.retain(|key, _| {
-                    !matches!(key.as_str(), "time" | "end_time" | "latency_ns" | "phases_ns")
+                    !matches!(key.as_str(), "time" | "end_time" | "delivered" | "latency_ns" | "phases_ns")
                 });
                 for (key, member) in members.iter_mut() {
                     match member {

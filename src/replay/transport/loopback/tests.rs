@@ -578,8 +578,9 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
     let file = create(&mut line, &root, b"f");
     write(&mut line, &file, &content(300), Shape::Fitting);
     let connection = transport.connect(&target(32)).unwrap();
+    type Case<'c> = ([u32; 3], [&'c [u32]; 3], [u32; 3]);
     // The second READ is beyond the end; then its chunk is empty, so that it is wanted inline.
-    let cases: [([u32; 3], [&[u32]; 3], [u32; 3]); 2] = [
+    let cases: [Case<'_>; 2] = [
         ([0, 4000, 200], [&[100], &[100], &[60, 40]], [100, 0, 100]),
         ([0, 100, 200], [&[100], &[], &[60, 40]], [100, 0, 100]),
     ];
