@@ -1,7 +1,7 @@
 //! Characters that do not reach a reader as they are: they would control a terminal, turn the direction of what stands beside
 //! them, or not be seen.
 //!
-//! There is one function for each kind of output, all with the same characters ([`is_unsafe`]): [`line`] for text, [`letter`]
+//! There is one function for each kind of output, all with the same characters ([`is_unsafe`]): [`line()`] for text, [`letter`]
 //! for text that has escapes of its own, [`Json`] for JSON, which reads back as the same value.
 
 use std::borrow::Cow;
