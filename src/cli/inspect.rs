@@ -115,11 +115,18 @@ pub(super) struct InspectArgs {
     /// Write the frames of what is shown to FILE as pcapng, each with comments that say what it is to which Transaction
     ///
     /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
-    /// copies included, and requests for bytes; acknowledgements are not. What sets connections up is written with them, so that
-    /// Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in tshark,
-    /// lines are shown only with -P.
+    /// copies included, and requests for bytes; for acknowledgements add --control-frames. What sets connections up is written with
+    /// them, so that Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in
+    /// tshark, lines are shown only with -P.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
+
+    /// With -w, also write the ACKs, NAKs, CNPs and empty TCP segments of the connections that are written
+    ///
+    /// They show which copy of a message was delivered, and how long recovery took: with them, an analysis of the new file gives the
+    /// same times as one of the whole capture.
+    #[arg(long, requires = "write")]
+    control_frames: bool,
 
     /// With -w, show lines too
     #[arg(short = 'P', long, requires = "write")]
@@ -376,7 +383,12 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
     let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
-    let write = || args.write.as_ref().map(|to| write::open(to, &files, args.view, room)).transpose();
+    let write = || {
+        args.write
+            .as_ref()
+            .map(|to| write::open(to, &files, args.view, room, args.control_frames))
+            .transpose()
+    };
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !files.is_empty() {

@@ -22,8 +22,14 @@ pub(super) struct Written {
 }
 
 /// Begins to write to `to`; `-` is standard output. `files` are the inputs, none of a live
-/// capture, and `room` the bytes that what waits may take.
-pub(super) fn open(to: &Path, files: &[&PathBuf], view: View, room: usize) -> Result<Written> {
+/// capture, and `room` the bytes that what waits may take. `has_control` chooses control frames, too.
+pub(super) fn open(
+    to: &Path,
+    files: &[&PathBuf],
+    view: View,
+    room: usize,
+    has_control: bool,
+) -> Result<Written> {
     let is_live = files.is_empty();
     if is_standard_output(to) && io::stdout().is_terminal() {
         bail!("-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it");
@@ -41,6 +47,9 @@ pub(super) fn open(to: &Path, files: &[&PathBuf], view: View, room: usize) -> Re
         FrameFile::keeping(sink, view, room)
     };
     let mut file = file.map_err(|error| OutputError::unwritten(to, error))?;
+    if has_control {
+        file = file.with_control_frames();
+    }
     if is_live {
         // It can be looked at while it grows.
         file.output().publish()?;

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
 use nfsrdma_dissectors::flow::{Deed, Flow, Key, Meaning, Step};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::names::About;
 use crate::source::{Interface, Source};
@@ -78,6 +78,8 @@ struct Known {
     is_chosen: bool,
     /// Whether it sets a connection up or takes it down.
     is_set_up: bool,
+    /// The connection whose control information it carries, where such frames are chosen.
+    control_of: Option<u64>,
     marks: Vec<Mark>,
 }
 
@@ -117,6 +119,8 @@ pub struct FrameFile<W> {
     /// What frames did for Transactions that are not done.
     steps: FxHashMap<Key, Vec<(FrameNumber, Deed)>>,
     labels: Labels,
+    /// With [`FrameFile::with_control_frames`]: the connections of chosen Transactions.
+    connections: Option<FxHashSet<u64>>,
     /// Bytes of memory that all this takes, and those that it may take.
     held: usize,
     room: usize,
@@ -152,10 +156,18 @@ impl<W: Write> FrameFile<W> {
             waiting: VecDeque::new(),
             steps: FxHashMap::default(),
             labels: Labels::default(),
+            connections: None,
             held: 0,
             room,
             too_late: 0,
         })
+    }
+
+    /// Chooses the control frames of each connection that a chosen Transaction went over, too: ACKs and NAKs, CNPs, and segments
+    /// of TCP without data. They tell which copy of a message was delivered, and where recovery took time.
+    #[must_use]
+    pub fn with_control_frames(self) -> Self {
+        Self { connections: Some(FxHashSet::default()), ..self }
     }
 
     /// Takes the last frame of `source` after the flow took it, which tells what it did. In every view but that of frames
@@ -186,7 +198,9 @@ impl<W: Write> FrameFile<W> {
         }
         let is_set_up = self.view != View::Frames && flow.meanings().contains(&Meaning::Management);
         let is_chosen = is_chosen || is_set_up;
-        let known = is_chosen.then(|| Box::new(Known { is_chosen, is_set_up, marks: Vec::new() }));
+        let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
+        let is_known = is_chosen || control_of.is_some();
+        let known = is_known.then(|| Box::new(Known { is_chosen, is_set_up, control_of, marks: Vec::new() }));
         self.held += cost(known.as_deref());
         self.waiting.push_back(known);
         if let Bytes::Kept(kept) = &mut self.bytes {
@@ -220,6 +234,9 @@ impl<W: Write> FrameFile<W> {
         let steps = self.steps.remove(&key).unwrap_or_default();
         self.held -= STEP * steps.len();
         let Some(about) = about else { return };
+        if let Some(connections) = &mut self.connections {
+            connections.insert(transaction.connection.number);
+        }
         let label = Rc::new(self.label(transaction, reading, facts, about));
         for which in [Which::Call, Which::Reply] {
             for frame in transaction.message(which).iter().flat_map(|message| &message.frames) {
@@ -299,8 +316,10 @@ impl<W: Write> FrameFile<W> {
         let number = FrameNumber(self.first);
         self.first += 1;
         self.held = self.held.saturating_sub(cost(known.as_deref()));
-        let known = known.filter(|known| known.is_chosen || self.view != View::Frames);
-        let set_up = known.iter().filter(|known| known.is_set_up).map(|_| SET_UP.to_owned());
+        let known = known.filter(|known| self.is_chosen(known));
+        let control_of = known.as_ref().and_then(|known| known.control_of);
+        let control = control_of.map(|connection| format!("connection {connection}: {CONTROL}"));
+        let set_up = known.iter().filter(|known| known.is_set_up).map(|_| SET_UP.to_owned()).chain(control);
         let marks = || known.iter().flat_map(|known| &known.marks).map(Mark::comment).chain(set_up.clone());
         match &mut self.bytes {
             Bytes::Kept(kept) => {
@@ -327,6 +346,14 @@ impl<W: Write> FrameFile<W> {
         Ok(true)
     }
 
+    fn is_chosen(&self, known: &Known) -> bool {
+        let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
+        match self.view {
+            View::Frames => known.is_chosen,
+            _ => known.is_chosen || !known.marks.is_empty() || known.control_of.is_some_and(is_control_of),
+        }
+    }
+
     /// What the file is written to. What was written up to now is a whole file, as it always is between two calls.
     pub fn output(&mut self) -> &mut W {
         self.to.output()
@@ -345,6 +372,9 @@ impl<W: Write> FrameFile<W> {
 
 /// What is said of a frame that is there for the connection.
 const SET_UP: &str = "sets a connection up or takes it down";
+
+/// The comment of a control frame, after its connection.
+const CONTROL: &str = "control frame";
 
 const STEP: usize = size_of::<(FrameNumber, Deed)>();
 

@@ -144,8 +144,9 @@ macro_rules! gives_its_own_bytes {
     };
 }
 gives_its_own_bytes! {
-    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Those of `rxe-v42-snap128` that are not held
-    // were cut.
+    // Messages, held, in chunks, items in Read chunks, items in Write chunks. Of `rxe-v42-snap128` all others
+    // were cut: whole are the two messages of NULL, and the Replies to DESTROY_SESSION and DESTROY_CLIENTID, which name
+    // their operation without their Calls.
     rxe_v3, "rxe-v3": 394, 394, 10, 14, 9;
     rxe_v40, "rxe-v40": 458, 458, 37, 14, 9;
     rxe_v40_deleg, "rxe-v40-deleg": 68, 68, 5, 1, 3;

@@ -43,34 +43,66 @@ fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
     frames
 }
 
-/// The same without the numbers of frames, which count in another file, and without how deliveries are known: a selection has no
-/// frames that only acknowledge.
-fn unnumbered(transaction: &Transaction) -> Value {
-    fn wipe(value: &mut Value) {
+/// A Transaction without the members `keys` of all its objects.
+fn without(keys: &[&str], transaction: &Transaction) -> Value {
+    fn wipe(keys: &[&str], value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members.remove("frames");
-                members.remove("delivered");
-                members.values_mut().for_each(wipe);
+                members.retain(|key, _| !keys.contains(&key.as_str()));
+                members.values_mut().for_each(|member| wipe(keys, member));
             }
-            Value::Array(items) => items.iter_mut().for_each(wipe),
+            Value::Array(items) => items.iter_mut().for_each(|item| wipe(keys, item)),
             _ => {}
         }
     }
     let mut value = transaction.0.clone();
-    wipe(&mut value);
+    wipe(keys, &mut value);
     value
 }
 
+/// The Transactions of a capture without the numbers of their frames, which differ in another file, and without `keys`.
+fn unnumbered(capture: &Path, keys: &[&str]) -> Vec<Value> {
+    let keys = [&["frames"], keys].concat();
+    program::json(capture).transactions.iter().map(|one| without(&keys, one)).collect()
+}
+
 #[test]
-fn what_is_written_holds_the_same_transactions() {
+fn a_written_file_holds_the_same_transactions() {
     for name in ["rxe-v3", "rxe-v42-loss", "rxe-v42-snap128", "tcp-v42", "rxe-v42-krb5"] {
         let capture = captures::path(name);
         let file = written(&format!("same-{name}.pcapng"), &capture, &["-q"]);
-        let (before, after) = (program::json(&capture), program::json(file.path()));
-        let of = |lines: &program::Lines| lines.transactions.iter().map(unnumbered).collect::<Vec<_>>();
-        assert_eq!(of(&before), of(&after), "{name}");
+        // Without acknowledgements nothing tells how a delivery is known.
+        let keys = ["delivered"];
+        assert_eq!(unnumbered(file.path(), &keys), unnumbered(&capture, &keys), "{name}");
     }
+}
+
+/// ACKs, NAKs and empty TCP segments tell which copy of a message was delivered.
+#[test]
+fn with_control_frames_the_same_deliveries_are_known() {
+    for name in ["rxe-v3", "rxe-v42", "rxe-v42-loss", "siw-v42-crc", "siw-v3", "tcp-v42", "tcp-v3"] {
+        let capture = captures::path(name);
+        let file = written(&format!("control-{name}.pcapng"), &capture, &["-q", "--control-frames"]);
+        let (before, after) = (unnumbered(&capture, &[]), unnumbered(file.path(), &[]));
+        assert_eq!(before.len(), after.len(), "{name}");
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(before, after, "{name}");
+        }
+    }
+}
+
+/// Of a connection that nothing was selected of, no control frame is written.
+#[test]
+fn control_frames_are_those_of_the_selected_connections() {
+    let capture = captures::path("tcp-v3");
+    let all = program::json(&capture).transactions;
+    let mount = ["-q", "--control-frames", "-Y", "nfsrdma.operation == \"MNT\""];
+    let file = written("control-selected.pcapng", &capture, &mount);
+    let mount = all.iter().find(|one| one.text("operation") == Some("MNT")).unwrap();
+    let comment = format!("connection {}: control frame", mount.0["connection"]);
+    let comments: Vec<String> = frames(file.path()).into_iter().flat_map(|(_, comments)| comments).collect();
+    let control: BTreeSet<_> = comments.iter().filter(|text| text.ends_with("control frame")).collect();
+    assert_eq!(control, BTreeSet::from([&comment]), "{comments:#?}");
 }
 
 /// Soft-iWARP often writes the CRC of an FPDU as a segment of its own, and now and then the beginning of its headers.

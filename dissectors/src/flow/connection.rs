@@ -415,7 +415,17 @@ impl Connections {
     /// The connection on which packets take this path.
     pub(super) fn on(&self, path: Path) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
+        self.key(at)
+    }
+
+    /// The lasting name of the connection in a slot.
+    pub(super) fn key(&self, at: usize) -> Option<ConnectionKey> {
         self.slots.get(at).map(|connection| ConnectionKey { at, serial: connection.serial })
+    }
+
+    /// The number of a connection, once it has carried RPC.
+    pub(super) fn number(&self, key: ConnectionKey) -> Option<u64> {
+        self.of(key)?.number
     }
 
     /// Whether the connection is still there.

@@ -71,7 +71,7 @@ use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
 use crate::rdma::Side;
 
 use closing::Closing;
-use connection::{Connection, Connections, Path};
+use connection::{Connection, ConnectionKey, Connections, Path};
 pub use delivery::Stall;
 use exchange::Desk;
 use fragments::Fragments;
@@ -257,6 +257,8 @@ pub struct Flow {
     meanings: Vec<Meaning>,
     /// What the CRCs of MPA were before the last frame.
     mpa_before: MpaCounts,
+    /// The connection of the last frame, if that carries nothing but control information.
+    control_of: Option<ConnectionKey>,
     /// When the last frame was seen.
     now: Timestamp,
     ready: VecDeque<(Key, Transaction)>,
@@ -282,6 +284,7 @@ impl Flow {
             stream_bytes: 0,
             meanings: Vec::new(),
             mpa_before: MpaCounts::default(),
+            control_of: None,
             now: Timestamp::default(),
             ready: VecDeque::new(),
             closing: Closing::default(),
@@ -312,6 +315,7 @@ impl Flow {
         self.ledger.steps.clear();
         self.give_up_old_holes(frame.time);
         self.meanings.clear();
+        self.control_of = None;
         self.mpa_before = self.account.mpa;
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
@@ -369,6 +373,12 @@ impl Flow {
     /// The time of the last frame, or the later one that [`Flow::idle`] was given.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// The number of the connection of the last frame, if that frame is [`Meaning::Control`]: an ACK or NAK of a queue pair,
+    /// a CNP, or a segment of TCP without data. `None` before the connection has carried RPC.
+    pub fn control_connection(&self) -> Option<u64> {
+        self.connections.number(self.control_of?)
     }
 
     /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its

@@ -85,18 +85,16 @@ impl Flow {
             Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
                 self.management(sight, datagram, packet)
             }
-            Service::Cnp => Meaning::Control,
+            Service::Cnp => {
+                self.control_of = self.connections.on(path(datagram, packet));
+                Meaning::Control
+            }
             _ => self.account.undecoded(Undecoded::OtherService),
         }
     }
 
     fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
-        let path = Path {
-            tenant: datagram.tenant,
-            source: datagram.source,
-            destination: datagram.destination,
-            qpn: packet.bth.destqp,
-        };
+        let path = path(datagram, packet);
         let transport = transport(packet.wire);
         let (at, sender, found) = {
             // Of a message this is asked once, however many connections it may belong to.
@@ -117,6 +115,9 @@ impl Flow {
         let remark = self.remark(at, sender, sight, packet);
         let sight = Sight { remark: remark.as_ref(), ..sight };
         let meaning = self.place(at, sender, sight, packet);
+        if meaning == Meaning::Control {
+            self.control_of = self.connections.key(at);
+        }
         self.reorder(at, sender, sight, packet, meaning);
         meaning
     }
@@ -332,6 +333,15 @@ fn holes(transaction: &Transaction) -> Vec<Hole> {
             length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
         })
         .collect()
+}
+
+fn path(datagram: &Datagram<'_>, packet: &Packet<'_>) -> Path {
+    Path {
+        tenant: datagram.tenant,
+        source: datagram.source,
+        destination: datagram.destination,
+        qpn: packet.bth.destqp,
+    }
 }
 
 fn transport(wire: Wire) -> Transport {

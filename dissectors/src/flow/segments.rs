@@ -270,6 +270,9 @@ impl Flow {
         if self.streams.is_over_bound() {
             self.forget_streams(at, sight.time);
         }
+        if data.length == 0 {
+            self.control_of = self.streams.get_mut(at).and_then(|stream| stream.connection);
+        }
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured too early: what it means is told when its turn comes.

@@ -9,27 +9,35 @@ use crate::captures;
 use crate::program;
 use crate::schema;
 
-/// A Transaction without what is another one each time: times; numbers of frames, of which it keeps how many there are; and
-/// whether its acknowledgement was captured before it was shown.
+/// A Transaction without what differs each time: times, and numbers of frames, of which it keeps how many there are.
+///
+/// The default capture filter passes every segment of the well-known ports. At a port that only rpcbind knows it passes RPC
+/// messages and no acknowledgements, so nothing tells there that a Reply was delivered.
 fn timeless(mut value: Value) -> Value {
-    fn strip(value: &mut Value) {
+    fn strip(value: &mut Value, dropped: &[&str]) {
         match value {
             Value::Object(members) => {
-                members.retain(|key, _| {
-                    !matches!(key.as_str(), "time" | "end_time" | "delivered" | "latency_ns" | "phases_ns")
-                });
+                members.retain(|key, _| !dropped.contains(&key.as_str()));
                 for (key, member) in members.iter_mut() {
                     match member {
                         Value::Array(frames) if key == "frames" => *member = frames.len().into(),
-                        _ => strip(member),
+                        _ => strip(member, dropped),
                     }
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Array(items) => items.iter_mut().for_each(|item| strip(item, dropped)),
             _ => {}
         }
     }
-    strip(&mut value);
+    let times = ["time", "end_time", "latency_ns", "phases_ns"];
+    strip(&mut value, &times);
+    let is_acknowledged = ["client_port", "server_port"].iter().any(|port| {
+        let port = value[port].as_u64();
+        value["transport"] != "tcp" || port.is_some_and(|port| [111, 2049, 20049].contains(&port))
+    });
+    if !is_acknowledged {
+        strip(&mut value, &["delivered"]);
+    }
     value
 }
 
