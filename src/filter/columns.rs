@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Filter;
 use super::catalog::{Catalog, Type};
-use super::compile::{FIELDS, Named};
+use super::compile::Named;
 use super::error::proposal;
 use super::program::Node;
 use super::value::{Slot, Value};
@@ -87,7 +87,7 @@ impl Filter {
     /// Has it gather the values of these fields, too.
     ///
     /// # Errors
-    /// Which name is no field's, or is one too many.
+    /// A name that no field has.
     pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<Column>), String> {
         let catalog = Catalog::shared();
         let mut columns = Vec::new();
@@ -105,11 +105,6 @@ impl Filter {
                         field.has_value |= has_value;
                     }
                     slot
-                }
-                None if self.fields.len() == FIELDS => {
-                    return Err(format!(
-                        "{name} is one too many: -e and -Y may name {FIELDS} fields together"
-                    ));
                 }
                 None => {
                     self.fields.push(Named {

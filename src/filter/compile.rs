@@ -17,9 +17,6 @@ use super::value::{Constant, Slot};
 use constant::Beside;
 use sort::Sort;
 
-/// The most fields that one filter may name.
-pub(super) const FIELDS: usize = 64;
-
 /// A field that a filter names.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
@@ -78,7 +75,7 @@ impl<'c> Compiler<'c> {
         match &operand.form {
             Form::Word(word) => {
                 let entry = self.entry(word, operand.span)?;
-                Ok(Node::Exists(self.slot(entry, false, operand.span)?))
+                Ok(Node::Exists(self.slot(entry, false)))
             }
             Form::Quoted(_) | Form::Char(_) => {
                 Err(self.error(operand.span, "a value alone is no test; compare a field with it"))
@@ -277,26 +274,20 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn slot(&mut self, entry: &Entry, has_value: bool, span: Span) -> Result<Slot> {
-        self.slot_of(
-            Named { name: entry.name, origin: entry.origin.clone(), has_value, is_search: false },
-            span,
-        )
+    fn slot(&mut self, entry: &Entry, has_value: bool) -> Slot {
+        self.slot_of(Named { name: entry.name, origin: entry.origin.clone(), has_value, is_search: false })
     }
 
-    fn slot_of(&mut self, named: Named, span: Span) -> Result<Slot> {
+    fn slot_of(&mut self, named: Named) -> Slot {
         let is_it = |field: &Named| (field.name, field.is_search) == (named.name, named.is_search);
         if let Some(slot) = self.fields.iter().position(is_it) {
             if let Some(field) = self.fields.get_mut(slot) {
                 field.has_value |= named.has_value;
             }
-            return Ok(slot);
-        }
-        if self.fields.len() == FIELDS {
-            return Err(self.error(span, format!("a filter may name {FIELDS} fields, and this is one more")));
+            return slot;
         }
         self.fields.push(named);
-        Ok(self.fields.len() - 1)
+        self.fields.len() - 1
     }
 
     /// The program of what is searched for something: of a protocol, all that it carries.
@@ -309,7 +300,7 @@ impl<'c> Compiler<'c> {
                     has_value: true,
                     is_search: true,
                 };
-                self.slot_of(named, operand.span).map(Expression::Field)
+                Ok(Expression::Field(self.slot_of(named)))
             }
             _ => self.expression(operand, beside),
         }
@@ -319,7 +310,7 @@ impl<'c> Compiler<'c> {
     fn expression(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
         Ok(match &operand.form {
             Form::Word(word) => match self.field_of(operand) {
-                Some(entry) => Expression::Field(self.slot(entry, true, operand.span)?),
+                Some(entry) => Expression::Field(self.slot(entry, true)),
                 None => Expression::Constant(self.word(word, operand.span, beside)?),
             },
             Form::Quoted(bytes) => Expression::Constant(self.quoted(bytes, operand.span, beside)?),

@@ -12,8 +12,28 @@ use super::remembered::Remembered;
 use super::value::{Slot, Value, Values};
 use super::wants::Wants;
 
-/// A set of slots; a filter names at most 64 fields.
-type Slots = u64;
+/// A set of slots, by its place among the sets of a [`Gatherer`]. The first is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SlotSet(u32);
+
+impl SlotSet {
+    const EMPTY: Self = Self(0);
+}
+
+/// How the values of a slot are gathered.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotTraits {
+    /// Its values are those of other fields, in part.
+    is_part: bool,
+    /// It is a protocol without a header, which is there once however many fields it has.
+    is_headless: bool,
+    /// Its values are looked at; else it is enough that the field is there.
+    is_looked_at: bool,
+    /// Something is searched in the protocol, so that it ends with its payload.
+    is_searched: bool,
+    /// Its values lie behind a field that is described.
+    is_followed: bool,
+}
 
 /// Gathers values.
 #[derive(Clone, Debug)]
@@ -21,20 +41,13 @@ pub(super) struct Gatherer {
     fields: Vec<Named>,
     pub(super) wants: Wants,
     pub(super) values: Values,
+    traits: Vec<SlotTraits>,
     /// The slots of each field.
-    remembered: Remembered<Slots>,
+    remembered: Remembered<SlotSet>,
+    /// Sets of slots. There are as many as fields that were heard of, at most.
+    sets: Vec<Box<[Slot]>>,
     /// Whether structures hold a named field, by the function that describes them.
     structures: Remembered<bool>,
-    /// Slots whose values are those of other fields, in part.
-    parts: Slots,
-    /// Slots of protocols without a header, which are there once however many fields they have.
-    headless: Slots,
-    /// Slots whose values are looked at.
-    looked_at: Slots,
-    /// Slots of protocols in which something is searched, so that they end with what they carry.
-    searched: Slots,
-    /// Slots whose values lie behind a field that is described.
-    followed: Slots,
     /// Of those that are searched, where they begin in what is listened to.
     begun: Vec<(Slot, usize)>,
     /// The slot of `frame.protocols`.
@@ -42,45 +55,47 @@ pub(super) struct Gatherer {
     protocols: String,
     /// The protocol of the message that is listened to; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
-    open: Vec<(usize, Slots, usize)>,
+    /// Groups that have begun: their depth, how many of `open_slots` are of the groups around them, and where they begin.
+    open: Vec<(usize, usize, usize)>,
+    open_slots: Vec<Slot>,
+    /// Lent to a listener, which puts the slots of one field into it.
+    own: Vec<Slot>,
 }
 
 impl Gatherer {
     pub(super) fn new(fields: Vec<Named>) -> Self {
         let mut wants = Wants::default();
-        let (mut parts, mut headless, mut looked_at, mut searched, mut followed) = (0, 0, 0, 0, 0);
+        let mut traits = vec![SlotTraits::default(); fields.len()];
         let mut names = None;
-        for (slot, field) in fields.iter().enumerate() {
+        for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
-            let bit = 1 << slot;
             match &field.origin {
-                Origin::Alias(alias) if alias.part != Part::Whole => parts |= bit,
-                Origin::Bit(_) => parts |= bit,
-                Origin::Protocol(_) => headless |= bit,
+                Origin::Alias(alias) if alias.part != Part::Whole => of.is_part = true,
+                Origin::Bit(_) => of.is_part = true,
+                Origin::Protocol(_) => of.is_headless = true,
                 Origin::Fact(Fact::Protocols) => names = Some(slot),
-                Origin::Fact(Fact::UdpPayload | Fact::Arp) => followed |= bit,
-                Origin::Structure(_) if matches!(field.name, "ip" | "tcp") => followed |= bit,
+                Origin::Fact(Fact::UdpPayload | Fact::Arp) => of.is_followed = true,
+                Origin::Structure(_) if matches!(field.name, "ip" | "tcp") => of.is_followed = true,
                 _ => {}
             }
-            looked_at |= if field.has_value { bit } else { 0 };
-            searched |= if field.is_search { bit } else { 0 };
+            of.is_looked_at = field.has_value;
+            of.is_searched = field.is_search;
         }
         Self {
             wants,
             values: Values::new(fields.len()),
             fields,
+            traits,
             remembered: Remembered::default(),
+            sets: vec![Box::default()],
             structures: Remembered::default(),
-            parts,
-            headless,
-            looked_at,
-            searched,
-            followed,
             begun: Vec::new(),
             names,
             protocols: String::new(),
             program: None,
             open: Vec::new(),
+            open_slots: Vec::new(),
+            own: Vec::new(),
         }
     }
 
@@ -151,7 +166,7 @@ impl Gatherer {
 
     /// The slots that a field belongs to.
     #[inline(always)]
-    fn slots(&mut self, field: &'static Field) -> Slots {
+    fn slots(&mut self, field: &'static Field) -> SlotSet {
         let address = std::ptr::from_ref(field).addr();
         match self.remembered.get(address) {
             Some(slots) => slots,
@@ -160,10 +175,8 @@ impl Gatherer {
     }
 
     #[cold]
-    fn look_up(&mut self, field: &'static Field, address: usize) -> Slots {
-        let mut slots = 0;
-        for (slot, named) in self.fields.iter().enumerate() {
-            let is_it = match &named.origin {
+    fn look_up(&mut self, field: &'static Field, address: usize) -> SlotSet {
+        let is_of = |named: &Named| match &named.origin {
                 Origin::Structure(_) => named.name == field.name || is_header_length(named, field),
                 Origin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
                     let (name, together, ..) = TOGETHER;
@@ -182,11 +195,23 @@ impl Gatherer {
                 Origin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
                 Origin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
                 Origin::Fact(_) | Origin::Procedure(_) => false,
-            };
-            slots |= if is_it { 1 << slot } else { 0 };
-        }
-        self.remembered.put(address, slots);
-        slots
+        };
+        let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
+        let slots: Box<[Slot]> = named.map(|(slot, _)| slot).collect();
+        let set = match u32::try_from(self.sets.len()) {
+            Ok(place) if !slots.is_empty() => {
+                self.sets.push(slots);
+                SlotSet(place)
+            }
+            _ => SlotSet::EMPTY,
+        };
+        self.remembered.put(address, set);
+        set
+    }
+
+    /// How the values of a slot are gathered.
+    fn traits(&self, slot: Slot) -> SlotTraits {
+        self.traits.get(slot).copied().unwrap_or_default()
     }
 
     /// Whether a structure holds a named field.
@@ -204,7 +229,7 @@ impl Gatherer {
         let mut registry = Registry::default();
         describe(&mut registry);
         let places = registry.fields().flat_map(|(_, places)| places);
-        let is_inside = places.into_iter().any(|place| self.slots(place.field) != 0);
+        let is_inside = places.into_iter().any(|place| self.slots(place.field) != SlotSet::EMPTY);
         self.structures.put(address, is_inside);
         is_inside
     }

@@ -356,10 +356,10 @@ fn errors_say_where_and_propose_what_is_nearest() {
 }
 
 #[test]
-fn more_fields_than_a_filter_may_name_are_refused() {
-    let names: Vec<_> = Catalog::shared().iter().map(|entry| entry.name).take(compile::FIELDS + 1).collect();
-    assert!(error(&names.join(" or ")).1.starts_with("a filter may name 64 fields"));
-    assert!(Filter::parse(&names[..compile::FIELDS].join(" or ")).is_ok());
+fn a_filter_may_name_every_field() {
+    let names: Vec<_> = Catalog::shared().iter().map(|entry| entry.name).collect();
+    assert!(names.len() > 1000);
+    assert!(Filter::parse(&names.join(" or ")).is_ok());
 }
 
 /// Pieces of filters, right and wrong, in any order.

@@ -6,10 +6,9 @@ use nfsrdma_dissectors::field::registry::Registry;
 use nfsrdma_dissectors::field::{self, Field, Kind, Observer};
 use nfsrdma_dissectors::net::Sll2;
 
-use super::{Gatherer, Slots, is_header_length};
+use super::{Gatherer, SlotSet, is_header_length};
 use crate::analysis::names;
 use crate::filter::catalog::Origin;
-use crate::filter::compile::Named;
 use crate::filter::facts::{Fact, Part};
 use crate::filter::value::{Slot, Value};
 
@@ -25,7 +24,8 @@ pub(in crate::filter) struct Listener<'g, 'b> {
     bytes: &'b [u8],
     base: usize,
     depth: usize,
-    only: Slots,
+    /// The names of the fields that it listens for, where it does not for all.
+    only: Option<&'static [&'static str]>,
     /// How long the header is that was entered last, where it says so.
     header: Option<usize>,
 }
@@ -35,53 +35,82 @@ impl Gatherer {
     pub(in crate::filter) fn listen<'g, 'b>(&'g mut self, bytes: &'b [u8], base: usize) -> Listener<'g, 'b> {
         self.open.clear();
         self.begun.clear();
-        Listener { to: self, bytes, base, depth: 0, only: Slots::MAX, header: None }
+        Listener { to: self, bytes, base, depth: 0, only: None, header: None }
     }
 
     /// Listens for these fields alone; `None` where the filter names none of them.
-    pub(in crate::filter) fn listen_for(&mut self, names: &[&str]) -> Option<Listener<'_, 'static>> {
-        let is_named = |field: &Named| names.contains(&field.name);
-        let slots = self.fields.iter().enumerate().filter(|(_, field)| is_named(field));
-        let only = slots.fold(0, |only, (slot, _)| only | 1 << slot);
+    pub(in crate::filter) fn listen_for(
+        &mut self,
+        names: &'static [&'static str],
+    ) -> Option<Listener<'_, 'static>> {
+        let is_named = self.fields.iter().any(|field| names.contains(&field.name));
         self.open.clear();
-        (only != 0).then_some(Listener { to: self, bytes: &[], base: 0, depth: 0, only, header: None })
+        is_named.then_some(Listener {
+            to: self,
+            bytes: &[],
+            base: 0,
+            depth: 0,
+            only: Some(names),
+            header: None,
+        })
     }
 }
 
 impl Listener<'_, '_> {
-    /// What a field begins that stands at byte `at`: the names of its protocols, and its protocols themselves.
-    fn begin(&mut self, field: &'static Field, mut slots: Slots, at: usize) -> Slots {
-        let mut searched = slots & self.to.searched;
-        slots &= !searched;
-        while searched != 0 {
-            let slot = searched.trailing_zeros() as Slot;
-            searched &= searched - 1;
-            // Protocols inside of each other are several values; one without a header begins once.
-            let is_headless = self.to.headless & 1 << slot != 0;
-            if !is_headless || self.to.is_here(slot) && self.to.begun.iter().all(|(known, _)| *known != slot)
-            {
-                self.to.begun.push((slot, at));
+    /// Whether it listens for a field that has slots.
+    #[inline(always)]
+    fn hears(&self, set: SlotSet) -> bool {
+        set != SlotSet::EMPTY && (self.only.is_none() || self.hears_some_of(set))
+    }
+
+    #[inline(never)]
+    fn hears_some_of(&self, set: SlotSet) -> bool {
+        (0..).map_while(|at| self.slot(set, at)).any(|slot| self.hears_slot(slot))
+    }
+
+    fn hears_slot(&self, slot: Slot) -> bool {
+        let name = || self.to.fields.get(slot).map_or("", |field| field.name);
+        self.only.is_none_or(|names| names.contains(&name()))
+    }
+
+    /// The slot at a place of a set.
+    fn slot(&self, set: SlotSet, at: usize) -> Option<Slot> {
+        self.to.sets.get(set.0 as usize)?.get(at).copied()
+    }
+
+    /// Begins the protocols and the names of protocols that a field at byte `at` begins. The other slots of the field come
+    /// back, in the vector that [`Gatherer::own`] lends.
+    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<Slot> {
+        let mut own = std::mem::take(&mut self.to.own);
+        own.clear();
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.to.traits(slot);
+            if !self.hears_slot(slot) {
+                continue;
+            }
+            if of.is_searched {
+                // Protocols inside of each other are several values; one without a header begins once.
+                let is_begun = |(known, _): &(Slot, usize)| *known == slot;
+                if !of.is_headless || self.to.is_here(slot) && !self.to.begun.iter().any(is_begun) {
+                    self.to.begun.push((slot, at));
+                }
+            } else if self.to.names == Some(slot) {
+                self.to.name_protocol(field);
+            } else if of.is_headless {
+                if self.to.is_here(slot) && !self.to.values.has(slot) {
+                    self.push_bytes(slot, at..usize::MAX);
+                }
+            } else {
+                own.push(slot);
             }
         }
-        if let Some(names) = self.to.names
-            && slots & 1 << names != 0
-        {
-            slots &= !(1 << names);
-            self.to.name_protocol(field);
-        }
-        let mut headless = slots & self.to.headless;
-        while headless != 0 {
-            let slot = headless.trailing_zeros() as Slot;
-            headless &= headless - 1;
-            if self.to.is_here(slot) && !self.to.values.has(slot) {
-                self.push_bytes(slot, at..usize::MAX);
-            }
-        }
-        slots & !self.to.headless
+        own
     }
 
     fn push_bytes(&mut self, slot: Slot, range: Range<usize>) {
-        if self.to.looked_at & 1 << slot == 0 {
+        if !self.to.traits(slot).is_looked_at {
             self.to.values.push(slot, Value::Unknown);
             return;
         }
@@ -94,7 +123,10 @@ impl Listener<'_, '_> {
 impl<'a> Observer<'a> for Listener<'_, '_> {
     #[inline(always)]
     fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
-        self.to.is_inside(describe) || self.to.slots(field) & self.only != 0
+        self.to.is_inside(describe) || {
+            let set = self.to.slots(field);
+            self.hears(set)
+        }
     }
 
     #[inline(always)]
@@ -105,9 +137,9 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
     #[inline(always)]
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.depth += 1;
-        let slots = self.to.slots(field) & self.only;
-        if slots != 0 {
-            self.open(field, slots, at);
+        let set = self.to.slots(field);
+        if self.hears(set) {
+            self.open(field, set, at);
         }
     }
 
@@ -123,24 +155,23 @@ impl<'a> Observer<'a> for Listener<'_, '_> {
     fn time(&mut self, field: &'static Field, nanoseconds: i128) {
         let value =
             if field.kind == Kind::Time { Value::Time(nanoseconds) } else { Value::Duration(nanoseconds) };
-        let mut slots = self.to.slots(field) & self.only & !(self.to.headless | self.to.parts);
-        if let Some(names) = self.to.names {
-            slots &= !(1 << names);
-        }
-        while slots != 0 {
-            let slot = slots.trailing_zeros() as Slot;
-            slots &= slots - 1;
-            let is_looked_at = self.to.looked_at & 1 << slot != 0;
-            self.to.values.push(slot, if is_looked_at { value } else { Value::Unknown });
+        let set = self.to.slots(field);
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.to.traits(slot);
+            if self.hears_slot(slot) && !of.is_headless && !of.is_part && self.to.names != Some(slot) {
+                self.to.values.push(slot, if of.is_looked_at { value } else { Value::Unknown });
+            }
         }
     }
 
     /// Most fields are not named, and cost no more than to find that out.
     #[inline(always)]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::Value<'a>) {
-        let slots = self.to.slots(field) & self.only;
-        if slots != 0 {
-            self.found(field, slots, &bytes, value);
+        let set = self.to.slots(field);
+        if self.hears(set) {
+            self.found(field, set, &bytes, value);
         }
     }
 }
@@ -163,91 +194,79 @@ impl Listener<'_, '_> {
         }
     }
 
-    /// Takes from a length or an ether type what it says of what follows; the slots that are its own are left.
-    fn behind(
-        &mut self,
-        field: &'static Field,
-        mut slots: Slots,
-        bytes: &Range<usize>,
-        number: u64,
-    ) -> Slots {
-        if slots & self.to.followed == 0 {
-            return slots;
-        }
+    /// Takes from a length or an ether type what it says of the bytes behind it. Whether the slot is not the field's own.
+    fn is_behind(&mut self, field: &'static Field, slot: Slot, bytes: &Range<usize>, number: u64) -> bool {
+        let Some(named) = self.to.fields.get(slot).filter(|_| self.to.traits(slot).is_followed) else {
+            return false;
+        };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
-        let mut of_others = slots & self.to.followed;
-        while of_others != 0 {
-            let slot = of_others.trailing_zeros() as Slot;
-            of_others &= of_others - 1;
-            let Some(named) = self.to.fields.get(slot) else { continue };
-            if named.origin == Origin::Fact(Fact::UdpPayload) {
-                let (before, behind) = AROUND_UDP_LENGTH;
-                let start = bytes.end + behind;
-                // A jumbogram has no length, and ends with the frame.
-                let end =
-                    if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
-                if start < end {
-                    self.push_bytes(slot, start..end);
-                }
-            } else if named.origin == Origin::Fact(Fact::Arp) {
-                if number == ARP.0 {
-                    // Of the second header of Linux it is the first field, of all others the last.
-                    let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
-                    self.push_bytes(slot, start..start + ARP.1);
-                }
-            } else if is_header_length(named, field) {
-                self.header = Some(length);
-            } else {
-                continue;
+        if named.origin == Origin::Fact(Fact::UdpPayload) {
+            let (before, behind) = AROUND_UDP_LENGTH;
+            let start = bytes.end + behind;
+            // A jumbogram has no length, and ends with the frame.
+            let end = if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
+            if start < end {
+                self.push_bytes(slot, start..end);
             }
-            slots &= !(1 << slot);
+        } else if named.origin == Origin::Fact(Fact::Arp) {
+            if number == ARP.0 {
+                // Of the second header of Linux it is the first field, of all others the last.
+                let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
+                self.push_bytes(slot, start..start + ARP.1);
+            }
+        } else if is_header_length(named, field) {
+            self.header = Some(length);
+        } else {
+            return false;
         }
-        slots
+        true
     }
 
     /// A group begins that is named.
     #[inline(never)]
-    fn open(&mut self, field: &'static Field, slots: Slots, at: usize) {
-        let mut slots = self.begin(field, slots, at) & !self.to.parts;
-        if matches!(field.kind, Kind::Time | Kind::Duration) {
-            // Its value is told when its parts were.
-            slots = 0;
+    fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
+        let own = self.begin(field, set, at);
+        self.to.open.push((self.depth, self.to.open_slots.len(), at));
+        // The value of a time is told when its parts were.
+        if !matches!(field.kind, Kind::Time | Kind::Duration) {
+            for slot in &own {
+                match self.to.traits(*slot) {
+                    of if of.is_part => {}
+                    of if of.is_looked_at => self.to.open_slots.push(*slot),
+                    _ => self.to.values.push(*slot, Value::Unknown),
+                }
+            }
         }
-        self.to.open.push((self.depth, slots, at));
-        let mut bare = slots & !self.to.looked_at;
-        while bare != 0 {
-            let slot = bare.trailing_zeros() as Slot;
-            bare &= bare - 1;
-            self.to.values.push(slot, Value::Unknown);
-        }
+        self.to.own = own;
     }
 
     /// A value was read that is named.
     #[inline(never)]
-    fn found(&mut self, field: &'static Field, slots: Slots, bytes: &Range<usize>, value: field::Value<'_>) {
-        let mut slots = self.begin(field, slots, bytes.start);
+    fn found(&mut self, field: &'static Field, set: SlotSet, bytes: &Range<usize>, value: field::Value<'_>) {
+        let mut own = self.begin(field, set, bytes.start);
         if let field::Value::Unsigned(number) | field::Value::Enum(number, _) = value {
-            slots = self.behind(field, slots, bytes, number);
+            own.retain(|slot| !self.is_behind(field, *slot, bytes, number));
         }
-        self.add(field, slots, bytes, value);
+        self.add(field, &own, bytes, value);
+        self.to.own = own;
     }
 
     /// The group that was entered last ends.
     fn close(&mut self, end: usize) {
-        let Some((_, slots, at)) = self.to.open.pop() else { return };
+        let Some((_, outer, at)) = self.to.open.pop() else { return };
         let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
-        let mut slots = slots & self.to.looked_at;
-        while slots != 0 {
-            let slot = slots.trailing_zeros() as Slot;
-            slots &= slots - 1;
+        let mut place = outer;
+        while let Some(slot) = self.to.open_slots.get(place).copied() {
+            place += 1;
             self.push_bytes(slot, at..end);
         }
+        self.to.open_slots.truncate(outer);
     }
 
     fn add(
         &mut self,
         field: &'static Field,
-        mut slots: Slots,
+        slots: &[Slot],
         bytes: &Range<usize>,
         value: field::Value<'_>,
     ) {
@@ -266,17 +285,12 @@ impl Listener<'_, '_> {
             field::Value::Chunk(_, Some(bytes)) => Value::Bytes(bytes),
             field::Value::Chunk(_, None) => Value::Unknown,
         };
-        while slots != 0 {
-            let slot = slots.trailing_zeros() as Slot;
-            slots &= slots - 1;
+        for slot in slots.iter().copied() {
+            let of = self.to.traits(slot);
             let value = match value {
-                Value::Number(number)
-                    if self.to.parts & 1 << slot != 0 && self.is_left_out(slot, field, number) =>
-                {
-                    continue;
-                }
-                _ if self.to.looked_at & 1 << slot == 0 => Value::Unknown,
-                value if self.to.parts & 1 << slot != 0 => self.part(slot, value, bytes),
+                Value::Number(number) if of.is_part && self.is_left_out(slot, field, number) => continue,
+                _ if !of.is_looked_at => Value::Unknown,
+                value if of.is_part => self.part(slot, value, bytes),
                 value => value,
             };
             self.to.values.push(slot, value);

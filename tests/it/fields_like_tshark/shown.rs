@@ -10,8 +10,6 @@ use crate::{captures, told};
 
 /// Between several values of a field; it is in none.
 const BETWEEN: char = '^';
-/// `-e` of this program takes 64 fields; the first is the number of the frame.
-const AT_ONCE: usize = 63;
 /// What tshark tells of a frame besides the fields that are compared.
 const ABOUT: [&str; 6] =
     ["frame.number", "frame.len", "frame.cap_len", "frame.protocols", "_ws.malformed", "iwarp_mpa.crc_check"];
@@ -125,21 +123,19 @@ fn ours(capture: &str) -> BTreeMap<u64, Row> {
         heard.contains(name) || !matches!(origin, Some(Origin::Structure(_)))
     };
     let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();
-    let mut frames: BTreeMap<u64, Row> = BTreeMap::new();
-    for fields in fields.chunks(AT_ONCE) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
-        command.args(["--view", "frames", "-T", "fields", "-e", "frame.number"]);
-        command.arg("-E").arg(format!("aggregator={BETWEEN}"));
-        for field in fields {
-            command.args(["-e", field]);
-        }
-        for line in run(command.arg(captures::path(capture))).lines() {
-            let mut cells = line.split('\t');
-            let number = cells.next().and_then(|cell| cell.parse().ok()).unwrap();
-            frames.entry(number).or_default().extend(row(fields.iter().copied().zip(cells)));
-        }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    command.args(["--view", "frames", "-T", "fields", "-e", "frame.number"]);
+    command.arg("-E").arg(format!("aggregator={BETWEEN}"));
+    for field in &fields {
+        command.args(["-e", field]);
     }
-    frames
+    let text = run(command.arg(captures::path(capture)));
+    let frames = text.lines().map(|line| {
+        let mut cells = line.split('\t');
+        let number = cells.next().and_then(|cell| cell.parse().ok()).unwrap();
+        (number, row(fields.iter().copied().zip(cells)))
+    });
+    frames.collect()
 }
 
 fn row<'t>(cells: impl Iterator<Item = (&'static str, &'t str)>) -> Row {

@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# Large READs and WRITEs of one file after another, past the caches. With LOSS (LOSS=5%) so many of the server's packets are lost
+# before the client records them; with CLIENT_LOSS so many of the client's packets, after it has recorded them.
+# keys: CLIENT_LOSS
+# settings: GRACE_ENDS=never CLIENT_LOSS= MOUNT_OPTIONS=rsize=262144,wsize=262144
+data=/mnt/nfs/data
+
+lose() {
+    if [ -n "$LOSS" ]; then on_server "modprobe sch_netem; tc qdisc add dev eth0 root netem loss $LOSS"; fi
+    if [ -n "$CLIENT_LOSS" ]; then
+        modprobe sch_netem
+        tc qdisc add dev eth0 root netem loss "$CLIENT_LOSS"
+    fi
+}
+
+yes "large and lossy" | head -c 512K > /tmp/source || true
+start_recording
+mount_export "$VERS"
+mkdir $data/bulk
+lose
+for file in 1 2 3; do
+    dd if=/tmp/source of=$data/bulk/$file bs=256k oflag=direct status=none
+    dd if=$data/bulk/$file of=/tmp/copy bs=256k iflag=direct status=none
+    cmp /tmp/source /tmp/copy
+done
+# The counters are read when nothing is lost any more: the unmount is not counted.
+if [ -n "$LOSS" ]; then on_server 'tc -s qdisc show dev eth0; tc qdisc del dev eth0 root'; fi
+if [ -n "$CLIENT_LOSS" ]; then
+    tc -s qdisc show dev eth0
+    tc qdisc del dev eth0 root
+fi
+keep_counters
+umount /mnt/nfs
+stop_recording
