@@ -177,24 +177,24 @@ impl Gatherer {
     #[cold]
     fn look_up(&mut self, field: &'static Field, address: usize) -> SlotSet {
         let is_of = |named: &Named| match &named.origin {
-                Origin::Structure(_) => named.name == field.name || is_header_length(named, field),
-                Origin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
-                    let (name, together, ..) = TOGETHER;
-                    protocol == named.name || named.name == name && together.contains(&protocol)
-                }),
-                Origin::Alias(alias) => alias.of.contains(&field.name),
-                Origin::Bit(of) => of.of.contains(&field.name),
-                Origin::Fact(Fact::Protocols) => {
-                    let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
-                    match layer.map(|layer| &layer.origin) {
-                        Some(Origin::Protocol(_)) => true,
-                        _ => !field.name.contains('.') && field.kind == Kind::Group,
-                    }
+            Origin::Structure(_) => named.name == field.name || is_header_length(named, field),
+            Origin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
+                let (name, together, ..) = TOGETHER;
+                protocol == named.name || named.name == name && together.contains(&protocol)
+            }),
+            Origin::Alias(alias) => alias.of.contains(&field.name),
+            Origin::Bit(of) => of.of.contains(&field.name),
+            Origin::Fact(Fact::Protocols) => {
+                let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
+                match layer.map(|layer| &layer.origin) {
+                    Some(Origin::Protocol(_)) => true,
+                    _ => !field.name.contains('.') && field.kind == Kind::Group,
                 }
-                // It lies behind the header that ends after the checksum.
-                Origin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
-                Origin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
-                Origin::Fact(_) | Origin::Procedure(_) => false,
+            }
+            // It lies behind the header that ends after the checksum.
+            Origin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
+            Origin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
+            Origin::Fact(_) | Origin::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
         let slots: Box<[Slot]> = named.map(|(slot, _)| slot).collect();

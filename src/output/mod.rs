@@ -187,33 +187,33 @@ impl<W: Write> Output<W> {
             Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
-        let is_frames = self.settings.view == View::Frames;
-        let (datagram, meaning, is_selected) = match &mut self.selection {
-            // Its frames are counted with a Transaction that passes.
-            Some(selection) if !is_frames => {
-                selection.note(frame, flow);
-                if let Lines::Trees(_, kept) = &mut self.lines_view {
-                    kept.note_crc(flow.mpa_of_frame());
+        if self.settings.view != View::Frames {
+            match &mut self.selection {
+                // Its frames are counted with a Transaction that passes.
+                Some(selection) => selection.note(frame, flow),
+                None => {
+                    flow.frame(frame);
+                    self.statistics.frame(frame);
                 }
-                return Ok(false);
             }
+            if let Lines::Trees(_, kept) = &mut self.lines_view {
+                kept.note_crc(flow.mpa_of_frame());
+            }
+            return Ok(false);
+        }
+        let (datagram, meaning, is_selected) = match &mut self.selection {
             Some(selection) => selection.frame(frame, flow),
             None => {
                 let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
                 (datagram, meaning, true)
             }
         };
-        if is_frames {
-            self.names.learn_frame(flow);
-        }
-        if let Lines::Trees(_, kept) = &mut self.lines_view {
-            kept.note_crc(flow.mpa_of_frame());
-        }
+        self.names.learn_frame(flow);
         if !is_selected {
             return Ok(false);
         }
         self.statistics.frame(frame);
-        self.lines += u64::from(is_frames);
+        self.lines += 1;
         let names = &mut self.names;
         match &mut self.lines_view {
             Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
@@ -222,17 +222,17 @@ impl<W: Write> Output<W> {
                 tree.frame(&mut self.to, frame, flow, names)?;
                 self.to.write_all(b"\n")?;
             }
-            Lines::Fields(fields) if is_frames => {
+            Lines::Fields(fields) => {
                 if let Some(selection) = &self.selection {
                     fields.frame(&mut self.to, selection, frame, flow)?;
                 }
             }
             _ => {}
         }
-        if is_frames && self.settings.bytes && !self.settings.quiet {
+        if self.settings.bytes && !self.settings.quiet {
             hex_dump::frame(&mut self.to, frame.bytes)?;
         }
-        Ok(is_frames)
+        Ok(true)
     }
 
     /// Shows the next Transaction, if it is selected, and tells whether it is; `key` is what its frames named it by.

@@ -296,7 +296,8 @@ impl Flow {
 
     /// Takes the next frame, and tells what it means; [`Flow::meanings`] tells what else it means.
     pub fn frame(&mut self, frame: &Frame<'_>) -> Meaning {
-        self.observed_frame(frame, &mut Unobserved).1
+        let datagram = net::decode(frame, &mut Unobserved);
+        self.take(frame, &datagram)
     }
 
     /// Takes the next frame, and tells the observer the fields of its headers.
@@ -306,6 +307,11 @@ impl Flow {
         observer: &mut O,
     ) -> (Datagram<'a>, Meaning) {
         let datagram = net::decode(frame, observer);
+        let meaning = self.take(frame, &datagram);
+        (datagram, meaning)
+    }
+
+    fn take(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> Meaning {
         let identification = datagram.identification(frame);
         let sight = Sight { identification, ..Sight::new(std::slice::from_ref(&frame.number), frame.time) };
         if frame.time.0 < self.now.0.saturating_sub(recent::BACK) {
@@ -320,13 +326,13 @@ impl Flow {
         let meaning = match &datagram.carried {
             Carried::Infiniband(packet) => {
                 if self.limits.check_icrc {
-                    self.check_icrc(frame, &datagram);
+                    self.check_icrc(frame, datagram);
                 }
-                self.packet(sight, &datagram, packet)
+                self.packet(sight, datagram, packet)
             }
             Carried::Fragment(fragment) => {
                 self.account.passed(Passed::Fragment);
-                self.fragment(frame, &datagram, fragment)
+                self.fragment(frame, datagram, fragment)
             }
             Carried::Other(Reason::Infiniband(error)) if error.kind == ErrorKind::Cut => {
                 self.account.undecoded(Undecoded::CutFrame)
@@ -334,15 +340,15 @@ impl Flow {
             Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
                 self.account.undecoded(Undecoded::Malformed)
             }
-            Carried::Tcp(segment) => self.segment(sight, &datagram, segment),
-            Carried::Udp(udp) => self.datagram(sight, &datagram, udp),
+            Carried::Tcp(segment) => self.segment(sight, datagram, segment),
+            Carried::Udp(udp) => self.datagram(sight, datagram, udp),
             Carried::Other(_) => self.account.passed(Passed::Other),
         };
         self.release_due(frame.time);
         if self.meanings.is_empty() {
             self.meanings.push(meaning);
         }
-        (datagram, meaning)
+        meaning
     }
 
     /// The clock went back so far that another capture begins: of this one no late copies come.

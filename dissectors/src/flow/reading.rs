@@ -4,6 +4,7 @@ mod again;
 mod ending;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::field::{Field, Observer, Unobserved, Value};
@@ -109,6 +110,8 @@ pub struct Reading<'a> {
     transaction: &'a Transaction,
     call: Option<Cursor<'a>>,
     reply: Option<Cursor<'a>>,
+    /// What [`Reading::call_header`] found, which several readers ask for.
+    call_header: OnceCell<Option<(CallHead, Option<Cursor<'a>>)>>,
 }
 
 /// What a message is made of: the bytes of a chunk that holds all of it, and those of the chunks that hold items of it.
@@ -173,17 +176,16 @@ impl<'t> Material<'t> {
                     transaction.reply_read_chunks.iter().partition(|chunk| chunk.position == Some(0));
                 let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
                 let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
-                // The Call that offered the Reply chunk may not have been captured: then none of its bytes is known.
-                let unknown = match message.is_nomsg() {
-                    true => long_reply_length(message).unwrap_or(nothing.length),
-                    false => nothing.length,
-                };
                 let (whole, length) = match (read_whole, whole) {
                     (Some(chunk), _) => {
                         (chunk.content(offered), chunk.offered() as usize + usize::from(chunk.is_cut))
                     }
                     (None, Some(chunk)) => (chunk.content(returned), chunk.returned().unwrap_or(0) as usize),
-                    (None, None) => (None, unknown),
+                    // The Call that offered the Reply chunk was not captured, so none of its bytes is known.
+                    (None, None) if message.is_nomsg() => {
+                        (None, long_reply_length(message).unwrap_or(nothing.length))
+                    }
+                    (None, None) => (None, nothing.length),
                 };
                 let is_elsewhere = read_whole.is_some() || transaction.reply_chunk.is_some();
                 Self {
@@ -240,6 +242,7 @@ impl Transaction {
                 .as_ref()
                 .zip(reply.as_ref())
                 .map(|(record, reply)| reply.cursor(record, &reply_items)),
+            call_header: OnceCell::new(),
         })
     }
 
@@ -255,7 +258,7 @@ impl Transaction {
         Some(match which {
             Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
             // The Reply's own header tells, because the Call may not have been seen.
-            Which::Reply if message.rpcrdma.is_some() => {
+            Which::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
                 let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
                 let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
                 let lists = header.chunk_lists();
@@ -281,6 +284,10 @@ impl<'a> Reading<'a> {
     /// The procedure and the protection of its arguments and results, which a Reply does not tell, and the arguments. Where the
     /// capture ends within the header, it tells the procedure if nothing hides what the Reply holds.
     fn call_header(&self) -> Option<(CallHead, Option<Cursor<'a>>)> {
+        *self.call_header.get_or_init(|| self.read_call_header())
+    }
+
+    fn read_call_header(&self) -> Option<(CallHead, Option<Cursor<'a>>)> {
         let (start, mut cursor) = (self.call?, self.call?);
         match rpc::Message::decode(&mut cursor, &mut Unobserved) {
             Ok(message) => message.call().map(|call| (CallHead::from_call(call), Some(cursor))),

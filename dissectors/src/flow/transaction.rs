@@ -203,6 +203,13 @@ impl MessageRecord {
         self.rpc_at.map(|at| self.length.saturating_sub(at))
     }
 
+    /// Whether all three chunk lists of an RDMA_MSG are empty: its header is the shortest there is, seven words
+    /// (RFC 8166 section 4.3).
+    pub fn has_no_chunks(&self) -> bool {
+        let is_msg = |words: HeaderWords| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_MSG;
+        self.rpc_at == Some(28) && self.rpcrdma.is_some_and(is_msg)
+    }
+
     /// Whether the header says that the whole RPC message went in a chunk.
     pub fn is_nomsg(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)

@@ -263,13 +263,7 @@ impl Listener<'_, '_> {
         self.to.open_slots.truncate(outer);
     }
 
-    fn add(
-        &mut self,
-        field: &'static Field,
-        slots: &[Slot],
-        bytes: &Range<usize>,
-        value: field::Value<'_>,
-    ) {
+    fn add(&mut self, field: &'static Field, slots: &[Slot], bytes: &Range<usize>, value: field::Value<'_>) {
         let value = match &value {
             field::Value::Unsigned(number)
             | field::Value::Enum(number, _)
