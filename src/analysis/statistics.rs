@@ -204,6 +204,39 @@ impl MissingTally {
     }
 }
 
+/// Messages that were sent more than once, and the time that it cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryTally {
+    /// Copies of Calls and Replies beyond the first of each, whoever sent them again.
+    pub copies: u64,
+    /// Those of the copies that RPC sent again, under a new PSN or at a new place of the stream. The transport sent the others.
+    pub resent: u64,
+    /// Transactions that waited for packets that were lost or refused.
+    pub transactions: u64,
+    /// How long these waited, in nanoseconds: the sum of their phases `recovery`.
+    pub ns: u64,
+}
+
+impl RecoveryTally {
+    fn add(&mut self, transaction: &Transaction) {
+        for message in transaction.call.iter().chain(&transaction.reply) {
+            self.copies += u64::from(message.copies.saturating_sub(1));
+            self.resent += u64::from(message.resent);
+        }
+        let waited = match transaction.stalls.is_empty() {
+            true => 0,
+            false => transaction.phases().map_or(0, |phases| phases.recovery),
+        };
+        self.transactions += u64::from(waited > 0);
+        self.ns += waited;
+    }
+
+    /// Copies that the transport sent: after a NAK, an ACK timeout, or a retransmission timeout of TCP.
+    pub fn by_transport(&self) -> u64 {
+        self.copies.saturating_sub(self.resent)
+    }
+}
+
 /// Counts frames and Transactions.
 #[derive(Debug, Default)]
 pub struct Statistics {
@@ -213,7 +246,7 @@ pub struct Statistics {
     transactions: u64,
     incomplete: u64,
     missing: MissingTally,
-    repeated_messages: u64,
+    recovery: RecoveryTally,
     connections: Connections,
     operations: BTreeMap<OperationKey, OperationTally>,
     chunks: ChunkTallies,
@@ -245,9 +278,7 @@ impl Statistics {
         self.transactions += 1;
         self.incomplete += u64::from(!missing.is_empty());
         self.missing.add(&missing);
-        let messages = transaction.call.iter().chain(&transaction.reply);
-        self.repeated_messages +=
-            messages.map(|message| u64::from(message.copies.saturating_sub(1))).sum::<u64>();
+        self.recovery.add(transaction);
 
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
         let (call_bytes, reply_bytes) = (length(Which::Call), length(Which::Reply));
@@ -311,9 +342,9 @@ impl Statistics {
         self.missing
     }
 
-    /// Copies of messages beyond the first of each.
-    pub fn repeated_messages(&self) -> u64 {
-        self.repeated_messages
+    /// What was sent again, and how long Transactions waited for it.
+    pub fn recovery(&self) -> RecoveryTally {
+        self.recovery
     }
 
     /// The connections.

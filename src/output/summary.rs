@@ -18,7 +18,7 @@ use super::json::{SCHEMA, Text};
 use super::operations::OperationObject;
 use super::settings::View;
 use crate::analysis::connections::Connections;
-use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, Statistics};
+use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
 use crate::source::Counters;
 
@@ -90,7 +90,8 @@ impl Summary<'_> {
             time: statistics.times().map(|(first, _)| Text(first)),
             end_time: statistics.times().map(|(_, last)| Text(last)),
             missing: statistics.missing().into(),
-            repeated_messages: statistics.repeated_messages(),
+            repeated_messages: statistics.recovery().copies,
+            recovery: statistics.recovery().into(),
             captured_twice: self.flow.account().captured_twice(),
             icrc: icrc.map(IcrcObject::from),
             dropped,
@@ -125,6 +126,7 @@ struct SummaryObject<'a> {
     end_time: Option<Text<Timestamp>>,
     missing: MissingObject,
     repeated_messages: u64,
+    recovery: RecoveryObject,
     captured_twice: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     icrc: Option<IcrcObject>,
@@ -132,6 +134,20 @@ struct SummaryObject<'a> {
     dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Counters>,
+}
+
+#[derive(Serialize)]
+struct RecoveryObject {
+    transactions: u64,
+    ns: u64,
+    resent: u64,
+}
+
+impl From<RecoveryTally> for RecoveryObject {
+    fn from(tally: RecoveryTally) -> Self {
+        let RecoveryTally { transactions, ns, resent, .. } = tally;
+        Self { transactions, ns, resent }
+    }
 }
 
 #[derive(Serialize)]

@@ -10,7 +10,7 @@ use super::super::settings::View;
 use super::super::style::Glyphs;
 use super::super::units::{Count, Duration, Size, Things};
 use super::{Summary, operation_name};
-use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, Statistics};
+use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
 use crate::source::Counters;
 
 /// Connections that are shown; a capture of one server has few, and of many only the largest matter.
@@ -69,10 +69,7 @@ fn totals(summary: &Summary<'_>) -> String {
     } else {
         transactions(statistics, &mut text);
     }
-    let repeated = statistics.repeated_messages();
-    if repeated > 0 {
-        let _ = write!(text, " {} sent again.", Things(repeated, "message"));
-    }
+    recovery(statistics.recovery(), &mut text);
     let twice = summary.flow.account().captured_twice();
     if twice > 0 {
         let _ = write!(text, " {} captured twice.", Things(twice, "frame"));
@@ -90,6 +87,21 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " The capture lost {}.", Things(dropped, "packet"));
     }
     text
+}
+
+/// Copies of messages by who sent them, and the time that recovery took.
+fn recovery(tally: RecoveryTally, text: &mut String) {
+    let by_transport = tally.by_transport();
+    if by_transport > 0 {
+        let _ = write!(text, " {} sent again by the transport.", Things(by_transport, "message"));
+    }
+    if tally.resent > 0 {
+        let _ = write!(text, " {} sent again by RPC.", Things(tally.resent, "message"));
+    }
+    if tally.transactions > 0 {
+        let waited = Duration(tally.ns, Glyphs::UNICODE);
+        let _ = write!(text, " Recovery from loss took {waited} of {}.", Things(tally.transactions, "Transaction"));
+    }
 }
 
 /// What a live capture received and lost, and what would help.
