@@ -215,6 +215,9 @@ pub struct RecoveryTally {
     pub transactions: u64,
     /// How long these waited, in nanoseconds: the sum of their phases `recovery`.
     pub ns: u64,
+    /// Transactions that spent an ACK timeout or more in their phase `server`. A packet of theirs may have been lost before the place
+    /// of the capture: a request, or an RDMA Read of the server, that its sender sent again under the same PSN.
+    pub suspected: u64,
 }
 
 impl RecoveryTally {
@@ -223,12 +226,19 @@ impl RecoveryTally {
             self.copies += u64::from(message.copies.saturating_sub(1));
             self.resent += u64::from(message.resent);
         }
-        let waited = match transaction.stalls.is_empty() {
-            true => 0,
-            false => transaction.phases().map_or(0, |phases| phases.recovery),
-        };
-        self.transactions += u64::from(waited > 0);
-        self.ns += waited;
+        let timeout = transaction.ack_timeout_ns.unwrap_or(u64::MAX);
+        if transaction.stalls.is_empty() && transaction.latency().is_none_or(|latency| latency < timeout) {
+            return;
+        }
+        let Some(phases) = transaction.phases() else { return };
+        self.transactions += u64::from(phases.recovery > 0);
+        self.ns += phases.recovery;
+        self.suspected += u64::from(phases.server >= timeout);
+    }
+
+    /// Whether packets were lost.
+    pub fn has_loss(&self) -> bool {
+        self.copies > 0 || self.ns > 0
     }
 
     /// Copies that the transport sent: after a NAK, an ACK timeout, or a retransmission timeout of TCP.

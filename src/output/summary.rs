@@ -141,12 +141,13 @@ struct RecoveryObject {
     transactions: u64,
     ns: u64,
     resent: u64,
+    suspected: u64,
 }
 
 impl From<RecoveryTally> for RecoveryObject {
     fn from(tally: RecoveryTally) -> Self {
-        let RecoveryTally { transactions, ns, resent, .. } = tally;
-        Self { transactions, ns, resent }
+        let RecoveryTally { transactions, ns, resent, suspected, .. } = tally;
+        Self { transactions, ns, resent, suspected }
     }
 }
 

@@ -216,3 +216,24 @@ fn recovery_is_a_phase_of_lossy_captures_alone() {
         }
     }
 }
+
+/// A packet that was lost before the place of the capture leaves a pause as long as the ACK timeout, 4.096 µs × 2^17 in all
+/// captures of the laboratory, and no other trace.
+#[test]
+fn pauses_of_an_ack_timeout_are_suspected_where_packets_were_lost() {
+    const ACK_TIMEOUT_NS: u64 = 4_096 << 17;
+    for (name, has_loss) in [("rxe-v42-loss", true), ("rxe-v42", false)] {
+        let lines = program::json(&captures::path(name));
+        let phase = |one: &Transaction, phase: &str| one.0["phases_ns"][phase].as_u64().unwrap_or(0);
+        let long =
+            lines.transactions.iter().filter(|one| phase(one, "server") >= ACK_TIMEOUT_NS).count() as u64;
+        let recovery_ns: u64 = lines.transactions.iter().map(|one| phase(one, "recovery")).sum();
+        let told = &lines.summary.as_ref().unwrap()["recovery"];
+        assert_eq!(
+            (told["suspected"].as_u64(), told["ns"].as_u64()),
+            (Some(long), Some(recovery_ns)),
+            "{name}"
+        );
+        assert_eq!((long > 0, recovery_ns > 0), (has_loss, has_loss), "{name}");
+    }
+}

@@ -554,6 +554,7 @@ fn blank(xid: Xid) -> Transaction {
         done: false,
         retry_of: None,
         stalls: Vec::new(),
+        ack_timeout_ns: None,
         credit_use: CreditUse::default(),
     }
 }

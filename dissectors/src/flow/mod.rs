@@ -678,6 +678,8 @@ impl Flow {
             let is_forward = client == entry.requester;
             entry.transaction.direction = if is_forward { Direction::Forward } else { Direction::Reverse };
             entry.transaction.connection = connection.name(client);
+            entry.transaction.ack_timeout_ns =
+                connection.terms.as_ref().and_then(|terms| terms.ack_timeout_ns);
         }
         self.account.kept_bytes = self.account.kept_bytes.saturating_sub(entry.transaction.kept_bytes());
         self.ready.push_back((key, entry.transaction));

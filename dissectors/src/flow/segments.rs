@@ -149,7 +149,14 @@ impl Carried<'_> {
             Side::A => self.ports.b.1,
             Side::B => self.ports.a.1,
         };
-        let terms = Terms { service: Service::Port(port), client, server, client_reads, server_reads };
+        let terms = Terms {
+            service: Service::Port(port),
+            client,
+            server,
+            client_reads,
+            server_reads,
+            ack_timeout_ns: None,
+        };
         connection.exchange.is_rpc |= terms.say_rpc();
         connection.terms = Some(terms);
     }

@@ -50,6 +50,10 @@ pub struct Terms {
     pub client_reads: Option<ReadResources>,
     /// The same of the server.
     pub server_reads: Option<ReadResources>,
+    /// How long a side waits at least for an acknowledgement before it sends a packet again, in nanoseconds: 4.096 µs × 2^n of the
+    /// Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1, sections 9.7.6.1.3 and 12.7.34).
+    /// `None` where no timeout is set, and over iWARP.
+    pub ack_timeout_ns: Option<u64>,
 }
 
 /// RDMA Reads that one side can have in flight at a time.
@@ -173,6 +177,7 @@ impl SetUps {
                         outbound: request.initiator_depth.into(),
                     }),
                     server_reads: None,
+                    ack_timeout_ns: ack_timeout_ns(request.primary_ack_timeout),
                 };
                 let question = (source, destination, request.local_comm_id, tenant);
                 let pending = Pending { tenant, qpn: request.local_qpn, terms, is_answered: false };
@@ -232,6 +237,11 @@ impl SetUps {
     }
 }
 
+/// Of an exponent of five bits; 0 is no timeout.
+fn ack_timeout_ns(exponent: u8) -> Option<u64> {
+    (exponent > 0).then(|| 4_096 << (exponent & 0x1f))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +256,7 @@ mod tests {
             server,
             client_reads: None,
             server_reads: None,
+            ack_timeout_ns: None,
         };
         assert!(terms(0x0000_0000_0106_4e51).say_rpc());
         assert!(!terms(0x0000_0000_0106_0cbc).say_rpc());
@@ -258,7 +269,14 @@ mod tests {
         };
         let thresholds = |client, server| {
             let service = Service::Port(NFS_RDMA_PORT);
-            let terms = Terms { service, client, server, client_reads: None, server_reads: None };
+            let terms = Terms {
+                service,
+                client,
+                server,
+                client_reads: None,
+                server_reads: None,
+                ack_timeout_ns: None,
+            };
             terms.inline_thresholds()
         };
         assert_eq!(thresholds(side(3, 1), side(0, 7)), Some((4096, 1024)));

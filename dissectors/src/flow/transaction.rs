@@ -409,6 +409,8 @@ pub struct Transaction {
     pub retry_of: Option<u64>,
     /// When packets of it were lost or refused and sent again; in order, without overlap.
     pub stalls: Vec<Stall>,
+    /// The ACK timeout of its connection in nanoseconds, where the set-up that names it was seen.
+    pub ack_timeout_ns: Option<u64>,
     /// How the credits of its connection were used.
     pub credit_use: CreditUse,
 }

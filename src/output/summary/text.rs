@@ -100,7 +100,16 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
     }
     if tally.transactions > 0 {
         let waited = Duration(tally.ns, Glyphs::UNICODE);
-        let _ = write!(text, " Recovery from loss took {waited} of {}.", Things(tally.transactions, "Transaction"));
+        let of = Things(tally.transactions, "Transaction");
+        let _ = write!(text, " Recovery from loss took {waited} of {of}.");
+    }
+    // A slow server alone is no sign of loss.
+    if tally.suspected > 0 && tally.has_loss() {
+        let of = Things(tally.suspected, "Transaction");
+        let _ = write!(
+            text,
+            " {of} waited an ACK timeout or longer for the server: packets lost before the place of the capture may be why."
+        );
     }
 }
 

@@ -137,6 +137,7 @@ impl Travelled {
             reply_read_chunks: Vec::new(),
             done: false,
             stalls: Vec::new(),
+            ack_timeout_ns: None,
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CreditUse::default(),
         }
