@@ -64,7 +64,7 @@ pub(super) struct TuiArgs {
     max_call_age: Option<Seconds>,
 
     /// How times are written
-    #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
+    #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
     /// How files are told
@@ -140,6 +140,8 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         let (source, session) = args.live.start(opened, true)?;
         return Ok(Capture::live(interface, source, size(args.frame_memory), Box::new(session)));
     }
+    #[cfg(feature = "live")]
+    args.live.refuse_for_files()?;
     if args.files.is_empty() {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");

@@ -29,6 +29,8 @@
 
 pub mod devices;
 pub mod filter;
+#[allow(unsafe_code, reason = "a function of libpcap is called that the pcap crate does not bind")]
+mod library;
 pub mod opening;
 mod pump;
 pub mod rights;
@@ -43,6 +45,7 @@ use pcap::BreakLoop;
 use super::Counters;
 use super::error::SourceErrorKind;
 use super::pcapng::Interface;
+pub use library::library_version;
 pub use opening::{Opened, Options, open};
 use ring::{Block, Given, Ring};
 

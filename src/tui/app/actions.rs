@@ -97,7 +97,8 @@ impl App {
                     TimeFormat::Delta => TimeFormat::Absolute,
                     TimeFormat::Absolute => TimeFormat::AbsoluteDate,
                     TimeFormat::AbsoluteDate => TimeFormat::Epoch,
-                    TimeFormat::Epoch => TimeFormat::Relative,
+                    TimeFormat::Epoch => TimeFormat::Iso,
+                    TimeFormat::Iso => TimeFormat::Relative,
                 };
                 self.packets.stretch = Default::default();
             }
