@@ -107,17 +107,31 @@ impl LiveArgs {
     pub(super) fn refuse_for_files(&self) -> Result<()> {
         let given = [
             (self.capture_filter.is_some(), "-f", "the kernel filters packets; filter a file with -Y"),
-            (self.snapshot_length.is_some(), "-s", "the kernel cuts packets; a file has them as they were captured"),
+            (
+                self.snapshot_length.is_some(),
+                "-s",
+                "the kernel cuts packets; a file has them as they were captured",
+            ),
             (self.no_promiscuous_mode, "-p", "it sets up the interface"),
             (!self.autostop.is_empty(), "-a", "a file ends by itself; -c COUNT ends after so many lines"),
             (self.buffer_size.is_some(), "-B", "it sizes the kernel's buffer"),
             (self.user.is_some(), "-Z", "no rights of root are needed to read a file, and none are given up"),
-            (self.immediate, "--immediate", "it sets up the interface; -l gives out each line of a pipe at once"),
-            (self.max_queue_bytes.is_some(), "--max-queue-bytes", "a file waits until it is read, and drops nothing"),
+            (
+                self.immediate,
+                "--immediate",
+                "it sets up the interface; -l gives out each line of a pipe at once",
+            ),
+            (
+                self.max_queue_bytes.is_some(),
+                "--max-queue-bytes",
+                "a file waits until it is read, and drops nothing",
+            ),
         ];
         match given.iter().find(|(is_given, ..)| *is_given) {
             Some((_, option, why)) => {
-                bail!("{option} is for capturing with -i: {why}; leave {option} out, or name an interface with -i")
+                bail!(
+                    "{option} is for capturing with -i: {why}; leave {option} out, or name an interface with -i"
+                )
             }
             None => Ok(()),
         }

@@ -230,8 +230,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if let Some(how) = std::env::var_os(complete::ASK) {
         return complete::run(&how, arguments.into_iter());
     }
-    let color = if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
-    let cli = match command().color(color).try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+    let color =
+        if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
+    let cli = match command()
+        .color(color)
+        .try_get_matches_from(arguments)
+        .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

@@ -68,7 +68,8 @@ fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
 /// The characters that output may have, by the variables that setlocale(3) looks at. Where a locale is named, it decides; where none
 /// is, as in a container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
 fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
-    let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    let named =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
     let is_utf8 = named.map(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
@@ -91,7 +92,10 @@ mod tests {
         assert!(colored(true, &[]) && !colored(false, &[]));
         assert!(!colored(true, &[("NO_COLOR", "0")]) && colored(true, &[("NO_COLOR", "")]));
         for name in ["CLICOLOR_FORCE", "FORCE_COLOR"] {
-            assert!(colored(false, &[(name, "1")]) && colored(false, &[(name, "3"), ("TERM", "dumb")]), "{name}");
+            assert!(
+                colored(false, &[(name, "1")]) && colored(false, &[(name, "3"), ("TERM", "dumb")]),
+                "{name}"
+            );
             assert!(!colored(false, &[(name, "0")]) && !colored(false, &[(name, "")]), "{name}");
             assert!(!colored(true, &[(name, "1"), ("NO_COLOR", "1")]), "{name}");
         }

@@ -160,6 +160,7 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
     let source = Source::open(&args.files)?;
     if !args.files.iter().any(is_pipe) {
+        hold_frames(source, &args.files)?;
         return Ok(Capture::files(args.files.clone()));
     }
     let name = match args.files.as_slice() {
@@ -167,6 +168,25 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
     Ok(Capture::once(&name, source, size(args.frame_memory)))
+}
+
+/// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
+fn hold_frames(mut source: Source, files: &[PathBuf]) -> Result<()> {
+    let mut errors = Vec::new();
+    loop {
+        match source.next() {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) if errors.is_empty() => {
+                let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+                bail!(
+                    "{}: no frames to show; give --follow for a file that is still written",
+                    names.join(", ")
+                )
+            }
+            Ok(None) => bail!("{}", errors.join("; ")),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
 }
 
 /// Shows what there is until somebody quits.

@@ -14,7 +14,8 @@ const FEATURES: &[(&str, bool)] = &[
 /// What `--version` prints.
 pub(super) fn text() -> String {
     let mut text = format!("{NAME} {}\n", env!("CARGO_PKG_VERSION"));
-    let signed = FEATURES.iter().map(|(name, is_there)| format!("{}{name}", if *is_there { '+' } else { '-' }));
+    let signed =
+        FEATURES.iter().map(|(name, is_there)| format!("{}{name}", if *is_there { '+' } else { '-' }));
     text += &format!("features: {}\n", signed.collect::<Vec<_>>().join(" "));
     #[cfg(feature = "live")]
     {

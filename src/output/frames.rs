@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::Operation;
@@ -20,7 +21,7 @@ use crate::analysis::names::Names;
 
 use super::label::Labels;
 use super::list;
-use super::style::{Screen, Style, Styled, fit};
+use super::style::{Screen, Style, Styled, fit_words};
 use super::units::{Clock, Duration, TimeFormat};
 
 /// Writes the packet list.
@@ -32,6 +33,36 @@ pub struct FrameList {
     has_header: bool,
     widths: Widths,
     line: Line,
+    last: Last,
+}
+
+/// The last line that was written, as far as its text does not say it.
+#[derive(Debug, Default)]
+struct Last {
+    time: Timestamp,
+    source: Address,
+    destination: Address,
+    protocol: String,
+    length_bytes: u32,
+    /// Where the last column begins in the text.
+    info_at: usize,
+}
+
+/// What the columns of a line hold, for whoever sorts lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameCells {
+    /// When the frame was captured.
+    pub time: Timestamp,
+    /// Who sent it.
+    pub source: Address,
+    /// Who gets it.
+    pub destination: Address,
+    /// The name of its protocol.
+    pub protocol: String,
+    /// Bytes of the frame on the wire.
+    pub length_bytes: u32,
+    /// What it means.
+    pub info: String,
 }
 
 /// How wide the columns are; what is longer pushes the rest to the right.
@@ -75,7 +106,7 @@ impl Line {
     fn end(&mut self, out: &mut impl Write, screen: &Screen) -> io::Result<()> {
         self.piece(Style::new());
         let text = match screen.width {
-            Some(width) => fit(&self.text, width, &screen.glyphs),
+            Some(width) => fit_words(&self.text, width, &screen.glyphs),
             None => self.text.as_str().into(),
         };
         let mut from = 0;
@@ -105,7 +136,15 @@ impl FrameList {
             has_header: false,
             widths: Widths::of(screen.width, time),
             line: Line::default(),
+            last: Last::default(),
         }
+    }
+
+    /// What the columns of the last line hold.
+    pub fn last_cells(&self) -> FrameCells {
+        let Last { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
+        let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
+        FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
 
     /// Relative times count from here: the time of the first frame.
@@ -157,6 +196,7 @@ impl FrameList {
         self.line.piece(styles.label);
         let _ = write!(self.line.text, "{:>length$} ", frame.length);
         self.line.piece(Style::new());
+        let info_at = self.line.text.len();
         match &datagram.carried {
             Carried::Infiniband(packet) => self.packet(packet, meaning, flow, names),
             Carried::Tcp(segment) => {
@@ -176,6 +216,14 @@ impl FrameList {
                 self.line.piece(styles.mark);
             }
         }
+        self.last = Last {
+            time: frame.time,
+            source: datagram.source,
+            destination: datagram.destination,
+            protocol: name,
+            length_bytes: frame.length,
+            info_at,
+        };
         self.line.text.truncate(self.line.text.trim_end().len());
         self.line.end(out, &self.screen)
     }

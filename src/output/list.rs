@@ -80,7 +80,8 @@ impl Layout {
         let wide = width.unwrap_or(usize::MAX);
         let gap = if wide >= 110 { "  " } else { " " };
         let status = match wide {
-            ..100 => 12,
+            ..52 => 8,
+            52..100 => 12,
             100..120 => 14,
             120..160 => 16,
             _ => 24,
@@ -101,11 +102,11 @@ impl Layout {
         show(90, Connection, 4);
         show(180, Client, 15);
         show(96, Xid, 10);
-        show(0, Version, 5);
+        show(52, Version, 5);
         show(0, Operation, 44);
         show(56, Chunks, chunks);
         show(108, Bytes, 5);
-        show(68, Latency, 7);
+        show(40, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
             let others: usize = columns

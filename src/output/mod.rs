@@ -393,7 +393,8 @@ impl<W: Write> Output<W> {
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
-        let summary = Summary { statistics, flow, icrc, dropped, counters, names, shown, has_iso };
+        let glyphs = self.settings.screen.glyphs;
+        let summary = Summary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

@@ -17,6 +17,7 @@ use super::connections::ConnectionObject;
 use super::json::{SCHEMA, Text};
 use super::operations::OperationObject;
 use super::settings::View;
+use super::style::Glyphs;
 use super::units::Iso;
 use crate::analysis::connections::Connections;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, Statistics};
@@ -41,6 +42,8 @@ pub struct Summary<'a> {
     pub shown: Option<View>,
     /// Whether JSON has each time as ISO 8601 too, in a key of its own.
     pub has_iso: bool,
+    /// The characters of the text.
+    pub glyphs: Glyphs,
 }
 
 impl Summary<'_> {

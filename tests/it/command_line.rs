@@ -185,7 +185,8 @@ fn values_that_make_no_sense_are_refused_with_what_to_give() {
 fn a_directory_that_is_missing_is_named() {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("none-{}", std::process::id()));
     let (directory, file) = (root.display().to_string(), root.join("x.pcapng").display().to_string());
-    let expected = format!("{file}: cannot write: there is no directory {directory}; make it, or name another file");
+    let expected =
+        format!("{file}: cannot write: there is no directory {directory}; make it, or name another file");
     assert_eq!(refusal(&["-w", &file, CAPTURE]), expected);
     assert_eq!(refusal(&["replay", "compile", CAPTURE, "-o", &file]), expected);
     assert!(!root.exists());
@@ -223,7 +224,8 @@ fn the_environment_decides_about_colours() {
 
 #[test]
 fn a_locale_without_unicode_gets_ascii() {
-    let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ascii-{}.trace", std::process::id()));
+    let trace =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ascii-{}.trace", std::process::id()));
     let trace_name = trace.to_str().unwrap();
     done(&run(&["replay", "compile", CAPTURE, "-o", trace_name]));
     let other = "captures/rxe-v42-loss.pcap";
@@ -259,7 +261,8 @@ fn times_are_iso_8601_where_that_is_asked_for() {
     let lines = run(&["-t", "iso", "-c", "1", "--summary", "none", "captures/rxe-v42.pcap"]);
     // What `date -u -d @1795230436.914696410 +%FT%T.%NZ` writes for the time of frame 6.
     assert!(done(&lines).contains(" 2026-11-21T03:07:16.914696410Z "), "{}", text(&lines.stdout));
-    let frames = run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
+    let frames =
+        run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
     assert!(done(&frames).ends_with('\n') && done(&frames).contains("2026-11-21T03:07:16.914696410Z"));
     // The other names of tshark.
     for (name, alias) in [("d", "dd"), ("a", "u"), ("ad", "ud")] {

@@ -4,6 +4,7 @@ mod actions;
 mod around;
 mod copying;
 mod filters;
+mod frame_order;
 mod list;
 mod mouse;
 mod moving;
@@ -27,7 +28,7 @@ use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
 use crate::output::units::TimeFormat;
 
-use super::again::{Answer, Question, Reader, Subject, Wanted};
+use super::again::{Answer, Question, Reader, Subject};
 use super::capture::Capture;
 use super::keys;
 use super::model::{PAGE, Rows};
@@ -38,6 +39,7 @@ use super::theme::{Signs, Theme, ThemeName};
 use super::views;
 
 pub(super) use around::Around;
+pub(super) use frame_order::{FrameColumn, FrameSort};
 pub(super) use list::{List, scrolled};
 pub(super) use packets::Packets;
 pub(super) use side::Side;
@@ -226,6 +228,8 @@ pub struct App {
     pub(super) help: Option<usize>,
     pub(super) message: Option<Message>,
     pub(super) is_paused: bool,
+    /// Errors of the input that somebody has taken note of.
+    errors_seen: usize,
     hunt: Option<Hunt>,
     /// What was searched for last.
     pub(super) searched: Option<String>,
@@ -295,6 +299,7 @@ impl App {
             help: None,
             message: None,
             is_paused: false,
+            errors_seen: 0,
             hunt: None,
             searched: None,
             asked_page: None,
@@ -414,14 +419,6 @@ impl App {
         }
     }
 
-    /// What tree and bytes are about.
-    pub(super) fn subject(&self) -> Option<Subject> {
-        match self.view {
-            View::Frames => (self.packets.at > 0).then_some(Subject::Frame(FrameNumber(self.packets.at))),
-            _ => Some(Subject::Transaction(Wanted::from(self.entry()?.row))),
-        }
-    }
-
     /// Asks for what the screen shows and is not there.
     fn ask(&mut self) {
         if self.view.has_tree()
@@ -454,9 +451,9 @@ impl App {
         let (height, width) = (u64::from(self.areas.list.height), usize::from(self.areas.list.width));
         let count = self.all.progress.frames;
         if width > 0 {
-            self.select_packets(width);
+            self.hold_packets(width);
         }
-        if height == 0 || count == 0 || self.packets.selected.is_some() {
+        if height == 0 || count == 0 || self.packets.held.is_some() {
             return;
         }
         let top = FrameNumber(self.packets.top.max(1));
@@ -515,6 +512,16 @@ impl App {
     /// Whether something is under way that will change the screen soon.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_settled() && !self.is_paused
+    }
+
+    /// What is wrong with the input, until somebody has taken note of it: the last error, and how many there are beside it.
+    pub(super) fn problem(&self) -> Option<String> {
+        let errors = self.all.errors.get(self.errors_seen..)?;
+        let (last, others) = errors.split_last()?;
+        Some(match others.len() {
+            0 => last.clone(),
+            count => format!("{last} (and {count} more before)"),
+        })
     }
 
     pub(super) fn tell(&mut self, text: impl Into<String>) {

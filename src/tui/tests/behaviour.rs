@@ -409,18 +409,18 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
 fn a_filter_selects_frames_in_the_packet_list() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5").ask('f', "infiniband.bth.opcode == 17 && frame.number > 1000");
-    let selected = screen.app.packets.selected.as_ref().unwrap();
+    let held = screen.app.packets.held.as_ref().unwrap();
     // What `--view frames -Y` selects.
-    let count = selected.lines.len();
-    assert!(count > 10 && selected.lines.iter().all(|(number, _)| number.0 > 1000), "{count}");
-    let first = selected.lines[0].0.0;
+    let count = held.len();
+    assert!(count > 10 && held.from(0).all(|line| line.number.0 > 1000), "{count}");
+    let first = held.get(0).unwrap().number.0;
     screen.press(KeyCode::Home);
     assert_eq!(screen.app.packets.at, first);
     screen.keys("jm");
-    let second = screen.app.packets.selected.as_ref().unwrap().lines[1].0.0;
+    let second = screen.app.packets.held.as_ref().unwrap().get(1).unwrap().number.0;
     assert!(screen.app.marks.contains(&Mark::Frame(second)));
     screen.press(KeyCode::End).ask('/', "ack").keys("u");
-    assert!(screen.app.packets.selected.is_none());
+    assert!(screen.app.packets.held.is_none());
     assert!(screen.app.packets.at > 1000);
 }
 

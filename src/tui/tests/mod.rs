@@ -126,7 +126,8 @@ impl Screen {
 
     /// The last line, or the message above the keys.
     fn last_line(&self) -> String {
-        let has_message = self.app.message.is_some() && self.app.prompt.is_none();
+        let is_said = self.app.message.is_some() || self.app.problem().is_some();
+        let has_message = is_said && self.app.prompt.is_none();
         self.text().lines().rev().nth(usize::from(has_message)).unwrap_or_default().to_owned()
     }
 

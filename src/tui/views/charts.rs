@@ -80,7 +80,9 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
-    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| Short(rate).to_string());
+    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| {
+        Short(rate).to_string()
+    });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
     let bytes = |value: f64| Bytes(value as u64).to_string();

@@ -190,6 +190,9 @@ fn progress(app: &App) -> String {
             None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
         }
     }
+    if app.capture.is_live() && app.all.progress.is_over {
+        text = format!("{text} {dot} ended");
+    }
     if !progress.is_over
         && let Some(oldest) = app.side().activity.old_calls().next()
     {
