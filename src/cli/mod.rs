@@ -128,6 +128,16 @@ pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   6  this program itself broke a rule of the protocol
 ";
 
+/// Which variables of the environment count, for the help and the manual.
+pub const ENVIRONMENT: &str = "  NO_COLOR        no colours, whatever its value
+  CLICOLOR_FORCE, FORCE_COLOR
+                  colours in pipes and files too, unless 0
+  CLICOLOR        0 for no colours
+  LC_ALL, LC_CTYPE, LANG
+                  the first that is set; a locale that is not UTF-8 gets ASCII alone
+  COLUMNS         columns of a terminal that does not tell them
+";
+
 #[cfg(feature = "live")]
 const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [OPTIONS] -i IFACE";
 #[cfg(not(feature = "live"))]
@@ -149,7 +159,7 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
     args_override_self = true,
     max_term_width = 100,
     after_help = "Use --help for more, with examples.",
-    after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}"),
+    after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}\nEnvironment:\n{ENVIRONMENT}"),
 )]
 struct Cli {
     #[command(subcommand)]

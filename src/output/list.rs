@@ -18,7 +18,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::Pending;
 use super::label::Labels;
-use super::style::{Glyphs, Screen, Style, Styled, columns, fit};
+use super::style::{Glyphs, Screen, Style, Styled, columns, fit_words};
 use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
 use crate::analysis::names::Names;
 
@@ -102,11 +102,11 @@ impl Layout {
         show(90, Connection, 4);
         show(180, Client, 15);
         show(96, Xid, 10);
-        show(52, Version, 5);
+        show(66, Version, 5);
         show(0, Operation, 44);
-        show(56, Chunks, chunks);
+        show(60, Chunks, chunks);
         show(108, Bytes, 5);
-        show(40, Latency, 7);
+        show(38, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
             let others: usize = columns
@@ -230,8 +230,11 @@ impl List {
     fn put(&mut self, column: Column, width: usize, parts: Parts, is_last: bool, left: &mut usize) {
         let width = width.min(*left);
         let is_cut = self.screen.width.is_some();
-        let cell =
-            if is_cut { fit(&self.cell, width, &self.screen.glyphs) } else { self.cell.as_str().into() };
+        let cell = if is_cut {
+            fit_words(&self.cell, width, &self.screen.glyphs)
+        } else {
+            self.cell.as_str().into()
+        };
         let fill = width.saturating_sub(columns(&cell));
         if column.is_number() {
             self.line.extend(std::iter::repeat_n(' ', fill));

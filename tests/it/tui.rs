@@ -320,6 +320,74 @@ fn an_idle_screen_is_not_drawn_again() {
 }
 
 #[test]
+fn a_file_without_frames_ends_with_one_line() {
+    let (empty, header) = (saved("empty"), saved("header"));
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&header, &captures::bytes("rxe-v42")[..24]).unwrap();
+    for (name, arguments, what) in [
+        ("nothing", String::new(), "no capture file is named".to_owned()),
+        (
+            "empty",
+            empty.display().to_string(),
+            format!("{}: the file is empty; expected pcap", empty.display()),
+        ),
+        (
+            "header",
+            header.display().to_string(),
+            format!("{}: no frames to show; give --follow", header.display()),
+        ),
+    ] {
+        let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
+        else {
+            return;
+        };
+        let screen = terminal.wait("ended with 2");
+        assert!(screen.contains(&what) && !terminal.is_alternate(), "{screen}");
+        assert_eq!(screen.trim_end().lines().count(), 2, "{screen}");
+    }
+    for file in [empty, header] {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_locale_without_unicode_gets_an_interface_in_ascii() {
+    let command = format!("env LC_ALL=C {} tui {}", program(), captures::path("rxe-v42").display());
+    let Some(terminal) = Terminal::run("ascii", &command) else { return };
+    terminal.wait("1 of 237");
+    for key in ["1", "2", "3", "4", "5", "6", "?"] {
+        let screen = terminal.key(key).wait("help");
+        assert!(screen.is_ascii(), "{key}: {screen}");
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn an_interface_that_goes_down_is_reported() {
+    use crate::live::wire::{RECEIVER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("down", &command) else { return };
+    terminal.wait("none yet");
+    wire.send("rxe-v42", |player| player.send(0..600));
+    terminal.wait("READ /data/w/s2k");
+    wire.set_down();
+    let screen = terminal.wait("the capture ended: ");
+    assert!(screen.contains("capture again when the interface is up"), "{screen}");
+    assert!(screen.contains("ended"), "{screen}");
+    // The keys are still there, and what came before can be looked at, with a filter too.
+    assert!(screen.trim_end().lines().last().unwrap().starts_with(" ? help"), "{screen}");
+    terminal.key("f").line("nfs.opcode == READ");
+    let screen = terminal.wait("filter nfs.opcode == READ");
+    assert!(screen.contains("the capture ended: "), "{screen}");
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
+#[test]
 fn a_signal_gives_the_terminal_back() {
     let capture = captures::path("rxe-v42");
     let command = format!("{} tui {}", program(), capture.display());

@@ -150,7 +150,7 @@ impl App {
                 let before = std::mem::replace(self, again);
                 (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
                 (self.history, self.searched) = (before.history, before.searched);
-                self.packets.at = before.packets.at;
+                (self.packets.at, self.packets.sort) = (before.packets.at, before.packets.sort);
                 if let Some(index) = index
                     && self.view == View::Transactions
                 {

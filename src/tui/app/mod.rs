@@ -614,8 +614,10 @@ impl App {
         if self.chosen.take().is_some() {
             self.other_rows();
             if let (Some(index), None) = (index, self.list.sort) {
+                // The cursor of the list moves, whatever view is shown.
+                let view = self.view;
                 self.go_to(&format!("#{index}"));
-                self.message = None;
+                (self.view, self.message) = (view, None);
             }
         }
     }

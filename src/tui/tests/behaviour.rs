@@ -333,7 +333,7 @@ fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
 
 #[test]
 fn what_is_no_capture_is_told_on_the_screen() {
-    let mut screen = Screen::open("README.md", 100, 24);
+    let mut screen = Screen::open("README.md", 160, 24);
     assert!(screen.last_line().contains("not a capture file"), "{}", screen.last_line());
     for key in "123456wgmesiyYcW=Fx".chars() {
         screen.keys(&key.to_string()).press(KeyCode::Esc);
@@ -375,6 +375,8 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         screen.keys("=");
         let set = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
         assert!(set.is_some(), "{key}");
+        screen.keys("u");
+        assert_eq!((screen.app.view, screen.app.chosen.is_none()), (view, true));
     }
 }
 

@@ -1,9 +1,12 @@
 //! The terminal interface without a terminal: keys in, screens out, on real captures.
 
+mod acknowledgements;
 mod again;
 mod behaviour;
 mod bounds;
 mod documented;
+mod frame_order;
+mod narrow;
 mod screens;
 
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let axis = shown.axis;
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= LEGEND));
-    put(buffer, below, 0, &legend(app));
+    put(buffer, below, 0, &legend(app, width));
     let total = end.since(start).unwrap_or(0);
     let glyphs = app.signs.glyphs;
     let mut legend = format!("{:<18} {:>6} ", "", "BYTES");
@@ -107,13 +107,21 @@ fn bar_line(
         (_, false, _) => app.signs.full,
     };
     let is_nak = matches!(bar.kind, BarKind::Nak(_));
-    line.push(Span::raw(" ".repeat(first)));
-    line.push(Span::styled(sign.repeat(if is_nak { 1 } else { last - first + 1 }), style));
     let mut end = if is_nak { first + 1 } else { last + 1 };
-    if let Some(why) = refusal(bar.kind, glyphs).filter(|why| end + width_of(why) < axis) {
-        end += width_of(&why) + 1;
-        line.push(Span::styled(format!(" {why}"), app.theme.dim));
-    }
+    // Why a NAK refused stands behind its sign, or before it where there is no room.
+    let why = refusal(bar.kind, glyphs).unwrap_or_default();
+    let wide = width_of(&why) + 1;
+    let (before, behind) = match () {
+        () if why.is_empty() => (String::new(), String::new()),
+        () if end + wide <= axis => (String::new(), format!(" {why}")),
+        () if wide <= first => (format!("{why} "), String::new()),
+        () => (String::new(), String::new()),
+    };
+    line.push(Span::raw(" ".repeat(first - width_of(&before))));
+    line.push(Span::styled(before, app.theme.dim));
+    line.push(Span::styled(sign.repeat(if is_nak { 1 } else { last - first + 1 }), style));
+    end += width_of(&behind);
+    line.push(Span::styled(behind, app.theme.dim));
     // An ACK has a place of its own, or none: right at the bar it is seen in its column.
     let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.since(start));
     if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
@@ -168,8 +176,8 @@ fn refusal(kind: BarKind, glyphs: Glyphs) -> Option<String> {
     }
 }
 
-/// What the signs on the axis are.
-fn legend(app: &App) -> Line<'static> {
+/// The signs on the axis with their meanings, as many as have room.
+fn legend(app: &App, mut room: usize) -> Line<'static> {
     let (signs, theme) = (&app.signs, &app.theme);
     let entries = [
         (signs.moment, theme.call, "Call, Reply"),
@@ -179,8 +187,14 @@ fn legend(app: &App) -> Line<'static> {
         (signs.ack, theme.notice, "ACK"),
         (signs.nak, theme.error, "NAK"),
     ];
-    let spans = entries.into_iter().flat_map(|(sign, style, what)| {
-        [Span::styled(format!(" {sign} "), style), Span::styled(format!("{what} "), theme.dim)]
-    });
-    Line::from(spans.collect::<Vec<_>>())
+    let mut spans = Vec::new();
+    for (sign, style, what) in entries {
+        let width = width_of(sign) + width_of(what) + 3;
+        if width <= room {
+            room -= width;
+            spans.push(Span::styled(format!(" {sign} "), style));
+            spans.push(Span::styled(format!("{what} "), theme.dim));
+        }
+    }
+    Line::from(spans)
 }

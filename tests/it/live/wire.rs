@@ -109,6 +109,11 @@ impl Wire {
         Capturing::start(command)
     }
 
+    /// Takes the receiving end down.
+    pub(crate) fn set_down(&self) {
+        ip(&format!("-n {} link set {RECEIVER} down", self.namespace('b'))).unwrap();
+    }
+
     /// Frames that the wire took from the sender and did not lose itself.
     pub(crate) fn carried(&self) -> u64 {
         let path = format!("/sys/class/net/{SENDER}/statistics/tx_packets");
