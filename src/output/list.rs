@@ -92,12 +92,14 @@ impl Layout {
             120..160 => 14,
             _ => 18,
         };
-        let mut columns = vec![(Time, time.width())];
+        let mut columns = Vec::new();
         let mut show = |from: usize, column: Column, width: usize| {
             if wide >= from {
                 columns.push((column, width));
             }
         };
+        // The operation with its file and how it went matter more than when it was.
+        show(48, Time, time.width());
         show(150, Frame, 7);
         show(90, Connection, 4);
         show(180, Client, 15);
@@ -106,7 +108,7 @@ impl Layout {
         show(0, Operation, 44);
         show(60, Chunks, chunks);
         show(108, Bytes, 5);
-        show(38, Latency, 7);
+        show(30, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
             let others: usize = columns

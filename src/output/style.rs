@@ -161,7 +161,7 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
 }
 
 /// The same, but no number is cut in the middle, which would be another number: a word with digits that has no room is left out as a
-/// whole.
+/// whole, unless it is a path.
 pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     let mut cut = fit(text, width, glyphs).into_owned();
     if cut.len() == text.len() && cut == text {
@@ -170,7 +170,10 @@ pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, st
     let kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
     let start = text.get(..kept).and_then(|before| before.rfind(' ')).map_or(0, |blank| blank + 1);
     let end = text.get(kept..).and_then(|after| after.find(' ')).map_or(text.len(), |blank| kept + blank);
-    let has_digits = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    let has_digits = |word: &str| {
+        let is_path = word.contains('/') && word.chars().any(char::is_alphabetic);
+        !is_path && word.bytes().any(|byte| byte.is_ascii_digit())
+    };
     // A line of one word shows its beginning all the same.
     if start > 0 && end > kept && kept > start && text.get(start..end).is_some_and(has_digits) {
         cut.replace_range(start..kept, "");
@@ -209,6 +212,8 @@ mod tests {
         assert_eq!(fit("READ 0+4096 got 2000", 11), "READ …");
         assert_eq!(fit("READ 0+4096 got 2000", 12), "READ 0+4096…");
         assert_eq!(fit("LOOKUP name", 9), "LOOKUP n…");
+        assert_eq!(fit("CLOSE /data/s100", 14), "CLOSE /data/s…");
+        assert_eq!(fit("W 2000/4096", 8), "W …");
         assert_eq!(fit("0x838df27d", 6), "0x838…");
     }
 

@@ -38,6 +38,8 @@ pub(super) enum Wanted {
 pub(super) struct Form {
     pub(super) screen: Screen,
     pub(super) time: TimeFormat,
+    /// Columns that are scrolled past.
+    pub(super) left: usize,
     /// When relative times begin.
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
@@ -131,10 +133,10 @@ impl Matches {
 
 impl Scan {
     fn run(self, wanted: Wanted) {
-        let Form { screen, time, start, filehandles, limits } = self.form.clone();
+        let Form { screen, time, left, start, filehandles, limits } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
         let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..limits });
-        let mut list = FrameList::new(screen, time);
+        let mut list = FrameList::new(screen, time).scrolled(left);
         let mut names = Names::new(filehandles);
         let (mut selection, search) = match wanted {
             Wanted::Selected(filter) => (filter.map(|filter| Selection::telling(filter, filehandles)), None),

@@ -274,7 +274,7 @@ fn when_traffic_stops_the_rate_is_zero_one_second_later() {
     // The last second has passed, and the last ten have not.
     let screen = terminal.wait("stalled");
     assert!(sent.elapsed() < Duration::from_secs(3), "{:?}", sent.elapsed());
-    assert!(screen.contains("1 s: 0/s 0B/s"), "{screen}");
+    assert!(screen.contains("1 s: 0/s 0 B/s"), "{screen}");
     assert!(!screen.contains("10 s: 0/s"), "{screen}");
     terminal.key("q");
     terminal.wait("ended with 0");
@@ -355,8 +355,17 @@ fn a_locale_without_unicode_gets_an_interface_in_ascii() {
     let command = format!("env LC_ALL=C {} tui {}", program(), captures::path("rxe-v42").display());
     let Some(terminal) = Terminal::run("ascii", &command) else { return };
     terminal.wait("1 of 237");
-    for key in ["1", "2", "3", "4", "5", "6", "?"] {
-        let screen = terminal.key(key).wait("help");
+    for (key, text) in [
+        ("2", "ERRORS"),
+        ("3", "IN USE"),
+        ("4", "MEAN"),
+        ("5", "INFO"),
+        ("6", "Latency of"),
+        ("1", "1 of 237"),
+        ("w", "TOOK"),
+        ("?", "-- Keys"),
+    ] {
+        let screen = terminal.key(key).wait(text);
         assert!(screen.is_ascii(), "{key}: {screen}");
     }
 }
@@ -373,7 +382,7 @@ fn an_interface_that_goes_down_is_reported() {
     let Some(terminal) = Terminal::run("down", &command) else { return };
     terminal.wait("none yet");
     wire.send("rxe-v42", |player| player.send(0..600));
-    terminal.wait("READ /data/w/s2k");
+    terminal.wait("w/s2k 0+4096 got 2000");
     wire.set_down();
     let screen = terminal.wait("the capture ended: ");
     assert!(screen.contains("capture again when the interface is up"), "{screen}");

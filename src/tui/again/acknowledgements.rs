@@ -78,15 +78,18 @@ pub(super) fn mark(
         }
         let Some(sent) = reliable(&bar.frames.1) else { continue };
         let Some(sender) = sent.sender(connection) else { continue };
+        let behind = answers.partition_point(|answer| answer.frame <= bar.frames.1);
         // An ACK acknowledges everything up to its PSN.
         let covers = |answer: &&Answer<'_>| {
-            answer.frame > bar.frames.1
-                && matches!(answer.syndrome, Syndrome::Ack { .. })
+            matches!(answer.syndrome, Syndrome::Ack { .. })
                 && answer.packet.goes_to(sender)
                 && sent.psn.distance(answer.packet.psn) >= 0
         };
-        bar.acknowledged =
-            answers.iter().find(covers).map(|answer| Acknowledged { time: answer.time, frame: answer.frame });
+        bar.acknowledged = answers
+            .iter()
+            .skip(behind)
+            .find(covers)
+            .map(|answer| Acknowledged { time: answer.time, frame: answer.frame });
     }
     for answer in &answers {
         if !matches!(answer.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {

@@ -127,6 +127,8 @@ pub struct Stretch {
     pub header: String,
     /// Columns that the lines are made for.
     pub width: usize,
+    /// Columns that are scrolled past.
+    pub left: usize,
 }
 
 /// What can be asked.
@@ -138,6 +140,7 @@ pub(super) enum Question {
         first: FrameNumber,
         count: usize,
         screen: Screen,
+        left: usize,
         time: TimeFormat,
         start: Option<Timestamp>,
     },

@@ -112,6 +112,7 @@ pub(in crate::tui) struct HeldFrames {
 pub(in crate::tui) struct MadeFor {
     pub(in crate::tui) filter: Option<String>,
     pub(in crate::tui) width: usize,
+    pub(in crate::tui) left: usize,
     pub(in crate::tui) time: TimeFormat,
 }
 

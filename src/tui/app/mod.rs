@@ -461,21 +461,21 @@ impl App {
         let end = top.0.saturating_add(height).min(count + 1);
         let has = (1..=top.0).contains(&stretch.wanted.0)
             && stretch.first.0 + stretch.lines.len() as u64 >= end
-            && stretch.width == width;
-        let is_asked = self
-            .packets
-            .asked
-            .is_some_and(|(asked, wide, at)| (asked, wide) == (top, width) && at.elapsed() < AGAIN);
+            && (stretch.width, stretch.left) == (width, self.packets.left);
+        let is_asked = self.packets.asked.is_some_and(|(asked, by, at)| {
+            (asked, by) == (top, (width, self.packets.left)) && at.elapsed() < AGAIN
+        });
         if has || is_asked {
             return;
         }
-        self.packets.asked = Some((top, width, Instant::now()));
+        let left = self.packets.left;
+        self.packets.asked = Some((top, (width, left), Instant::now()));
         let first = FrameNumber(top.0.saturating_sub(4 * height).max(1));
         let mut screen = self.theme.screen(self.options.glyphs);
         screen.width = Some(width);
         let start = self.all.tables.times.map(|(start, _)| start);
         let count = (9 * height) as usize;
-        self.reader.ask(Question::Frames { first, count, screen, time: self.options.time, start });
+        self.reader.ask(Question::Frames { first, count, screen, left, time: self.options.time, start });
     }
 
     /// Draws everything.
@@ -585,48 +585,5 @@ impl App {
             Purpose::GoTo => self.go_to(text),
             Purpose::Save => self.save_to(text),
         }
-    }
-
-    /// Shows only what a filter selects.
-    pub(super) fn set_filter(&mut self, text: &str) {
-        match Filter::parse(text) {
-            Ok(filter) => {
-                let filter = Some((filter, text.to_owned()));
-                let (memory, all) = (self.options.memory, Some(&self.all));
-                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, memory, all));
-                self.other_rows();
-            }
-            Err(error) => {
-                self.complain(error.to_string());
-                self.open_prompt(Purpose::Filter, text);
-            }
-        }
-    }
-
-    /// The filter that is set.
-    fn filter_text(&self) -> Option<String> {
-        self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
-    }
-
-    /// Shows everything, with the cursor on the Transaction where it was.
-    pub(super) fn unfilter(&mut self) {
-        let index = self.entry().map(|entry| entry.row.index);
-        if self.chosen.take().is_some() {
-            self.other_rows();
-            if let (Some(index), None) = (index, self.list.sort) {
-                // The cursor of the list moves, whatever view is shown.
-                let view = self.view;
-                self.go_to(&format!("#{index}"));
-                (self.view, self.message) = (view, None);
-            }
-        }
-    }
-
-    fn other_rows(&mut self) {
-        self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
-        self.hunt = None;
-        self.forget_around();
-        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-        self.list.renew(rows);
     }
 }

@@ -10,6 +10,10 @@ use crate::tui::views::styled::plain;
 use super::App;
 use super::frame_order::{FrameSort, HeldFrames, MadeFor};
 
+/// Columns of the terminal that a key scrolls, and that can be scrolled past.
+const SCROLLED: usize = 8;
+const MOST_SCROLLED: usize = 400;
+
 /// The packet list.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct Packets {
@@ -20,7 +24,9 @@ pub(in crate::tui) struct Packets {
     /// The line at the top: of all frames the number of the frame, of those that a filter selects the line counted from 0.
     pub(in crate::tui) top: u64,
     pub(in crate::tui) stretch: Stretch,
-    pub(super) asked: Option<(FrameNumber, usize, std::time::Instant)>,
+    pub(super) asked: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
+    /// Columns of the terminal that are scrolled past.
+    pub(in crate::tui) left: usize,
     /// What the list is sorted by.
     pub(in crate::tui) sort: FrameSort,
     /// The frames that the filter selects, and all of them where they are sorted.
@@ -94,6 +100,7 @@ impl App {
             screen,
             time: self.options.time,
             start: self.all.tables.times.map(|(start, _)| start),
+            left: if width.is_some() { self.packets.left } else { 0 },
             filehandles: self.options.filehandles,
             limits: self.options.limits.clone(),
         }
@@ -122,12 +129,21 @@ impl App {
             return;
         }
         let (filter, text) = filter.unzip();
-        let made_for = MadeFor { filter: text, width, time: self.options.time };
+        let made_for = MadeFor { filter: text, width, left: self.packets.left, time: self.options.time };
         if self.packets.held.as_ref().is_none_or(|held| held.made_for != made_for) {
             let scan = self.scan(Wanted::Selected(filter), Some(width));
             self.packets.held = Some(HeldFrames::new(made_for, self.packets.sort, scan));
             self.packets.top = 0;
         }
+    }
+
+    /// Scrolls the list to the right, or back.
+    pub(super) fn scroll_packets(&mut self, is_right: bool) {
+        let left = self.packets.left;
+        self.packets.left = match is_right {
+            true => (left + SCROLLED).min(MOST_SCROLLED),
+            false => left.saturating_sub(SCROLLED),
+        };
     }
 
     fn scan(&self, wanted: Wanted, width: Option<usize>) -> FrameScan {

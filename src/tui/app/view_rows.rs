@@ -207,7 +207,7 @@ impl App {
         match self.view.rows() {
             Rows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
             Rows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            Rows::Frames => {}
+            Rows::Frames => self.scroll_packets(is_right),
             Rows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {

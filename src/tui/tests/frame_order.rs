@@ -76,6 +76,26 @@ fn what_a_filter_selects_is_sorted_and_searched_in_that_order() {
 }
 
 #[test]
+fn right_scrolls_the_packet_list() {
+    for keys in ["5", "5>>>>>"] {
+        let mut screen = Screen::open(CAPTURE, 40, 20);
+        screen.keys(keys);
+        let text = screen.text();
+        assert!(text.contains("INFO") && !text.contains("Ack, MSN 1"), "{text}");
+        screen.ask('g', "7");
+        for _ in 0..3 {
+            screen.press(KeyCode::Right);
+        }
+        let text = screen.text();
+        assert!(text.contains("Ack, MSN 1") && !text.contains("FRAME"), "{text}");
+        for _ in 0..3 {
+            screen.press(KeyCode::Left);
+        }
+        assert!(screen.text().contains(" FRAME        TIME PROTO"), "{}", screen.text());
+    }
+}
+
+#[test]
 fn every_column_sorts_and_a_click_on_its_name_does_so_too() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5");

@@ -110,7 +110,7 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
     let sign = if is_descending { down } else { up };
     let mut from = 0;
     for (number, column) in FrameColumn::ALL.into_iter().enumerate() {
-        let Some(found) = text.get(from..).and_then(|rest| rest.find(column.name())) else { break };
+        let Some(found) = text.get(from..).and_then(|rest| rest.find(column.name())) else { continue };
         let start = from + found;
         let end = text.get(start..).and_then(|rest| rest.find(' ')).map_or(text.len(), |blank| start + blank);
         let columns = |to: usize| width_of(text.get(..to).unwrap_or_default()) as u16;
