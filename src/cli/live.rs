@@ -9,12 +9,12 @@ use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::Bytes;
-use super::{PATIENCE, complain};
+use super::{PATIENCE, complain, progress};
 use crate::interrupt::Orderly;
 use crate::source::live::opening::LONGEST;
 use crate::source::live::rights::{self, Target};
-use crate::source::live::{self, Live, Opened, Options};
-use crate::source::{Counters, Source};
+use crate::source::live::{self, LinkWatch, Live, Opened, Options};
+use crate::source::{Counters, LinkState, Source};
 
 const LIVE: &str = "Live capture";
 
@@ -189,6 +189,9 @@ impl LiveArgs {
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = Session {
             live,
+            link: LinkWatch::new(&name),
+            name,
+            is_quiet,
             interrupted,
             is_stopped: false,
             until: None,
@@ -211,6 +214,10 @@ impl LiveArgs {
 /// A capture under way.
 pub(super) struct Session {
     live: Live,
+    link: LinkWatch,
+    name: String,
+    /// Whether somebody else says what becomes of the interface.
+    is_quiet: bool,
     interrupted: Orderly,
     is_stopped: bool,
     until: Option<Instant>,
@@ -237,6 +244,12 @@ impl Session {
     /// Nothing came: what time it is now by the clock that stamps frames.
     pub(super) fn idle(&mut self) -> Timestamp {
         self.check();
+        if let Some(state) = self.link.look()
+            && !self.is_quiet
+        {
+            progress::erase_line();
+            complain(format_args!("{}: {state}", self.name));
+        }
         let now = Instant::now();
         let since = self.quiet_since.get_or_insert(now - PATIENCE);
         let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
@@ -250,6 +263,11 @@ impl Session {
             self.is_stopped = true;
             self.live.stop();
         }
+    }
+
+    /// The state of the interface, as far as it was looked at while nothing came.
+    pub(super) fn link(&self) -> LinkState {
+        self.link.state()
     }
 
     /// What was counted up to now.

@@ -127,6 +127,14 @@ impl Write for Page {
     }
 }
 
+/// Clears the line of a terminal, so that a message does not stand behind a progress that is drawn there.
+#[cfg(feature = "live")]
+pub(super) fn erase_line() {
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "{ERASE}");
+    }
+}
+
 fn erase(is_drawn: &Cell<bool>) {
     if is_drawn.take() {
         let _ = write!(io::stderr(), "{ERASE}");

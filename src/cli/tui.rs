@@ -20,6 +20,8 @@ use super::live::{LiveArgs, Session, Stop};
 use super::seconds::Seconds;
 use super::style;
 use crate::output::{Filehandles, TimeFormat};
+#[cfg(feature = "live")]
+use crate::source::LinkState;
 use crate::source::Source;
 use crate::tui::capture::Capture;
 #[cfg(feature = "live")]
@@ -122,6 +124,10 @@ impl Pace for Session {
 
     fn idle(&mut self) -> Timestamp {
         Session::idle(self)
+    }
+
+    fn link(&self) -> LinkState {
+        Session::link(self)
     }
 }
 

@@ -373,7 +373,7 @@ fn a_locale_without_unicode_gets_an_interface_in_ascii() {
 #[cfg(feature = "live")]
 #[test]
 fn an_interface_that_goes_down_is_reported() {
-    use crate::live::wire::{RECEIVER, Wire};
+    use crate::live::wire::{RECEIVER, SENDER, Wire};
 
     let Some(wire) = Wire::new() else { return };
     let command = wire.command(program());
@@ -383,15 +383,25 @@ fn an_interface_that_goes_down_is_reported() {
     terminal.wait("none yet");
     wire.send("rxe-v42", |player| player.send(0..600));
     terminal.wait("w/s2k 0+4096 got 2000");
-    wire.set_down();
-    let screen = terminal.wait("the capture ended: ");
-    assert!(screen.contains("capture again when the interface is up"), "{screen}");
-    assert!(screen.contains("ended"), "{screen}");
-    // The keys are still there, and what came before can be looked at, with a filter too.
+    wire.set(RECEIVER, "down");
+    let down = Instant::now();
+    let screen = terminal.wait("nfs1: the interface is down; nothing is captured until it is up again");
+    assert!(down.elapsed() < Duration::from_secs(2), "{:?}", down.elapsed());
+    assert!(screen.lines().next().unwrap().contains("DOWN"), "{screen}");
+    // The keys are still there.
     assert!(screen.trim_end().lines().last().unwrap().starts_with(" ? help"), "{screen}");
+    wire.set(RECEIVER, "up");
+    terminal.wait_for("the end of the report", |screen| !screen.contains("the interface is"));
+    // It goes on with what comes then. The other end of the wire is cut, which is told too.
+    wire.send("rxe-v42", |player| player.send(600..710));
+    terminal.wait("w/s64k 0+65536");
+    wire.set(SENDER, "down");
+    let screen = terminal.wait("the interface has no link");
+    assert!(screen.lines().next().unwrap().contains("NO LINK"), "{screen}");
+    // What came before can be looked at, with a filter too.
     terminal.key("f").line("nfs.opcode == READ");
     let screen = terminal.wait("filter nfs.opcode == READ");
-    assert!(screen.contains("the capture ended: "), "{screen}");
+    assert!(screen.contains("the interface has no link"), "{screen}");
     terminal.key("q");
     terminal.wait("ended with 0");
 }

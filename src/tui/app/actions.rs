@@ -188,7 +188,7 @@ impl App {
     fn close(&mut self) {
         if self.hunt.take().is_some() || self.packets.stop_search() {
             self.tell("stopped");
-        } else if self.problem().is_some() {
+        } else if self.errors_seen < self.all.errors.len() {
             self.errors_seen = self.all.errors.len();
         } else if self.part != Part::List {
             self.part = Part::List;

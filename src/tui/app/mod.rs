@@ -27,6 +27,7 @@ use crate::filter::Filter;
 use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
 use crate::output::units::TimeFormat;
+use crate::source::LinkState;
 
 use super::again::{Answer, Question, Reader, Subject};
 use super::capture::Capture;
@@ -516,12 +517,19 @@ impl App {
 
     /// What is wrong with the input, until somebody has taken note of it: the last error, and how many there are beside it.
     pub(super) fn problem(&self) -> Option<String> {
-        let errors = self.all.errors.get(self.errors_seen..)?;
-        let (last, others) = errors.split_last()?;
+        let errors = self.all.errors.get(self.errors_seen..).unwrap_or_default();
+        let Some((last, others)) = errors.split_last() else {
+            return self.link().map(|state| format!("{}: {state}", self.capture.name()));
+        };
         Some(match others.len() {
             0 => last.clone(),
             count => format!("{last} (and {count} more before)"),
         })
+    }
+
+    /// The state of the interface, where it brings nothing at present.
+    pub(super) fn link(&self) -> Option<LinkState> {
+        self.all.progress.link.filter(|state| *state != LinkState::Up && !self.all.progress.is_over)
     }
 
     pub(super) fn tell(&mut self, text: impl Into<String>) {

@@ -39,7 +39,7 @@ pub(super) fn parsed(text: &str) -> Line<'static> {
 pub(super) fn fitted(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'static> {
     let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
     let cut = fit_words(&text, width, glyphs);
-    if cut.len() == text.len() {
+    if cut == text {
         return line;
     }
     let mut kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
