@@ -173,6 +173,13 @@ impl fmt::Display for OutputError {
             }
             OutputErrorKind::Exists => f.write_str("cannot write: file exists; name another file"),
             OutputErrorKind::Create(error) => {
+                if let Some(directory) = missing_directory(Path::new(&self.name)) {
+                    let directory = escape::told(directory.display());
+                    return write!(
+                        f,
+                        "cannot write: there is no directory {directory}; make it, or name another file"
+                    );
+                }
                 write!(f, "cannot write: {}; ", reason(error))?;
                 f.write_str(match error.kind() {
                     io::ErrorKind::PermissionDenied => {
@@ -189,6 +196,13 @@ impl fmt::Display for OutputError {
             }
         }
     }
+}
+
+/// The directory in which a file would lie, if there is none.
+pub(crate) fn missing_directory(file: &Path) -> Option<&Path> {
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty())?;
+    let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    directory.symlink_metadata().is_err_and(is_missing).then_some(directory)
 }
 
 const MAKE_ROOM: &str = "make room or write elsewhere";

@@ -164,14 +164,14 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
              interface, {} here",
             interface,
-            recording.packets(),
-            units::Bytes(recording.bytes()),
+            units::Count(recording.packets()),
+            units::Size(recording.bytes()),
             recording.files(),
             if recording.files() == 1 { "file" } else { "files" },
-            counters.received,
-            counters.dropped_by_kernel,
-            counters.dropped_by_interface,
-            counters.dropped_by_program,
+            units::Count(counters.received),
+            units::Count(counters.dropped_by_kernel),
+            units::Count(counters.dropped_by_interface),
+            units::Count(counters.dropped_by_program),
         ));
     }
     Ok(if outcome.is_good { Exit::Done } else { Exit::Failed })

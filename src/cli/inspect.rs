@@ -16,6 +16,7 @@ use super::field_lines::{self, Layout};
 use super::interfaces;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
+use super::mistaken;
 use super::progress::Progress;
 use super::seconds::Seconds;
 use super::style::{self, Color};
@@ -141,7 +142,7 @@ pub(super) struct InspectArgs {
     pending: Option<Seconds>,
 
     /// How times are written
-    #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
+    #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
     /// Form of the summary after the lines [default: that of the lines]
@@ -402,6 +403,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         let (mut source, mut session) = args.live.start(opened, false)?;
         let errors = show(args, (filter, fields), &mut source, written, &mut session)?;
         return Ok(told(&errors));
+    }
+    #[cfg(feature = "live")]
+    args.live.refuse_for_files()?;
+    if let Some(advice) = args.files.first().and_then(|first| mistaken::command(first)) {
+        bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
         let mut source = Source::open(args.files())?;

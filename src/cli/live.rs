@@ -4,17 +4,17 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::Bytes;
-use super::{PATIENCE, complain};
+use super::{PATIENCE, complain, progress};
 use crate::interrupt::Orderly;
 use crate::source::live::opening::LONGEST;
 use crate::source::live::rights::{self, Target};
-use crate::source::live::{self, Live, Opened, Options};
-use crate::source::{Counters, Source};
+use crate::source::live::{self, LinkWatch, Live, Opened, Options};
+use crate::source::{Counters, LinkState, Source};
 
 const LIVE: &str = "Live capture";
 
@@ -32,15 +32,15 @@ pub(super) struct LiveArgs {
     #[arg(short = 'f', long, value_name = "FILTER", help_heading = LIVE)]
     capture_filter: Option<String>,
 
-    /// Keep this many bytes of each packet
+    /// Keep this many bytes of each packet [default: 262144]
     #[arg(short = 's', long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
-        default_value_t = LONGEST, value_parser = clap::value_parser!(u32).range(0..=i64::from(LONGEST)))]
-    snapshot_length: u32,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(LONGEST)))]
+    snapshot_length: Option<u32>,
 
-    /// Memory for packets that the kernel holds until they are fetched, in MiB
+    /// Memory for packets that the kernel holds until they are fetched, in MiB [default: 64]
     #[arg(short = 'B', long, value_name = "MIB", help_heading = LIVE, hide_short_help = true,
-        default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=2047))]
-    buffer_size: u32,
+        value_parser = clap::value_parser!(u32).range(1..=2047))]
+    buffer_size: Option<u32>,
 
     /// Leave the interface out of promiscuous mode: capture what is for this host alone
     #[arg(short = 'p', long, help_heading = LIVE, hide_short_help = true)]
@@ -59,11 +59,15 @@ pub(super) struct LiveArgs {
         hide_short_help = true)]
     user: Option<String>,
 
-    /// Memory for packets that wait to be decoded or written; then new ones are dropped, and counted
-    #[arg(long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true,
-        default_value_t = Bytes(256 << 20))]
-    max_queue_bytes: Bytes,
+    /// Memory for packets that wait to be decoded or written; then new ones are dropped, and counted [default: 256M]
+    #[arg(long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true)]
+    max_queue_bytes: Option<Bytes>,
 }
+
+/// MiB that the kernel may hold, where `-B` says nothing.
+const BUFFER_MIB: u32 = 64;
+/// Bytes that may wait to be decoded, where `--max-queue-bytes` says nothing.
+const QUEUE: Bytes = Bytes(256 << 20);
 
 /// When to stop by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,16 +100,54 @@ impl FromStr for Stop {
 }
 
 impl LiveArgs {
+    /// Refuses the options that act on a capture under way, for a command that reads files.
+    ///
+    /// # Errors
+    /// The first such option that was given, why it has no effect on a file, and what to do.
+    pub(super) fn refuse_for_files(&self) -> Result<()> {
+        let given = [
+            (self.capture_filter.is_some(), "-f", "the kernel filters packets; filter a file with -Y"),
+            (
+                self.snapshot_length.is_some(),
+                "-s",
+                "the kernel cuts packets; a file has them as they were captured",
+            ),
+            (self.no_promiscuous_mode, "-p", "it sets up the interface"),
+            (!self.autostop.is_empty(), "-a", "a file ends by itself; -c COUNT ends after so many lines"),
+            (self.buffer_size.is_some(), "-B", "it sizes the kernel's buffer"),
+            (self.user.is_some(), "-Z", "no rights of root are needed to read a file, and none are given up"),
+            (
+                self.immediate,
+                "--immediate",
+                "it sets up the interface; -l gives out each line of a pipe at once",
+            ),
+            (
+                self.max_queue_bytes.is_some(),
+                "--max-queue-bytes",
+                "a file waits until it is read, and drops nothing",
+            ),
+        ];
+        match given.iter().find(|(is_given, ..)| *is_given) {
+            Some((_, option, why)) => {
+                bail!(
+                    "{option} is for capturing with -i: {why}; leave {option} out, or name an interface with -i"
+                )
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens the capture on an interface.
     pub(super) fn open(&self, interface: &str) -> Result<Opened> {
-        let snap_length = if self.snapshot_length == 0 { LONGEST } else { self.snapshot_length };
+        let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(LONGEST);
+        let queue = self.max_queue_bytes.unwrap_or(QUEUE);
         let options = Options {
             interface: interface.to_owned(),
             // A filter that is empty lets everything through.
             filter: self.capture_filter.clone(),
             snap_length,
-            buffer: self.buffer_size << 20,
-            queue: usize::try_from(self.max_queue_bytes.0).unwrap_or(usize::MAX),
+            buffer: self.buffer_size.unwrap_or(BUFFER_MIB) << 20,
+            queue: usize::try_from(queue.0).unwrap_or(usize::MAX),
             promiscuous: !self.no_promiscuous_mode,
             immediate: self.immediate,
         };
@@ -147,6 +189,9 @@ impl LiveArgs {
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = Session {
             live,
+            link: LinkWatch::new(&name),
+            name,
+            is_quiet,
             interrupted,
             is_stopped: false,
             until: None,
@@ -169,6 +214,10 @@ impl LiveArgs {
 /// A capture under way.
 pub(super) struct Session {
     live: Live,
+    link: LinkWatch,
+    name: String,
+    /// Whether somebody else says what becomes of the interface.
+    is_quiet: bool,
     interrupted: Orderly,
     is_stopped: bool,
     until: Option<Instant>,
@@ -195,6 +244,12 @@ impl Session {
     /// Nothing came: what time it is now by the clock that stamps frames.
     pub(super) fn idle(&mut self) -> Timestamp {
         self.check();
+        if let Some(state) = self.link.look()
+            && !self.is_quiet
+        {
+            progress::erase_line();
+            complain(format_args!("{}: {state}", self.name));
+        }
         let now = Instant::now();
         let since = self.quiet_since.get_or_insert(now - PATIENCE);
         let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
@@ -208,6 +263,11 @@ impl Session {
             self.is_stopped = true;
             self.live.stop();
         }
+    }
+
+    /// The state of the interface, as far as it was looked at while nothing came.
+    pub(super) fn link(&self) -> LinkState {
+        self.link.state()
     }
 
     /// What was counted up to now.

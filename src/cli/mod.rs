@@ -17,6 +17,7 @@ mod inspect;
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
+mod mistaken;
 mod outputs;
 mod probe;
 mod progress;
@@ -26,6 +27,7 @@ mod style;
 mod traces;
 #[cfg(feature = "tui")]
 mod tui;
+mod version;
 mod write;
 
 use std::ffi::OsString;
@@ -35,7 +37,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(feature = "live")]
 use capture::CaptureArgs;
@@ -126,6 +128,16 @@ pub const EXIT_CODES: &str = "  0  done, whatever statuses the capture holds
   6  this program itself broke a rule of the protocol
 ";
 
+/// Which variables of the environment count, for the help and the manual.
+pub const ENVIRONMENT: &str = "  NO_COLOR        no colours, whatever its value
+  CLICOLOR_FORCE, FORCE_COLOR
+                  colours in pipes and files too, unless 0
+  CLICOLOR        0 for no colours
+  LC_ALL, LC_CTYPE, LANG
+                  the first that is set; a locale that is not UTF-8 gets ASCII alone
+  COLUMNS         columns of a terminal that does not tell them
+";
+
 #[cfg(feature = "live")]
 const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...\n       nfsrdma-inspect [OPTIONS] -i IFACE";
 #[cfg(not(feature = "live"))]
@@ -147,7 +159,7 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
     args_override_self = true,
     max_term_width = 100,
     after_help = "Use --help for more, with examples.",
-    after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}"),
+    after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}\nEnvironment:\n{ENVIRONMENT}"),
 )]
 struct Cli {
     #[command(subcommand)]
@@ -228,7 +240,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if let Some(how) = std::env::var_os(complete::ASK) {
         return complete::run(&how, arguments.into_iter());
     }
-    let cli = match command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+    let color =
+        if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
+    let cli = match command()
+        .color(color)
+        .try_get_matches_from(arguments)
+        .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -279,7 +296,11 @@ fn unwritten(error: io::Error) -> anyhow::Error {
 
 fn refuse(error: &clap::Error) -> Exit {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+        ErrorKind::DisplayVersion => {
+            let _ = io::stdout().write_all(version::text().as_bytes());
+            Exit::Done
+        }
+        ErrorKind::DisplayHelp => {
             // Help that nobody reads is no failure.
             let _ = error.print();
             Exit::Done
@@ -312,8 +333,26 @@ fn in_one_line(text: &str) -> String {
         }
         line.push_str(part);
     }
+    for (of_the_parser, plain) in PLAIN {
+        line = line.replace(of_the_parser, plain);
+    }
     line + "; see --help"
 }
+
+/// What parsers of the standard library say of a value, and the same with what to do.
+const PLAIN: &[(&str, &str)] = &[
+    ("number would be zero for non-zero type", "give a whole number from 1 on"),
+    ("invalid digit found in string", "give a whole number"),
+    ("cannot parse integer from empty string", "give a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number too small to fit in target type", "the number is too small"),
+    ("invalid float literal", "give a number, such as 5 or 0.25"),
+    ("cannot parse float from empty string", "give a number, such as 5 or 0.25"),
+    (
+        "arguments were not provided: --server <URL>",
+        "arguments were not provided: --server <URL>, such as rdma://HOST/EXPORT or tcp://HOST/EXPORT",
+    ),
+];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::output::units::{ByteRate, Count, Elapsed, PerSecond, Size};
 use crate::replay::run::Report;
 use crate::source;
 
@@ -78,10 +79,13 @@ impl Progress {
             let part = report.steps as f64 / total.max(1) as f64;
             let left = if part > 0.0 { seconds * (1.0 - part) / part } else { 0.0 };
             format!(
-                "{:3.0}%  {} of {total} steps  {rate:.0} Calls/s  {} mismatched  {left:.0} s left",
+                "{:3.0}%  {} of {} steps  {} Calls/s  {} mismatched  {} left",
                 part * 100.0,
-                report.steps,
-                report.mismatched()
+                Count(report.steps),
+                Count(total),
+                PerSecond(rate),
+                Count(report.mismatched()),
+                Elapsed(left)
             )
         });
     }
@@ -123,6 +127,14 @@ impl Write for Page {
     }
 }
 
+/// Clears the line of a terminal, so that a message does not stand behind a progress that is drawn there.
+#[cfg(feature = "live")]
+pub(super) fn erase_line() {
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "{ERASE}");
+    }
+}
+
 fn erase(is_drawn: &Cell<bool>) {
     if is_drawn.take() {
         let _ = write!(io::stderr(), "{ERASE}");
@@ -137,49 +149,32 @@ fn describe(progress: source::Progress, elapsed: Duration, transactions: u64) ->
     if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
         let done = read as f64 / total as f64;
         let left = (total - read) as f64 / rate.max(1e-9);
-        line += &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), bytes(total as f64), time(left));
+        line += &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), Size(total), Elapsed(left));
     } else {
-        line += &format!("{} in {}, ", bytes(read as f64), time(elapsed.as_secs_f64()));
+        line += &format!("{} in {}, ", Size(read), Elapsed(elapsed.as_secs_f64()));
     }
-    line + &format!("{}/s, {transactions} Transactions", bytes(rate))
+    line + &format!("{}, {} Transactions", ByteRate(rate), Count(transactions))
 }
 
 fn describe_live(counters: &source::Counters, elapsed: Duration, transactions: Option<u64>) -> String {
     let source::Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } =
         *counters;
-    let mut line = format!("{captured} packets in {}", time(elapsed.as_secs_f64()));
+    let mut line = format!("{} packets in {}", Count(captured), Elapsed(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
-        line += &format!(", {transactions} Transactions");
+        line += &format!(", {} Transactions", Count(transactions));
     }
     match counters.dropped() {
         0 => line += ", none dropped",
         _ => {
             line += &format!(
-                ", dropped: {dropped_by_kernel} by the kernel, {dropped_by_interface} by the interface, \
-                 {dropped_by_program} here"
+                ", dropped: {} by the kernel, {} by the interface, {} here",
+                Count(dropped_by_kernel),
+                Count(dropped_by_interface),
+                Count(dropped_by_program)
             );
         }
     }
     line
-}
-
-fn bytes(count: f64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let (mut count, mut unit) = (count / 1024.0, UNITS[0]);
-    for larger in &UNITS[1..] {
-        if count < 1000.0 {
-            break;
-        }
-        (count, unit) = (count / 1024.0, larger);
-    }
-    format!("{count:.1} {unit}")
-}
-
-fn time(seconds: f64) -> String {
-    // Nobody waits for more than that.
-    let seconds = seconds.ceil().min(359_999.0) as u64;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
 #[cfg(test)]
@@ -194,7 +189,7 @@ mod tests {
     fn a_file_has_an_end_to_wait_for() {
         assert_eq!(
             line(300 << 20, Some(3 << 30), 2),
-            "  9% of 3.0 GiB, 0:19 left, 150.0 MiB/s, 1234 Transactions"
+            "  9% of 3.00 GiB, 0:19 left, 150 MiB/s, 1,234 Transactions"
         );
     }
 
@@ -202,7 +197,7 @@ mod tests {
     fn a_file_that_grows_is_never_past_its_end() {
         assert_eq!(
             line(2 << 20, Some(1 << 20), 1),
-            "100% of 2.0 MiB, 0:00 left, 2.0 MiB/s, 1234 Transactions"
+            "100% of 2.00 MiB, 0:00 left, 2.00 MiB/s, 1,234 Transactions"
         );
     }
 
@@ -210,17 +205,17 @@ mod tests {
     fn a_capture_says_what_it_lost() {
         let mut counters = source::Counters { captured: 1000, received: 1007, ..source::Counters::default() };
         let line = |counters: &source::Counters| describe_live(counters, Duration::from_secs(65), Some(12));
-        assert_eq!(line(&counters), "1000 packets in 1:05, 12 Transactions, none dropped");
+        assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
         counters.dropped_by_kernel = 7;
         assert_eq!(
             line(&counters),
-            "1000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 here"
+            "1,000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 here"
         );
     }
 
     #[test]
     fn a_pipe_has_none() {
-        assert_eq!(line(5 << 40, None, 3_725), "5.0 TiB in 1:02:05, 1.4 GiB/s, 1234 Transactions");
-        assert_eq!(line(0, None, 0), "0.0 KiB in 0:00, 0.0 KiB/s, 1234 Transactions");
+        assert_eq!(line(5 << 40, None, 3_725), "5.00 TiB in 1:02:05, 1.37 GiB/s, 1,234 Transactions");
+        assert_eq!(line(0, None, 0), "0 B in 0:00, 0 B/s, 1,234 Transactions");
     }
 }

@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    /// On a terminal, unless NO_COLOR is set, CLICOLOR is 0, or TERM is dumb; anywhere if CLICOLOR_FORCE or FORCE_COLOR is set
     #[default]
     Auto,
     /// Also in a pipe or a file
@@ -27,14 +27,26 @@ impl Color {
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => {
-                let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-                io::stdout().is_terminal()
-                    && !is_set("NO_COLOR")
-                    && env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
+            Self::Auto => is_colored(io::stdout().is_terminal(), |name| env::var(name).ok()),
         }
     }
+}
+
+/// Whether output has colours by the variables of the environment: NO_COLOR (no-color.org) before CLICOLOR_FORCE and CLICOLOR
+/// (bixense.com/clicolors) and FORCE_COLOR (force-color.org). `0` takes a variable back, but for NO_COLOR, whose value does not
+/// count.
+fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_on = |name| variable(name).filter(|value| !value.is_empty()).map(|value| value != "0");
+    if is_on("NO_COLOR").is_some() {
+        return false;
+    }
+    if [is_on("CLICOLOR_FORCE"), is_on("FORCE_COLOR")].contains(&Some(true)) {
+        return true;
+    }
+    is_terminal
+        && is_on("CLICOLOR") != Some(false)
+        && is_on("FORCE_COLOR") != Some(false)
+        && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What standard output can show.
@@ -42,8 +54,7 @@ pub(super) fn screen(color: Color) -> Screen {
     let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
     let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let width = io::stdout().is_terminal().then(|| terminal_width(told, env::var("COLUMNS").ok().as_deref()));
-    // What goes into a file or a pipe is the same in every locale.
-    let glyphs = if width.is_some() && !locale_is_utf8() { Glyphs::ASCII } else { Glyphs::UNICODE };
+    let glyphs = glyphs(width.is_some(), |name| env::var(name).ok());
     Screen { width, styles, glyphs }
 }
 
@@ -54,19 +65,55 @@ fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
     told.filter(|width| *width > 0).or_else(|| of_variable().filter(|width| *width > 0)).unwrap_or(WIDTH)
 }
 
-/// Whether the locale's characters are UTF-8, by the variables that setlocale(3) looks at.
-fn locale_is_utf8() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .filter_map(env::var_os)
-        .find(|value| !value.is_empty())
-        .map(|value| value.to_string_lossy().to_ascii_lowercase());
-    locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"))
+/// The characters that output may have, by the variables that setlocale(3) looks at. Where a locale is named, it decides; where none
+/// is, as in a container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
+fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
+    let named =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    let is_utf8 = named.map(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    });
+    if is_utf8.unwrap_or(!is_terminal) { Glyphs::UNICODE } else { Glyphs::ASCII }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A variable of an environment that has these alone.
+    fn environment<'e>(set: &'e [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'e {
+        |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn the_environment_forces_colours_and_forbids_them() {
+        let colored = |is_terminal, set: &[(&str, &str)]| is_colored(is_terminal, environment(set));
+        assert!(colored(true, &[]) && !colored(false, &[]));
+        assert!(!colored(true, &[("NO_COLOR", "0")]) && colored(true, &[("NO_COLOR", "")]));
+        for name in ["CLICOLOR_FORCE", "FORCE_COLOR"] {
+            assert!(
+                colored(false, &[(name, "1")]) && colored(false, &[(name, "3"), ("TERM", "dumb")]),
+                "{name}"
+            );
+            assert!(!colored(false, &[(name, "0")]) && !colored(false, &[(name, "")]), "{name}");
+            assert!(!colored(true, &[(name, "1"), ("NO_COLOR", "1")]), "{name}");
+        }
+        assert!(!colored(true, &[("CLICOLOR", "0")]) && colored(true, &[("CLICOLOR", "1")]));
+        assert!(colored(false, &[("CLICOLOR", "0"), ("CLICOLOR_FORCE", "1")]));
+        assert!(!colored(true, &[("FORCE_COLOR", "0")]) && !colored(true, &[("TERM", "dumb")]));
+    }
+
+    #[test]
+    fn the_locale_decides_which_characters_there_are() {
+        let unicode = |is_terminal, set: &[(&str, &str)]| glyphs(is_terminal, environment(set)).is_unicode;
+        for is_terminal in [true, false] {
+            assert!(!unicode(is_terminal, &[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+            assert!(!unicode(is_terminal, &[("LANG", "POSIX")]));
+            assert!(unicode(is_terminal, &[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        }
+        assert!(unicode(false, &[]) && !unicode(true, &[]));
+    }
 
     #[test]
     fn a_terminal_without_a_size_has_that_of_the_variable_or_80_columns() {

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use super::progress::Progress;
+use super::replay::server::open_trace_file;
 use crate::analysis::comparison::Client;
 use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
@@ -60,7 +61,7 @@ impl Steps {
     fn open(path: &Path) -> Result<Self> {
         let name = path.display();
         let open = || {
-            let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+            let file = open_trace_file(path)?;
             trace::Trace::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
         };
         let (steps, contents) = (open()?, open()?);

@@ -20,6 +20,8 @@ use super::live::{LiveArgs, Session, Stop};
 use super::seconds::Seconds;
 use super::style;
 use crate::output::{Filehandles, TimeFormat};
+#[cfg(feature = "live")]
+use crate::source::LinkState;
 use crate::source::Source;
 use crate::tui::capture::Capture;
 #[cfg(feature = "live")]
@@ -64,7 +66,7 @@ pub(super) struct TuiArgs {
     max_call_age: Option<Seconds>,
 
     /// How times are written
-    #[arg(short = 't', long, value_name = "FORMAT", default_value = "r")]
+    #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
     /// How files are told
@@ -123,6 +125,10 @@ impl Pace for Session {
     fn idle(&mut self) -> Timestamp {
         Session::idle(self)
     }
+
+    fn link(&self) -> LinkState {
+        Session::link(self)
+    }
 }
 
 /// Opens what is to be looked at.
@@ -140,6 +146,8 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         let (source, session) = args.live.start(opened, true)?;
         return Ok(Capture::live(interface, source, size(args.frame_memory), Box::new(session)));
     }
+    #[cfg(feature = "live")]
+    args.live.refuse_for_files()?;
     if args.files.is_empty() {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
@@ -158,6 +166,7 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
     let source = Source::open(&args.files)?;
     if !args.files.iter().any(is_pipe) {
+        hold_frames(source, &args.files)?;
         return Ok(Capture::files(args.files.clone()));
     }
     let name = match args.files.as_slice() {
@@ -165,6 +174,25 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
     Ok(Capture::once(&name, source, size(args.frame_memory)))
+}
+
+/// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
+fn hold_frames(mut source: Source, files: &[PathBuf]) -> Result<()> {
+    let mut errors = Vec::new();
+    loop {
+        match source.next() {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) if errors.is_empty() => {
+                let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+                bail!(
+                    "{}: no frames to show; give --follow for a file that is still written",
+                    names.join(", ")
+                )
+            }
+            Ok(None) => bail!("{}", errors.join("; ")),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
 }
 
 /// Shows what there is until somebody quits.

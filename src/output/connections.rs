@@ -12,10 +12,10 @@ use nfsrdma_dissectors::rpcrdma::{PrivateData, SidePrivateData};
 use serde::Serialize;
 
 use super::json::{SCHEMA, Text, address};
-use super::settings::Format;
+use super::settings::{Format, TimeFormat};
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count};
+use super::units::{Bytes, Count, Iso};
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::lives::ConnectionRow;
 use crate::escape;
@@ -112,13 +112,15 @@ fn port(service: &Service) -> Option<u16> {
 pub(super) struct ConnectionLines {
     table: TableLines,
     format: Format,
+    has_iso: bool,
     screen: Screen,
     has_header: bool,
 }
 
 impl ConnectionLines {
-    pub(super) fn new(format: Format, screen: Screen) -> Self {
-        Self { table: TableLines::new(screen, COLUMNS), format, screen, has_header: false }
+    pub(super) fn new((format, time): (Format, TimeFormat), screen: Screen) -> Self {
+        let table = TableLines::new(screen, COLUMNS);
+        Self { table, format, has_iso: time == TimeFormat::Iso, screen, has_header: false }
     }
 
     /// Writes the line of a connection; with `is_full`, below it what its set-up said.
@@ -139,7 +141,7 @@ impl ConnectionLines {
                 Ok(())
             }
             Format::Json => {
-                let mut line = escape::json(&Line::of(row))?;
+                let mut line = escape::json(&Line::of(row, self.has_iso))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }
@@ -147,7 +149,7 @@ impl ConnectionLines {
                 if !std::mem::replace(&mut self.has_header, true) {
                     csv(to, CSV.iter().map(|(name, _)| name))?;
                 }
-                let line = Line::of(row);
+                let line = Line::of(row, false);
                 csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
             }
         }
@@ -193,7 +195,11 @@ struct Line {
     #[serde(flatten)]
     connection: ConnectionObject,
     time: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_iso: Option<Text<Iso>>,
     end_time: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_time_iso: Option<Text<Iso>>,
     ended: bool,
     credits: Option<CreditsObject>,
     set_up: Option<SetUpObject>,
@@ -290,14 +296,17 @@ impl From<Terms> for SetUpObject {
 }
 
 impl Line {
-    fn of(row: &ConnectionRow) -> Self {
+    fn of(row: &ConnectionRow, has_iso: bool) -> Self {
         let tally = &row.tally;
+        let iso = tally.times.filter(|_| has_iso);
         Self {
             schema: SCHEMA,
             kind: "connection",
             connection: tally.into(),
             time: tally.times.map(|(first, _)| Text(first)),
+            time_iso: iso.map(|(first, _)| Text(Iso(first))),
             end_time: tally.times.map(|(_, last)| Text(last)),
+            end_time_iso: iso.map(|(_, last)| Text(Iso(last))),
             ended: row.state.is_some_and(|state| state.is_ending),
             credits: tally.name.transport.is_rdma().then(|| CreditsObject {
                 asked: tally.asked,

@@ -1,8 +1,11 @@
-//! The packet list: one line a frame, with what it means for the Transactions.
+//! The packet list: one line per frame, with its meaning for the Transactions.
+
+mod line;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::Operation;
@@ -20,8 +23,9 @@ use crate::analysis::names::Names;
 
 use super::label::Labels;
 use super::list;
-use super::style::{Screen, Style, Styled, fit};
+use super::style::{Screen, Style};
 use super::units::{Clock, Duration, TimeFormat};
+use line::{Line, Widths};
 
 /// Writes the packet list.
 #[derive(Debug)]
@@ -31,68 +35,39 @@ pub struct FrameList {
     labels: Labels,
     has_header: bool,
     widths: Widths,
+    /// Columns of the terminal at the left of each line that are scrolled past.
+    left: usize,
     line: Line,
+    last: Last,
 }
 
-/// How wide the columns are; what is longer pushes the rest to the right.
-#[derive(Clone, Copy, Debug)]
-struct Widths {
-    number: usize,
-    time: usize,
-    address: usize,
-    protocol: usize,
-    length: usize,
-}
-
-impl Widths {
-    fn of(screen: Option<usize>, time: TimeFormat) -> Self {
-        match screen {
-            Some(..120) => Self { number: 5, time: time.width(), address: 9, protocol: 6, length: 5 },
-            _ => Self { number: 7, time: time.width(), address: 15, protocol: 8, length: 6 },
-        }
-    }
-}
-
-/// A line in pieces of one style each.
+/// The last line that was written, as far as its text does not say it.
 #[derive(Debug, Default)]
-struct Line {
-    text: String,
-    pieces: Vec<(usize, Style)>,
+struct Last {
+    time: Timestamp,
+    source: Address,
+    destination: Address,
+    protocol: String,
+    length_bytes: u32,
+    /// Where the last column begins in the text.
+    info_at: usize,
 }
 
-impl Line {
-    fn clear(&mut self) {
-        self.text.clear();
-        self.pieces.clear();
-    }
-
-    /// What was appended since the last piece has this style.
-    fn piece(&mut self, style: Style) {
-        self.pieces.push((self.text.len(), style));
-    }
-
-    /// Writes the line, cut where the screen ends.
-    fn end(&mut self, out: &mut impl Write, screen: &Screen) -> io::Result<()> {
-        self.piece(Style::new());
-        let text = match screen.width {
-            Some(width) => fit(&self.text, width, &screen.glyphs),
-            None => self.text.as_str().into(),
-        };
-        let mut from = 0;
-        for (end, style) in &self.pieces {
-            // The sign of a cut takes the style of the piece that was cut.
-            let is_cut = *end >= text.len() || !text.is_char_boundary(*end);
-            let piece = if is_cut { text.get(from..) } else { text.get(from..*end) };
-            if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
-                write!(out, "{}", Styled(*style, piece))?;
-            }
-            if is_cut {
-                break;
-            }
-            from = *end;
-        }
-        writeln!(out)
-    }
+/// What the columns of a line hold, for whoever sorts lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameCells {
+    /// When the frame was captured.
+    pub time: Timestamp,
+    /// Who sent it.
+    pub source: Address,
+    /// Who gets it.
+    pub destination: Address,
+    /// The name of its protocol.
+    pub protocol: String,
+    /// Bytes of the frame on the wire.
+    pub length_bytes: u32,
+    /// What it means.
+    pub info: String,
 }
 
 impl FrameList {
@@ -104,8 +79,23 @@ impl FrameList {
             labels: Labels::default(),
             has_header: false,
             widths: Widths::of(screen.width, time),
+            left: 0,
             line: Line::default(),
+            last: Last::default(),
         }
+    }
+
+    /// The same without so many columns of the terminal at the left of each line.
+    #[must_use]
+    pub fn scrolled(self, left: usize) -> Self {
+        Self { left, ..self }
+    }
+
+    /// What the columns of the last line hold.
+    pub fn last_cells(&self) -> FrameCells {
+        let Last { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
+        let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
+        FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
 
     /// Relative times count from here: the time of the first frame.
@@ -134,12 +124,14 @@ impl FrameList {
             self.line.clear();
             let text = &mut self.line.text;
             let to = glyphs.to;
-            let _ = write!(text, "{:>number$} {:>time$} {:>address$} {to} ", "FRAME", "TIME", "SOURCE");
-            let destination = if address < "DESTINATION".len() { "DEST" } else { "DESTINATION" };
-            let _ = write!(text, "{destination:<address$} ");
+            let _ = write!(text, "{:>number$} {:>time$} ", "FRAME", "TIME");
+            if address > 0 {
+                let destination = if address < "DESTINATION".len() { "DEST" } else { "DESTINATION" };
+                let _ = write!(text, "{:>address$} {to} {destination:<address$} ", "SOURCE");
+            }
             let _ = write!(text, "{:<protocol$} {:>length$} INFO", "PROTO", "BYTES");
             self.line.piece(styles.header);
-            self.line.end(out, &self.screen)?;
+            self.line.end(out, &self.screen, self.left)?;
         }
         self.line.clear();
         let _ = write!(self.line.text, "{:>number$} ", frame.number.0);
@@ -148,15 +140,18 @@ impl FrameList {
         self.clock.write(frame.time, &mut cell);
         let _ = write!(self.line.text, "{cell:>time$} ");
         self.line.piece(styles.time);
-        let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
-        let text = &mut self.line.text;
-        let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
-        self.line.piece(Style::new());
+        if address > 0 {
+            let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
+            let text = &mut self.line.text;
+            let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
+            self.line.piece(Style::new());
+        }
         let name = protocol_name(datagram, meaning, flow);
         let _ = write!(self.line.text, "{name:<protocol$} ");
         self.line.piece(styles.label);
         let _ = write!(self.line.text, "{:>length$} ", frame.length);
         self.line.piece(Style::new());
+        let info_at = self.line.text.len();
         match &datagram.carried {
             Carried::Infiniband(packet) => self.packet(packet, meaning, flow, names),
             Carried::Tcp(segment) => {
@@ -176,8 +171,16 @@ impl FrameList {
                 self.line.piece(styles.mark);
             }
         }
+        self.last = Last {
+            time: frame.time,
+            source: datagram.source,
+            destination: datagram.destination,
+            protocol: name,
+            length_bytes: frame.length,
+            info_at,
+        };
         self.line.text.truncate(self.line.text.trim_end().len());
-        self.line.end(out, &self.screen)
+        self.line.end(out, &self.screen, self.left)
     }
 
     /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.

@@ -33,9 +33,15 @@ pub const SCHEMA: u32 = 1;
 pub struct JsonLines {
     line: Vec<u8>,
     tape: Tape<'static>,
+    has_iso: bool,
 }
 
 impl JsonLines {
+    /// Lines that have each time as ISO 8601 too, in a key of its own, if `has_iso`.
+    pub fn new(has_iso: bool) -> Self {
+        Self { has_iso, ..Self::default() }
+    }
+
     /// Writes the line of a Transaction: all of it at once, so that there are no halves of lines.
     ///
     /// # Errors
@@ -79,7 +85,7 @@ impl JsonLines {
         let mut tape = std::mem::take(&mut self.tape).wiped();
         let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
-        let mut line = Line::new(transaction, facts, names, &tape, (results, call_parts));
+        let mut line = Line::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso);
         if let Some(pending) = pending {
             line = line.pending(pending);
         }

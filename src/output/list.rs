@@ -18,7 +18,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::Pending;
 use super::label::Labels;
-use super::style::{Glyphs, Screen, Style, Styled, columns, fit};
+use super::style::{Glyphs, Screen, Style, Styled, columns, fit_words};
 use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
 use crate::analysis::names::Names;
 
@@ -80,7 +80,8 @@ impl Layout {
         let wide = width.unwrap_or(usize::MAX);
         let gap = if wide >= 110 { "  " } else { " " };
         let status = match wide {
-            ..100 => 12,
+            ..52 => 8,
+            52..100 => 12,
             100..120 => 14,
             120..160 => 16,
             _ => 24,
@@ -91,21 +92,23 @@ impl Layout {
             120..160 => 14,
             _ => 18,
         };
-        let mut columns = vec![(Time, time.width())];
+        let mut columns = Vec::new();
         let mut show = |from: usize, column: Column, width: usize| {
             if wide >= from {
                 columns.push((column, width));
             }
         };
+        // The operation with its file and how it went matter more than when it was.
+        show(48, Time, time.width());
         show(150, Frame, 7);
         show(90, Connection, 4);
         show(180, Client, 15);
         show(96, Xid, 10);
-        show(0, Version, 5);
+        show(66, Version, 5);
         show(0, Operation, 44);
-        show(56, Chunks, chunks);
+        show(60, Chunks, chunks);
         show(108, Bytes, 5);
-        show(68, Latency, 7);
+        show(30, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
             let others: usize = columns
@@ -229,8 +232,11 @@ impl List {
     fn put(&mut self, column: Column, width: usize, parts: Parts, is_last: bool, left: &mut usize) {
         let width = width.min(*left);
         let is_cut = self.screen.width.is_some();
-        let cell =
-            if is_cut { fit(&self.cell, width, &self.screen.glyphs) } else { self.cell.as_str().into() };
+        let cell = if is_cut {
+            fit_words(&self.cell, width, &self.screen.glyphs)
+        } else {
+            self.cell.as_str().into()
+        };
         let fill = width.saturating_sub(columns(&cell));
         if column.is_number() {
             self.line.extend(std::iter::repeat_n(' ', fill));

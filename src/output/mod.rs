@@ -112,9 +112,9 @@ impl Lines {
             (true, ..) => Self::None,
             (_, View::Operations, ..) => Self::Operations,
             (_, View::Connections, format, _) => {
-                Self::Connections(ConnectionLines::new(format, screen), Box::default())
+                Self::Connections(ConnectionLines::new((format, time), screen), Box::default())
             }
-            (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::default()),
+            (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::new(time == TimeFormat::Iso)),
             (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
             (_, View::Transactions, _, true) => {
                 Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::default())
@@ -391,7 +391,10 @@ impl<W: Write> Output<W> {
         let icrc = self.settings.icrc.then(|| flow.icrc());
         let names = self.names.given_up();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
-        let summary = Summary { statistics: &self.statistics, flow, icrc, dropped, counters, names, shown };
+        let has_iso = self.settings.time == TimeFormat::Iso;
+        let statistics = &self.statistics;
+        let glyphs = self.settings.screen.glyphs;
+        let summary = Summary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

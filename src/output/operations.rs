@@ -9,7 +9,7 @@ use super::json::{Name, SCHEMA};
 use super::settings::Format;
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Duration};
+use super::units::{Bytes, Count, Duration, PerSecond};
 use crate::analysis::operations::{self, OperationRow, Whole};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
@@ -42,7 +42,7 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
         row.name(),
         row.program(),
         Count(row.calls).to_string(),
-        per_second(whole.rate(row.calls)),
+        PerSecond(whole.rate(row.calls)).to_string(),
         if row.errors > 0 { Count(row.errors).to_string() } else { String::new() },
         time(|latency| latency.p50),
         time(|latency| latency.p90),
@@ -54,17 +54,6 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
         bytes(whole.rate(row.bytes_in)),
         bytes(whole.rate(row.bytes_out)),
     ]
-}
-
-/// A rate with as many digits as matter.
-pub fn per_second(rate: f64) -> String {
-    match rate {
-        0.0 => "0".to_owned(),
-        ..0.095 => format!("{rate:.3}"),
-        ..9.95 => format!("{rate:.2}"),
-        ..99.5 => format!("{rate:.1}"),
-        _ => format!("{rate:.0}"),
-    }
 }
 
 /// Writes the view, at most so many lines; gives how many.

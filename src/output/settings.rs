@@ -58,7 +58,7 @@ pub enum TimeFormat {
     #[value(name = "r")]
     Relative,
     /// Seconds since the line before
-    #[value(name = "d")]
+    #[value(name = "d", alias = "dd")]
     Delta,
     /// Time of day, UTC
     #[value(name = "a", alias = "u")]
@@ -69,6 +69,9 @@ pub enum TimeFormat {
     /// Seconds since 1970-01-01, UTC
     #[value(name = "e")]
     Epoch,
+    /// ISO 8601, UTC: 2026-11-21T03:07:19.055820921Z; in JSON as keys beside the times, such as time_iso
+    #[value(name = "iso")]
+    Iso,
 }
 
 /// The form of the summary.

@@ -160,6 +160,27 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     cut.into()
 }
 
+/// The same, but no number is cut in the middle, which would be another number: a word with digits that has no room is left out as a
+/// whole, unless it is a path.
+pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
+    let mut cut = fit(text, width, glyphs).into_owned();
+    if cut.len() == text.len() && cut == text {
+        return text.into();
+    }
+    let kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
+    let start = text.get(..kept).and_then(|before| before.rfind(' ')).map_or(0, |blank| blank + 1);
+    let end = text.get(kept..).and_then(|after| after.find(' ')).map_or(text.len(), |blank| kept + blank);
+    let has_digits = |word: &str| {
+        let is_path = word.contains('/') && word.chars().any(char::is_alphabetic);
+        !is_path && word.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    // A line of one word shows its beginning all the same.
+    if start > 0 && end > kept && kept > start && text.get(start..end).is_some_and(has_digits) {
+        cut.replace_range(start..kept, "");
+    }
+    cut.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +201,20 @@ mod tests {
         assert_eq!(fit("日本語", 5), "日本…");
         assert_eq!(fit("日本語", 4), "日…");
         assert_eq!(fit("abc", 0), "");
+    }
+
+    #[test]
+    fn no_number_is_cut_in_the_middle() {
+        let fit = |text, width| fit_words(text, width, &Glyphs::UNICODE).into_owned();
+        assert_eq!(fit("READ 0+4096 got 2000", 20), "READ 0+4096 got 2000");
+        assert_eq!(fit("READ 0+4096 got 2000", 19), "READ 0+4096 got …");
+        assert_eq!(fit("READ 0+4096 got 2000", 15), "READ 0+4096 go…");
+        assert_eq!(fit("READ 0+4096 got 2000", 11), "READ …");
+        assert_eq!(fit("READ 0+4096 got 2000", 12), "READ 0+4096…");
+        assert_eq!(fit("LOOKUP name", 9), "LOOKUP n…");
+        assert_eq!(fit("CLOSE /data/s100", 14), "CLOSE /data/s…");
+        assert_eq!(fit("W 2000/4096", 8), "W …");
+        assert_eq!(fit("0x838df27d", 6), "0x838…");
     }
 
     #[test]

@@ -17,6 +17,8 @@ use super::connections::ConnectionObject;
 use super::json::{SCHEMA, Text};
 use super::operations::OperationObject;
 use super::settings::View;
+use super::style::Glyphs;
+use super::units::Iso;
 use crate::analysis::connections::Connections;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
@@ -38,6 +40,10 @@ pub struct Summary<'a> {
     pub names: u64,
     /// The view whose lines stand above, if any do: what they have said is not said again.
     pub shown: Option<View>,
+    /// Whether JSON has each time as ISO 8601 too, in a key of its own.
+    pub has_iso: bool,
+    /// The characters of the text.
+    pub glyphs: Glyphs,
 }
 
 impl Summary<'_> {
@@ -72,6 +78,7 @@ impl Summary<'_> {
 
     fn object(&self) -> SummaryObject<'_> {
         let Self { statistics, icrc, dropped, counters, .. } = *self;
+        let iso = statistics.times().filter(|_| self.has_iso);
         SummaryObject {
             schema: SCHEMA,
             kind: "summary",
@@ -88,7 +95,9 @@ impl Summary<'_> {
             undecoded: Counts(self.undecoded().collect()),
             given_up: Counts(self.given_up().collect()),
             time: statistics.times().map(|(first, _)| Text(first)),
+            time_iso: iso.map(|(first, _)| Text(Iso(first))),
             end_time: statistics.times().map(|(_, last)| Text(last)),
+            end_time_iso: iso.map(|(_, last)| Text(Iso(last))),
             missing: statistics.missing().into(),
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
@@ -123,7 +132,11 @@ struct SummaryObject<'a> {
     undecoded: Counts,
     given_up: Counts,
     time: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_iso: Option<Text<Iso>>,
     end_time: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_time_iso: Option<Text<Iso>>,
     missing: MissingObject,
     repeated_messages: u64,
     recovery: RecoveryObject,

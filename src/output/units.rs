@@ -85,6 +85,63 @@ impl fmt::Display for Size {
     }
 }
 
+/// Bytes per second with three significant digits, in sentences: `97.0 KiB/s`.
+#[derive(Clone, Copy, Debug)]
+pub struct ByteRate(pub f64);
+
+impl fmt::Display for ByteRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", Size(self.0 as u64))
+    }
+}
+
+/// A number of events per second with as many digits as matter, without its unit: `0`, `0.012`, `8.99`, `18.0`, `1204`.
+#[derive(Clone, Copy, Debug)]
+pub struct PerSecond(pub f64);
+
+impl fmt::Display for PerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0.0 => f.write_str("0"),
+            rate @ ..0.095 => write!(f, "{rate:.3}"),
+            rate @ ..9.95 => write!(f, "{rate:.2}"),
+            rate @ ..99.5 => write!(f, "{rate:.1}"),
+            rate => write!(f, "{rate:.0}"),
+        }
+    }
+}
+
+/// A number in at most six columns, with a unit of 1,000 where it is large, for the axis of a chart: `4.0`, `281`, `120k`, `1.2M`.
+#[derive(Clone, Copy, Debug)]
+pub struct Short(pub f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            value @ ..9.95 => write!(f, "{value:.1}"),
+            value @ ..9_999.5 => write!(f, "{value:.0}"),
+            value @ ..999_500.0 => write!(f, "{:.0}k", value / 1e3),
+            value => write!(f, "{:.1}M", value / 1e6),
+        }
+    }
+}
+
+/// Time that passed or is left, by a clock that a person watches, in whole seconds: `0:19`, `1:02:05`.
+#[derive(Clone, Copy, Debug)]
+pub struct Elapsed(pub f64);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nobody waits for more than that.
+        let seconds = self.0.ceil().min(359_999.0) as u64;
+        let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        match hours {
+            0 => write!(f, "{minutes}:{seconds:02}"),
+            _ => write!(f, "{hours}:{minutes:02}:{seconds:02}"),
+        }
+    }
+}
+
 /// A number of bytes where a line has no room for more, with two or three significant digits and a unit of 1024: `104`,
 /// `2.1K`, `65K`, `1.0M`.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +187,7 @@ impl TimeFormat {
             Self::Absolute => 15,
             Self::AbsoluteDate => 26,
             Self::Epoch => 20,
+            Self::Iso => 30,
         }
     }
 }
@@ -175,6 +233,7 @@ impl Clock {
                 write!(text, "{date} {}", TimeOfDay(date, 6))
             }
             TimeFormat::Epoch => write!(text, "{time}"),
+            TimeFormat::Iso => write!(text, "{}", Iso(time)),
         };
     }
 }
@@ -270,6 +329,17 @@ pub struct Moment(pub Date);
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} UTC", self.0, TimeOfDay(self.0, 9))
+    }
+}
+
+/// A moment in UTC as ISO 8601 and RFC 3339 write it, with nanoseconds: `2026-11-21T03:07:19.055820921Z`.
+#[derive(Clone, Copy, Debug)]
+pub struct Iso(pub Timestamp);
+
+impl fmt::Display for Iso {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = Date::of(self.0);
+        write!(f, "{date}T{}Z", TimeOfDay(date, 9))
     }
 }
 
@@ -378,6 +448,21 @@ mod tests {
     }
 
     #[test]
+    fn rates_have_the_digits_that_matter() {
+        let rates = [0.0, 0.0123, 0.5, 9.96, 18.04, 1_204.4].map(|rate| PerSecond(rate).to_string());
+        assert_eq!(rates, ["0", "0.012", "0.50", "10.0", "18.0", "1204"]);
+        assert_eq!(ByteRate(99_328.9).to_string(), "97.0 KiB/s");
+        let short = [0.0, 281.2, 119_600.0, 1_234_567.0].map(|value| Short(value).to_string());
+        assert_eq!(short, ["0.0", "281", "120k", "1.2M"]);
+    }
+
+    #[test]
+    fn a_clock_counts_hours_where_there_are_any() {
+        let told = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| Elapsed(seconds).to_string());
+        assert_eq!(told, ["0:00", "0:19", "1:02:05", "99:59:59"]);
+    }
+
+    #[test]
     fn bytes_are_short() {
         let cases = [
             (0, "0"),
@@ -428,11 +513,12 @@ mod tests {
         assert_eq!(written("a", &times[..1]), ["03:07:19.055820"]);
         assert_eq!(written("ad", &times[..1]), ["2026-11-21 03:07:19.055820"]);
         assert_eq!(written("e", &times[..1]), ["1795230439.055820921"]);
+        assert_eq!(written("iso", &times[..1]), ["2026-11-21T03:07:19.055820921Z"]);
     }
 
     #[test]
     fn every_format_keeps_to_its_width() {
-        for name in ["r", "d", "a", "ad", "e"] {
+        for name in ["r", "d", "a", "ad", "e", "iso"] {
             let times = [1_795_230_439_055_820_921, 1_795_230_439_055_820_921 + 9_999 * 1_000_000_000];
             let width = <TimeFormat as clap::ValueEnum>::from_str(name, false).unwrap().width();
             assert!(written(name, &times).iter().all(|text| text.len() <= width), "{name}");

@@ -33,6 +33,7 @@ mod counters;
 mod error;
 mod format;
 mod gzip;
+mod link_state;
 #[cfg(feature = "live")]
 pub mod live;
 mod merge;
@@ -56,6 +57,7 @@ use crate::interrupt::Orderly;
 pub use counters::Counters;
 pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
+pub use link_state::LinkState;
 use merge::Merge;
 pub use pcapng::Interface;
 pub use place::Place;

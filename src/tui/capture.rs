@@ -8,7 +8,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use crate::analysis::names::About;
-use crate::source::{Interface, Place, Source, SourceError};
+use crate::source::{Interface, LinkState, Place, Source, SourceError};
 
 use super::once::{Earlier, Once, Told};
 
@@ -22,6 +22,11 @@ pub trait Pace: Send {
 
     /// Nothing came: what time it is now by the clock that stamps frames.
     fn idle(&mut self) -> Timestamp;
+
+    /// The state of the interface.
+    fn link(&self) -> LinkState {
+        LinkState::Up
+    }
 }
 
 /// Where frames come from that come once, for the one who reads them.

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::analysis::names::{Filehandles, Names};
 use crate::filter::{Filter, Selection};
-use crate::output::frames::FrameList;
+use crate::output::frames::{FrameCells, FrameList};
 use crate::output::style::Screen;
 use crate::output::units::TimeFormat;
 
@@ -27,8 +27,8 @@ const WAITING: usize = 16_384;
 /// What frames are looked for.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// All that a filter selects.
-    Selected(Filter),
+    /// All that a filter selects; without one, every frame.
+    Selected(Option<Filter>),
     /// The nearest one whose line has a text, in small letters, beyond a frame.
     Text { small: String, from: FrameNumber, is_forward: bool },
 }
@@ -38,10 +38,20 @@ pub(super) enum Wanted {
 pub(super) struct Form {
     pub(super) screen: Screen,
     pub(super) time: TimeFormat,
+    /// Columns that are scrolled past.
+    pub(super) left: usize,
     /// When relative times begin.
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
     pub(super) limits: Limits,
+}
+
+/// A frame with its line, and with what the columns of the line hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FrameLine {
+    pub(super) number: FrameNumber,
+    pub(super) text: String,
+    pub(super) cells: FrameCells,
 }
 
 /// What a scan has found.
@@ -49,8 +59,8 @@ pub(super) struct Form {
 pub(super) enum Found {
     /// The names of the columns.
     Header(String),
-    /// A frame that is selected, with its line.
-    Line(FrameNumber, String),
+    /// A frame that is selected.
+    Line(FrameLine),
     /// The frame with the text, and whether it lies beyond the end from which the scan began again; `None` if no frame has it.
     Text(Option<(FrameNumber, bool)>),
 }
@@ -123,13 +133,13 @@ impl Matches {
 
 impl Scan {
     fn run(self, wanted: Wanted) {
-        let Form { screen, time, start, filehandles, limits } = self.form.clone();
+        let Form { screen, time, left, start, filehandles, limits } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
         let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..limits });
-        let mut list = FrameList::new(screen, time);
+        let mut list = FrameList::new(screen, time).scrolled(left);
         let mut names = Names::new(filehandles);
         let (mut selection, search) = match wanted {
-            Wanted::Selected(filter) => (Some(Selection::telling(filter, filehandles)), None),
+            Wanted::Selected(filter) => (filter.map(|filter| Selection::telling(filter, filehandles)), None),
             Wanted::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
         };
         let mut matches = Matches::default();
@@ -174,7 +184,8 @@ impl Scan {
                 }
                 match &search {
                     None => {
-                        if self.to.send(Found::Line(number, line.to_owned())).is_err() {
+                        let found = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
+                        if self.to.send(Found::Line(found)).is_err() {
                             return;
                         }
                     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::source::{self, Counters, Place};
+use crate::source::{self, Counters, LinkState, Place};
 
 use super::model::Page;
 use super::model::activity::Activity;
@@ -44,6 +44,8 @@ pub(super) struct Progress {
     pub(super) dropped: Option<u64>,
     /// What an interface has counted.
     pub(super) counters: Option<Counters>,
+    /// The state of an interface that is captured on.
+    pub(super) link: Option<LinkState>,
     /// Whether there is no more.
     pub(super) is_over: bool,
     /// Of what comes once: frames that were gone before they could be looked at.

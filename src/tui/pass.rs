@@ -18,7 +18,7 @@ use crate::analysis::statistics::OperationKey;
 use crate::filter::{Filter, Selection};
 use crate::output::list;
 use crate::output::style::Glyphs;
-use crate::source::{Next, SourceError};
+use crate::source::{LinkState, Next, SourceError};
 
 use super::capture::{Capture, First};
 use super::mailbox::{self, Mail, Mailbox, Progress};
@@ -193,6 +193,8 @@ impl Reading {
                 Ok(Next::Frame(frame)) => {
                     frames += 1;
                     is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
+                    // What brings frames is up.
+                    work.progress.link = pace.as_ref().map(|_| LinkState::Up);
                     number = Some(frame.number);
                     work.frame(&frame);
                     work.progress.frames = frames;
@@ -201,6 +203,7 @@ impl Reading {
                     is_idle = true;
                     if let Some(pace) = &mut pace {
                         let now = pace.idle();
+                        work.progress.link = Some(pace.link());
                         work.flow.idle(now);
                         self.capture.tell(|told| told.idle = Some(now));
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::PathBuf;
 
 use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
@@ -22,6 +22,15 @@ use super::model::{Entry, row};
 
 /// Bytes that what waits to be written may take.
 const ROOM: usize = 256 << 20;
+
+/// What is saved, and where to.
+#[derive(Clone, Debug)]
+pub(super) struct SaveRequest {
+    /// The file, which must not be there yet.
+    pub(super) to: PathBuf,
+    /// The Transactions.
+    pub(super) what: What,
+}
 
 /// Which Transactions are saved.
 #[derive(Clone, Debug)]
@@ -60,7 +69,8 @@ enum Frames {
 }
 
 /// Saves Transactions with all their frames; tells what was done, or why not.
-pub(super) fn save(capture: &Capture, limits: &Limits, to: &Path, what: &What) -> Result<String, String> {
+pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) -> Result<String, String> {
+    let SaveRequest { to, what } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
         // Rights of root are given up when an interface is open.

@@ -160,6 +160,10 @@ pub struct Signs {
     pub hatched: &'static str,
     /// A moment in a waterfall.
     pub moment: &'static str,
+    /// An ACK in a waterfall.
+    pub ack: &'static str,
+    /// A NAK in a waterfall.
+    pub nak: &'static str,
     /// A line that is marked.
     pub mark: &'static str,
     /// A group that is open.
@@ -184,6 +188,8 @@ impl Signs {
                 hatched: "▒",
                 levels: &["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
                 moment: "▏",
+                ack: "◂",
+                nak: "✗",
                 mark: "●",
                 open: "▾",
                 closed: "▸",
@@ -199,6 +205,8 @@ impl Signs {
                 hatched: "/",
                 levels: &[".", ":", "|", "#"],
                 moment: "|",
+                ack: "<",
+                nak: "X",
                 mark: "*",
                 open: "-",
                 closed: "+",
@@ -241,6 +249,8 @@ mod tests {
             signs.full,
             signs.hatched,
             signs.moment,
+            signs.ack,
+            signs.nak,
             signs.mark,
             signs.open,
             signs.closed,

@@ -105,8 +105,171 @@ fn long_help() {
 }
 
 #[test]
-fn version() {
-    assert_eq!(done(&run(&["--version"])), concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"), "\n"));
+fn the_version_names_features_and_the_library_that_captures() {
+    let output = run(&["--version"]);
+    let lines: Vec<_> = done(&output).lines().collect();
+    assert_eq!(lines[0], concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION")));
+    let sign = |is_there| if is_there { '+' } else { '-' };
+    let features = [
+        ("gss", cfg!(feature = "gss")),
+        ("live", cfg!(feature = "live")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("tui", cfg!(feature = "tui")),
+        ("verbs", cfg!(feature = "verbs")),
+    ];
+    let features = features.map(|(name, is_there)| format!("{}{name}", sign(is_there))).join(" ");
+    assert_eq!(lines[1], format!("features: {features}"));
+    match cfg!(feature = "live") {
+        true => assert!(lines[2].starts_with("libpcap version 1."), "{lines:?}"),
+        false => assert_eq!(lines.len(), 2, "{lines:?}"),
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn options_of_a_capture_under_way_are_refused_for_a_file() {
+    let options: [&[&str]; 9] = [
+        &["-f", "tcp"],
+        &["-s", "100"],
+        &["-p"],
+        &["-a", "duration:1"],
+        &["-B", "3"],
+        &["-Z", "root"],
+        &["--immediate"],
+        &["--max-queue-bytes", "1M"],
+        &["--snapshot-length", "100"],
+    ];
+    for option in options {
+        let said = refusal(&[option, &[CAPTURE]].concat());
+        let name = if option[0] == "--snapshot-length" { "-s" } else { option[0] };
+        assert!(said.starts_with(&format!("{name} is for capturing with -i: ")), "{said}");
+        assert!(said.ends_with(&format!("; leave {name} out, or name an interface with -i")), "{said}");
+    }
+    assert!(refusal(&["-f", "tcp", CAPTURE]).contains("filter a file with -Y"));
+}
+
+#[test]
+fn a_word_that_is_nearly_a_command_is_told_so() {
+    assert_eq!(
+        refusal(&["comapre", "a", "b"]),
+        "comapre: there is no such command, and no such file; did you mean compare?"
+    );
+    assert_eq!(
+        refusal(&["version"]),
+        "version: there is no such command, and no such file; give --version instead"
+    );
+    assert_eq!(
+        refusal(&["replay", "rum", "x.trace"]),
+        "unrecognized subcommand 'rum'; a similar subcommand exists: 'run'; see --help"
+    );
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_with_what_to_give() {
+    let lines = "invalid value 'x' for '--count <COUNT>': give a whole number; see --help";
+    assert_eq!(refusal(&["-c", "x", CAPTURE]), lines);
+    assert_eq!(
+        refusal(&["-c", "0", CAPTURE]),
+        "invalid value '0' for '--count <COUNT>': give a whole number from 1 on; see --help"
+    );
+    assert_eq!(
+        refusal(&["compare", "--only", "stat", CAPTURE, CAPTURE]),
+        "invalid value 'stat' for '--only <WHAT>': there is no kind of difference stat; did you mean status? \
+         (compare --help lists them); see --help"
+    );
+    #[cfg(feature = "tui")]
+    assert!(refusal(&["tui", "--slow", "x", CAPTURE]).contains("give a number, such as 5 or 0.25"));
+}
+
+#[test]
+fn a_directory_that_is_missing_is_named() {
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("none-{}", std::process::id()));
+    let (directory, file) = (root.display().to_string(), root.join("x.pcapng").display().to_string());
+    let expected =
+        format!("{file}: cannot write: there is no directory {directory}; make it, or name another file");
+    assert_eq!(refusal(&["-w", &file, CAPTURE]), expected);
+    assert_eq!(refusal(&["replay", "compile", CAPTURE, "-o", &file]), expected);
+    assert!(!root.exists());
+}
+
+#[test]
+fn a_trace_that_is_missing_is_told_with_how_to_make_one() {
+    let expected = "no.trace: cannot open: no such file or directory; check the path, or make a trace: \
+                    replay compile CAPTURE -o no.trace";
+    assert_eq!(refusal(&["replay", "plan", "no.trace"]), expected);
+    assert_eq!(refusal(&["replay", "run", "no.trace", "--server", "tcp://127.0.0.1/x"]), expected);
+    assert_eq!(
+        refusal(&["replay", "run", "no.trace"]),
+        "the following required arguments were not provided: --server <URL>, such as rdma://HOST/EXPORT or \
+         tcp://HOST/EXPORT; see --help"
+    );
+}
+
+#[test]
+fn the_environment_decides_about_colours() {
+    let is_colored = |set: &[(&str, &str)]| {
+        let mut program = program(&["-c", "1", CAPTURE]);
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"] {
+            program.env_remove(name);
+        }
+        done(&program.envs(set.iter().copied()).output().unwrap()).contains('\u{1b}')
+    };
+    assert!(!is_colored(&[]));
+    assert!(is_colored(&[("CLICOLOR_FORCE", "1")]));
+    assert!(is_colored(&[("FORCE_COLOR", "1")]));
+    assert!(!is_colored(&[("FORCE_COLOR", "1"), ("NO_COLOR", "1")]));
+    let help = program(&["-h"]).env_remove("NO_COLOR").env("FORCE_COLOR", "1").output().unwrap();
+    assert!(done(&help).contains('\u{1b}'));
+}
+
+#[test]
+fn a_locale_without_unicode_gets_ascii() {
+    let trace =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ascii-{}.trace", std::process::id()));
+    let trace_name = trace.to_str().unwrap();
+    done(&run(&["replay", "compile", CAPTURE, "-o", trace_name]));
+    let other = "captures/rxe-v42-loss.pcap";
+    let commands: [&[&str]; 12] = [
+        &[CAPTURE],
+        &["-V", CAPTURE],
+        &["-x", "-c", "3", CAPTURE],
+        &["--view", "frames", other],
+        &["--view", "frames", "-V", "-c", "50", other],
+        &["--view", "operations", CAPTURE],
+        &["--view", "connections", "-V", CAPTURE],
+        &["captures/rxe-v42-mid.pcap.gz"],
+        &["compare", CAPTURE, other],
+        &["check", CAPTURE],
+        &["replay", "plan", trace_name],
+        &["fields", "nfs."],
+    ];
+    for command in commands {
+        let output = program(command).env("LC_ALL", "C").output().unwrap();
+        assert!(!output.stdout.is_empty(), "{command:?}: {}", text(&output.stderr));
+        let other = output.stdout.iter().position(|byte| !byte.is_ascii());
+        let around = other.map(|at| String::from_utf8_lossy(&output.stdout[at.saturating_sub(60)..at + 3]));
+        assert_eq!(around, None, "{command:?}");
+        assert!(output.stderr.is_ascii(), "{command:?}");
+    }
+    fs::remove_file(trace).unwrap();
+    let output = program(&[CAPTURE]).env("LC_ALL", "C.UTF-8").output().unwrap();
+    assert!(!output.stdout.is_ascii());
+}
+
+#[test]
+fn times_are_iso_8601_where_that_is_asked_for() {
+    let lines = run(&["-t", "iso", "-c", "1", "--summary", "none", "captures/rxe-v42.pcap"]);
+    // What `date -u -d @1795230436.914696410 +%FT%T.%NZ` writes for the time of frame 6.
+    assert!(done(&lines).contains("2026-11-21T03:07:16.914696410Z "), "{}", text(&lines.stdout));
+    let frames =
+        run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
+    assert!(done(&frames).ends_with('\n') && done(&frames).contains("2026-11-21T03:07:16.914696410Z"));
+    // The other names of tshark.
+    for (name, alias) in [("d", "dd"), ("a", "u"), ("ad", "ud")] {
+        let lines = |format| run(&["-t", format, CAPTURE]).stdout;
+        assert_eq!(lines(name), lines(alias), "{alias}");
+    }
+    assert_eq!(run(&["--time-format", "e", CAPTURE]).stdout, run(&["-t", "e", CAPTURE]).stdout);
 }
 
 #[test]
@@ -124,7 +287,6 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
         "invalid value 'frame' for '--view <VIEW>' [possible values: transactions, frames, operations, connections]; \
          a similar value exists: 'frames'; see --help"
     );
-    assert!(refusal(&["-c", "0", CAPTURE]).starts_with("invalid value '0' for '--count <COUNT>'"));
     assert_eq!(
         refusal(&["--max-kept-bytes", "64 apples", CAPTURE]),
         "invalid value '64 apples' for '--max-kept-bytes <BYTES>': \

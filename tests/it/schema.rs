@@ -97,3 +97,51 @@ fn the_phases_of_a_transaction_sum_up_to_its_latency() {
         }
     }
 }
+
+/// Seconds since 1970 with nine decimals, of a moment in ISO 8601: days are counted year by year and month by month, which the
+/// program does otherwise.
+fn epoch(iso: &str) -> String {
+    let number = |range: std::ops::Range<usize>| iso[range].parse::<i64>().unwrap();
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let months = |year| [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let (year, month) = (number(0..4), number(5..7));
+    let years: i64 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();
+    let days = years + months(year).iter().take(month as usize - 1).sum::<i64>() + number(8..10) - 1;
+    let seconds = ((days * 24 + number(11..13)) * 60 + number(14..16)) * 60 + number(17..19);
+    format!("{seconds}.{}", &iso[20..29])
+}
+
+#[test]
+fn with_t_iso_each_time_has_a_second_key_in_iso_8601() {
+    let lines = |arguments: &[&str]| -> Vec<Value> {
+        let capture = captures::path("rxe-v42");
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        let output = program.args(["-T", "json"]).args(arguments).arg(capture).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let mut found = 0;
+    let mut hold = |object: &Value| {
+        for key in ["time", "end_time"] {
+            let iso = object[format!("{key}_iso")].as_str().unwrap_or_else(|| panic!("{object}"));
+            assert_eq!(object[key], epoch(iso), "{iso}");
+            found += 1;
+        }
+    };
+    let transaction = validator("transaction.schema.json");
+    let all = lines(&["-t", "iso"]);
+    let (summary, transactions) = all.split_last().unwrap();
+    for line in transactions {
+        assert_keeps(&transaction, line, "-t iso");
+        hold(&line["call"]);
+        hold(&line["reply"]);
+    }
+    assert_keeps(&validator("summary.schema.json"), summary, "-t iso");
+    hold(summary);
+    let connections = lines(&["-t", "iso", "--view", "connections"]);
+    assert_keeps(&validator("connection.schema.json"), &connections[0], "-t iso");
+    hold(&connections[0]);
+    assert_eq!(found, 2 * (2 * 237 + 2));
+    // Without it there is no such key.
+    assert!(lines(&[]).iter().all(|line| !line.to_string().contains("_iso")));
+}

@@ -274,7 +274,7 @@ fn when_traffic_stops_the_rate_is_zero_one_second_later() {
     // The last second has passed, and the last ten have not.
     let screen = terminal.wait("stalled");
     assert!(sent.elapsed() < Duration::from_secs(3), "{:?}", sent.elapsed());
-    assert!(screen.contains("1 s: 0/s 0B/s"), "{screen}");
+    assert!(screen.contains("1 s: 0/s 0 B/s"), "{screen}");
     assert!(!screen.contains("10 s: 0/s"), "{screen}");
     terminal.key("q");
     terminal.wait("ended with 0");
@@ -315,6 +315,93 @@ fn an_idle_screen_is_not_drawn_again() {
     // It still draws when there is something to draw.
     terminal.key("G").wait("237 of 237");
     assert!(writes(&process) > before);
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
+#[test]
+fn a_file_without_frames_ends_with_one_line() {
+    let (empty, header) = (saved("empty"), saved("header"));
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&header, &captures::bytes("rxe-v42")[..24]).unwrap();
+    for (name, arguments, what) in [
+        ("nothing", String::new(), "no capture file is named".to_owned()),
+        (
+            "empty",
+            empty.display().to_string(),
+            format!("{}: the file is empty; expected pcap", empty.display()),
+        ),
+        (
+            "header",
+            header.display().to_string(),
+            format!("{}: no frames to show; give --follow", header.display()),
+        ),
+    ] {
+        let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
+        else {
+            return;
+        };
+        let screen = terminal.wait("ended with 2");
+        assert!(screen.contains(&what) && !terminal.is_alternate(), "{screen}");
+        assert_eq!(screen.trim_end().lines().count(), 2, "{screen}");
+    }
+    for file in [empty, header] {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_locale_without_unicode_gets_an_interface_in_ascii() {
+    let command = format!("env LC_ALL=C {} tui {}", program(), captures::path("rxe-v42").display());
+    let Some(terminal) = Terminal::run("ascii", &command) else { return };
+    terminal.wait("1 of 237");
+    for (key, text) in [
+        ("2", "ERRORS"),
+        ("3", "IN USE"),
+        ("4", "MEAN"),
+        ("5", "INFO"),
+        ("6", "Latency of"),
+        ("1", "1 of 237"),
+        ("w", "TOOK"),
+        ("?", "-- Keys"),
+    ] {
+        let screen = terminal.key(key).wait(text);
+        assert!(screen.is_ascii(), "{key}: {screen}");
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn an_interface_that_goes_down_is_reported() {
+    use crate::live::wire::{RECEIVER, SENDER, Wire};
+
+    let Some(wire) = Wire::new() else { return };
+    let command = wire.command(program());
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let command = format!("ip {} tui -i {RECEIVER}", arguments.join(" "));
+    let Some(terminal) = Terminal::run("down", &command) else { return };
+    terminal.wait("none yet");
+    wire.send("rxe-v42", |player| player.send(0..600));
+    terminal.wait("w/s2k 0+4096 got 2000");
+    wire.set(RECEIVER, "down");
+    let down = Instant::now();
+    let screen = terminal.wait("nfs1: the interface is down; nothing is captured until it is up again");
+    assert!(down.elapsed() < Duration::from_secs(2), "{:?}", down.elapsed());
+    assert!(screen.lines().next().unwrap().contains("DOWN"), "{screen}");
+    // The keys are still there.
+    assert!(screen.trim_end().lines().last().unwrap().starts_with(" ? help"), "{screen}");
+    wire.set(RECEIVER, "up");
+    terminal.wait_for("the end of the report", |screen| !screen.contains("the interface is"));
+    // It goes on with what comes then. The other end of the wire is cut, which is told too.
+    wire.send("rxe-v42", |player| player.send(600..710));
+    terminal.wait("w/s64k 0+65536");
+    wire.set(SENDER, "down");
+    let screen = terminal.wait("the interface has no link");
+    assert!(screen.lines().next().unwrap().contains("NO LINK"), "{screen}");
+    // What came before can be looked at, with a filter too.
+    terminal.key("f").line("nfs.opcode == READ");
+    let screen = terminal.wait("filter nfs.opcode == READ");
+    assert!(screen.contains("the interface has no link"), "{screen}");
     terminal.key("q");
     terminal.wait("ended with 0");
 }

@@ -215,7 +215,15 @@ mod tests {
             error("nfs.fattr4.szie"),
             "there is no field nfs.fattr4.szie; did you mean nfs.fattr4.size, nfs.fattr.size or nfs.fattr3.size?"
         );
-        assert_eq!(error("counts"), "there is no kind of difference counts; did you mean count?");
+        let listed = "(compare --help lists them)";
+        assert_eq!(
+            error("counts"),
+            format!("there is no kind of difference counts; did you mean count? {listed}")
+        );
+        assert_eq!(
+            error("stat"),
+            format!("there is no kind of difference stat; did you mean status? {listed}")
+        );
         assert!(error("nfs.nosuch.*").starts_with("there is no field nfs.nosuch.*"));
         assert!(error("what, please").starts_with("give a kind of difference (client, "));
     }

@@ -86,7 +86,11 @@ pub(super) fn operation(name: &str) -> Result<(), String> {
 
 /// What to say of a word that is neither a kind nor a field nor an operation.
 pub(super) fn unknown(word: &str) -> String {
-    let near = nearest(word, kinds().chain(operations().iter().copied()));
+    // A kind that begins so is meant rather than a procedure that is spelt alike: `stat` is `status`, not STAT of NSM.
+    let mut near: Vec<_> = kinds().filter(|kind| !word.is_empty() && kind.starts_with(word)).collect();
+    if near.is_empty() {
+        near = nearest(word, kinds().chain(operations().iter().copied()));
+    }
     if near.is_empty() {
         let kinds: Vec<_> = kinds().collect();
         return format!(
@@ -94,7 +98,7 @@ pub(super) fn unknown(word: &str) -> String {
             kinds.join(", ")
         );
     }
-    format!("there is no kind of difference {word}{}", proposal(&near))
+    format!("there is no kind of difference {word}{} (compare --help lists them)", proposal(&near))
 }
 
 fn kinds() -> impl Iterator<Item = &'static str> {

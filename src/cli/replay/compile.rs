@@ -11,7 +11,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{Exit, complain, outputs, unwritten};
 use crate::escape;
 use crate::filter::{Filter, Selection};
-use crate::output::units::Bytes;
+use crate::output::units::{Count, Size};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{Compiler, Counts};
 use crate::replay::trace::layout::Keeping;
@@ -192,11 +192,11 @@ fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
     let end = &counts.end;
     writeln!(
         to,
-        "{}: {} steps, {} bytes of file data, {} variables",
+        "{}: {} steps, {} of file data, {} variables",
         escape::told(output.display()),
-        end.steps,
-        Bytes(end.payload),
-        end.variables
+        Count(end.steps),
+        Size(end.payload),
+        Count(end.variables)
     )?;
     let lost = [
         (counts.without_call, "without their whole Call"),
@@ -206,7 +206,7 @@ fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
         writeln!(to, "  {steps} steps {what}")?;
     }
     if end.unknown > 0 {
-        writeln!(to, "  {} bytes of file data were not captured", Bytes(end.unknown))?;
+        writeln!(to, "  {} of file data were not captured", Size(end.unknown))?;
     }
     Ok(())
 }

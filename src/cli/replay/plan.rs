@@ -1,6 +1,5 @@
 //! `replay plan`: what a run will do.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
@@ -8,13 +7,13 @@ use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
 
 use super::part::PartArgs;
+use super::server::open_trace_file;
 use crate::cli::style::{self, Color};
 use crate::cli::{Exit, unwritten};
 use crate::output::ReportFormat;
 use crate::output::plan::View;
 use crate::replay::plan::Plan;
 use crate::replay::trace::Trace;
-use crate::source::reason;
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -62,7 +61,7 @@ pub(super) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs) -> Result<Exit> {
     let name = args.trace.to_string_lossy();
     let part = args.part.of(&args.trace)?;
-    let file = File::open(&args.trace).map_err(|error| anyhow!("{name}: {}", reason(&error)))?;
+    let file = open_trace_file(&args.trace)?;
     let plan = Trace::open(file).and_then(|mut trace| Plan::of(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
     let view = View { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };

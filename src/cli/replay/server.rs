@@ -1,16 +1,17 @@
 //! The server of a run, as the command line names it; and the traces that run there.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 
 use crate::replay::trace::Trace;
 use crate::replay::transport::Wish;
 use crate::replay::url::{Url, UrlError};
+use crate::source::reason;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
@@ -68,10 +69,28 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
 /// A trace file that is read.
 pub(super) type TraceFile = Trace<BufReader<File>>;
 
+/// Opens the file of a trace.
+///
+/// # Errors
+/// Why it cannot be opened, and how a trace is made where there is none.
+pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| {
+        let (name, why) = (path.display(), reason(&error));
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("; check the path, or make a trace: replay compile CAPTURE -o {name}")
+            }
+            io::ErrorKind::PermissionDenied => "; check the permissions".to_owned(),
+            _ => String::new(),
+        };
+        anyhow!("{name}: cannot open: {why}{advice}")
+    })
+}
+
 /// Opens a trace.
 pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+    let file = open_trace_file(path)?;
     Trace::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
 }
 

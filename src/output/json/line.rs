@@ -12,7 +12,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{
     ChunkListState, Delivered, Direction, MessageRecord, Missing, Phases, Which,
 };
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::xdr::Error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -25,6 +25,7 @@ use super::tape::{Part, Tape};
 use crate::analysis::names::{About, Names};
 use crate::analysis::sequence::SessionId;
 use crate::output::Pending;
+use crate::output::units::Iso;
 
 /// The path of a file; what is not UTF-8 is replaced.
 struct Path<'t>(&'t [u8]);
@@ -162,18 +163,20 @@ pub(super) struct Line<'t, 'a> {
 }
 
 impl<'t, 'a> Line<'t, 'a> {
-    /// The tape holds what the Call says up to item `results` and part `call_parts`, and then what the Reply says.
+    /// The tape holds what the Call says up to item `results` and part `call_parts`, and then what the Reply says. `has_iso` adds
+    /// the times of messages as ISO 8601.
     pub(super) fn new(
         transaction: &'t Transaction,
         facts: &Facts,
         names: &'t Names,
         tape: &'t Tape<'a>,
         (results, call_parts): (usize, usize),
+        has_iso: bool,
     ) -> Self {
         let About { path, new_path } = names.about();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
-        let message = |which| Message::of(transaction, facts, which);
+        let message = |which| Message::of(transaction, facts, which, has_iso);
         let is_compound = !tape.parts.is_empty();
         let body = |at, end| Body(Members::new(&tape.items, at, if is_compound { at } else { end }));
         Self {
@@ -436,8 +439,12 @@ impl Serialize for Body<'_, '_> {
 #[derive(Serialize)]
 struct Message<'t> {
     frames: Frames<'t>,
-    time: Text<nfsrdma_dissectors::frame::Timestamp>,
-    end_time: Text<nfsrdma_dissectors::frame::Timestamp>,
+    time: Text<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_iso: Option<Text<Iso>>,
+    end_time: Text<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_time_iso: Option<Text<Iso>>,
     delivered: Text<Delivered>,
     copies: u32,
     resent: u32,
@@ -464,12 +471,14 @@ impl Serialize for Frames<'_> {
 }
 
 impl<'t> Message<'t> {
-    fn of(transaction: &'t Transaction, facts: &Facts, which: Which) -> Option<Self> {
+    fn of(transaction: &'t Transaction, facts: &Facts, which: Which, has_iso: bool) -> Option<Self> {
         let record = transaction.message(which)?;
         Some(Self {
             frames: Frames(&record.frames),
             time: Text(record.time),
+            time_iso: has_iso.then_some(Text(Iso(record.time))),
             end_time: Text(record.end_time),
+            end_time_iso: has_iso.then_some(Text(Iso(record.end_time))),
             delivered: Text(record.delivered),
             copies: record.copies,
             resent: record.resent,

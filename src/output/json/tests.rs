@@ -256,7 +256,7 @@ fn operations(call: impl FnOnce(&mut Tape<'_>), reply: impl FnOnce(&mut Tape<'_>
     tape.end();
     let facts = Facts::default();
     let names = Names::new(Filehandles::Off);
-    let line = Line::new(transaction, &facts, &names, &tape, (results, call_parts));
+    let line = Line::new(transaction, &facts, &names, &tape, (results, call_parts), false);
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 

@@ -9,7 +9,7 @@ use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::output::junit::Escaped;
 use crate::output::style::Glyphs;
-use crate::output::units::{Count, Duration, Size, Things};
+use crate::output::units::{Count, Duration, PerSecond, Size, Things};
 use crate::replay::run::report::{Because, OfOperation, Report, State};
 use crate::replay::run::walk::Walked;
 
@@ -146,7 +146,7 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let elapsed = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
         0 => "-".to_owned(),
-        _ => format!("{:.0} Calls/s", calls as f64 * 1e9 / nanoseconds as f64),
+        _ => format!("{} Calls/s", PerSecond(calls as f64 * 1e9 / nanoseconds as f64)),
     };
     let [fields, bytes] = report.compared;
     let made = view.made;

@@ -22,6 +22,8 @@ fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
             counters: None,
             names: 0,
             shown: None,
+            has_iso: false,
+            glyphs: Glyphs::UNICODE,
         },
         &mut text,
     );
@@ -137,6 +139,8 @@ fn of_nothing_there_is_a_summary_too() {
         counters: None,
         names: 0,
         shown: None,
+        has_iso: false,
+        glyphs: Glyphs::UNICODE,
     };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
@@ -186,6 +190,8 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         counters: None,
         names: 0,
         shown: None,
+        has_iso: false,
+        glyphs: Glyphs::UNICODE,
     }
     .text(&mut text, 200)
     .unwrap();
@@ -222,6 +228,8 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
         counters: None,
         names: 0,
         shown: None,
+        has_iso: false,
+        glyphs: Glyphs::UNICODE,
     }
     .text(&mut text, 200)
     .unwrap();

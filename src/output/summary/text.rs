@@ -22,7 +22,7 @@ pub(super) fn write(summary: &Summary<'_>, to: &mut impl Write, width: usize) ->
         writeln!(to, "{line}")?;
     }
     if summary.shown != Some(View::Operations) {
-        for table in operation_tables(statistics) {
+        for table in operation_tables(statistics, summary.glyphs) {
             table.write(to, width)?;
         }
     }
@@ -57,7 +57,7 @@ fn totals(summary: &Summary<'_>) -> String {
     if let Some(duration) =
         statistics.times().and_then(|(first, last)| last.since(first)).filter(|ns| *ns > 0)
     {
-        let _ = write!(text, " in {}", Duration(duration, Glyphs::UNICODE));
+        let _ = write!(text, " in {}", Duration(duration, summary.glyphs));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
         let cut = [Undecoded::CutStream, Undecoded::CutFrame, Undecoded::CutHeader];
@@ -191,7 +191,7 @@ fn transactions(statistics: &Statistics, text: &mut String) {
 }
 
 /// A table for each version of each program.
-fn operation_tables(statistics: &Statistics) -> Vec<Table> {
+fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
@@ -200,7 +200,7 @@ fn operation_tables(statistics: &Statistics) -> Vec<Table> {
         }
         before = Some(key);
         if let Some(table) = tables.last_mut() {
-            table.row(operation_cells(key, tally));
+            table.row(operation_cells(key, tally, glyphs));
         }
     }
     // The columns of one table stand under those of the other.
@@ -225,10 +225,9 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
     )
 }
 
-fn operation_cells(key: &OperationKey, tally: &OperationTally) -> Vec<String> {
+fn operation_cells(key: &OperationKey, tally: &OperationTally, glyphs: Glyphs) -> Vec<String> {
     let latencies = &tally.latencies;
-    let time =
-        |ns| if latencies.count() > 0 { Duration(ns, Glyphs::UNICODE).to_string() } else { "-".to_owned() };
+    let time = |ns| if latencies.count() > 0 { Duration(ns, glyphs).to_string() } else { "-".to_owned() };
     vec![
         operation_name(key.operation),
         Count(tally.calls).to_string(),

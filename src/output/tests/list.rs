@@ -119,7 +119,9 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
     let header =
         |width| list("rxe-v42-deleg.pcap", Screen::terminal(width)).lines().next().unwrap().to_owned();
     let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(names(60), "TIME VERS OPERATION CHUNKS STATUS");
+    assert_eq!(names(40), "OPERATION LATENCY STATUS");
+    assert_eq!(names(48), "TIME OPERATION LATENCY STATUS");
+    assert_eq!(names(60), "TIME OPERATION CHUNKS LATENCY STATUS");
     assert_eq!(names(80), "TIME VERS OPERATION CHUNKS LATENCY STATUS");
     assert_eq!(names(100), "TIME CONN XID VERS OPERATION CHUNKS LATENCY STATUS");
     assert_eq!(names(120), "TIME CONN XID VERS OPERATION CHUNKS BYTES LATENCY STATUS");

@@ -29,6 +29,9 @@
 
 pub mod devices;
 pub mod filter;
+#[allow(unsafe_code, reason = "a function of libpcap is called that the pcap crate does not bind")]
+mod library;
+mod link;
 pub mod opening;
 mod pump;
 pub mod rights;
@@ -43,6 +46,8 @@ use pcap::BreakLoop;
 use super::Counters;
 use super::error::SourceErrorKind;
 use super::pcapng::Interface;
+pub use library::library_version;
+pub use link::LinkWatch;
 pub use opening::{Opened, Options, open};
 use ring::{Block, Given, Ring};
 

@@ -14,14 +14,14 @@ const BEFORE: u64 = 1 << 16;
 impl Desk {
     /// Reads the frames; `None` if something else is wanted by now.
     pub(super) fn frames(&mut self, question: Question) -> Option<Stretch> {
-        let Question::Frames { first, count, screen, time, start } = question else { return None };
+        let Question::Frames { first, count, screen, left, time, start } = question else { return None };
         let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
         let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..self.limits.clone() });
-        let mut list = FrameList::new(screen, time);
+        let mut list = FrameList::new(screen, time).scrolled(left);
         // What is shown before the names were learnt is shown without them, as in the packet list of a file.
         let mut names = Names::new(self.manner.filehandles);
         let mut stretch =
-            Stretch { wanted: first, first, width: screen.width.unwrap_or(0), ..Stretch::default() };
+            Stretch { wanted: first, first, width: screen.width.unwrap_or(0), left, ..Stretch::default() };
         let mut read = 0;
         while let Some(frame) = again.next() {
             list.start(start.unwrap_or(frame.time));

@@ -3,13 +3,13 @@
 //! What was asked for last comes first; what was asked for before it and is not needed any more is left out. A reading that
 //! takes long looks from time to time whether it is still wanted.
 
+mod acknowledgements;
 mod list;
 mod pages;
 mod transaction;
 mod waterfall;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
@@ -29,9 +29,9 @@ use crate::source::Place;
 use super::capture::Capture;
 use super::model::{Page, Row, row};
 use super::pass::{Manner, SharedNames};
-use super::save;
+use super::save::{self, SaveRequest};
 
-pub use waterfall::{Bar, BarKind, Waterfall};
+pub use waterfall::{Acknowledged, Bar, BarKind, Waterfall};
 
 /// Frames between two looks at what is asked.
 const FRAMES: u64 = 1024;
@@ -127,6 +127,8 @@ pub struct Stretch {
     pub header: String,
     /// Columns that the lines are made for.
     pub width: usize,
+    /// Columns that are scrolled past.
+    pub left: usize,
 }
 
 /// What can be asked.
@@ -138,6 +140,7 @@ pub(super) enum Question {
         first: FrameNumber,
         count: usize,
         screen: Screen,
+        left: usize,
         time: TimeFormat,
         start: Option<Timestamp>,
     },
@@ -146,10 +149,7 @@ pub(super) enum Question {
         number: usize,
         filter: Option<(Filter, String)>,
     },
-    Save {
-        to: PathBuf,
-        what: save::What,
-    },
+    Save(SaveRequest),
     /// More places from which frames can be read.
     Places(Vec<Place>),
 }
@@ -214,7 +214,7 @@ struct Waiting {
     detail: Option<Subject>,
     frames: Option<Question>,
     pages: Vec<Question>,
-    saves: VecDeque<(PathBuf, save::What)>,
+    saves: VecDeque<SaveRequest>,
 }
 
 impl Waiting {
@@ -258,7 +258,7 @@ impl Desk {
             self.waiting
                 .saves
                 .pop_front()
-                .map(|(to, what)| Answer::Saved(save::save(&self.capture, &self.manner.limits, &to, &what)))
+                .map(|request| Answer::Saved(save::save(&self.capture, &self.manner.limits, &request)))
         };
         answer.is_none_or(|answer| self.answers.send(answer).is_ok())
     }
@@ -285,7 +285,7 @@ impl Desk {
                     self.waiting.pages.remove(0);
                 }
             }
-            Question::Save { to, what } => self.waiting.saves.push_back((to, what)),
+            Question::Save(request) => self.waiting.saves.push_back(request),
             Question::Places(places) => self.places.extend(places),
         }
     }

@@ -11,12 +11,15 @@ use crate::output::tree::{Frames, Origin, TreeView};
 use crate::source::Place;
 use crate::tui::capture::Copied;
 
+use super::acknowledgements::ReliablePacket;
 use super::waterfall::{Packet, Waterfall};
 use super::{Desk, Detail, FRAMES, Subject, Wanted};
 
 /// Frames before the first one of a Transaction that are read with it: they tell which queue pairs belong together, and where
 /// messages begin.
 const BEFORE: u64 = 4096;
+/// Frames behind the last one in which its acknowledgement is looked for.
+const BEHIND: u64 = 64;
 /// Bytes of frames that are held at most.
 const HELD: usize = 64 << 20;
 /// Packets of which the times are held at most.
@@ -108,14 +111,15 @@ impl Desk {
                     let (datagram, _) = flow.observed_frame(&frame, &mut Unobserved);
                     if is_near {
                         held.hold(&frame);
-                        if packets.len() < PACKETS {
-                            packets.insert(number, packet(&frame, &datagram));
-                        }
+                    }
+                    let is_behind = number > wanted.last && number.0 <= wanted.last.0 + BEHIND;
+                    if (is_near || is_behind) && packets.len() < PACKETS {
+                        packets.insert(number, packet(&frame, &datagram));
                     }
                     for step in flow.steps().iter().filter(|step| step.frame >= wanted.first) {
                         steps.entry(step.key).or_default().push(*step);
                     }
-                    !from_start && number >= wanted.last
+                    !from_start && number.0 >= wanted.last.0 + BEHIND
                 }
                 None => true,
             };
@@ -228,5 +232,5 @@ fn packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> Packet {
         Carried::Infiniband(packet) => (Some(packet.form.place.begins()), packet.payload.length as u64),
         _ => (None, 0),
     };
-    Packet { time: frame.time, begins, bytes }
+    Packet { time: frame.time, begins, bytes, reliable: ReliablePacket::of(datagram) }
 }

@@ -4,7 +4,10 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::flow::{Deed, Step};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
+
+use super::acknowledgements::{self, ReliablePacket};
 
 /// A packet, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +17,8 @@ pub(super) struct Packet {
     pub(super) begins: Option<bool>,
     /// Bytes of its payload, where its headers tell.
     pub(super) bytes: u64,
+    /// What acknowledgements need to know of it, over InfiniBand and RoCE.
+    pub(super) reliable: Option<ReliablePacket>,
 }
 
 /// What a bar stands for.
@@ -29,6 +34,8 @@ pub enum BarKind {
     ReplyWrite,
     /// RDMA_DONE.
     Done,
+    /// A NAK, which refused what a side had sent.
+    Nak(Syndrome),
 }
 
 /// Something that took time.
@@ -46,6 +53,17 @@ pub struct Bar {
     pub bytes: u64,
     /// Whether it is a request that nothing answered.
     pub is_open: bool,
+    /// The ACK for what was sent, where it was seen.
+    pub acknowledged: Option<Acknowledged>,
+}
+
+/// An ACK that covers what was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// When it was captured.
+    pub time: Timestamp,
+    /// Its frame.
+    pub frame: FrameNumber,
 }
 
 impl Bar {
@@ -75,14 +93,19 @@ impl Waterfall {
         let mut steps: Vec<Step> = steps.to_vec();
         steps.sort_by_key(|step| step.frame);
         steps.dedup();
-        for step in steps {
+        for step in &steps {
             let Some(packet) = packets.get(&step.frame) else { continue };
-            place(&mut bars, &step, packet);
+            place(&mut bars, step, packet);
         }
         count_bytes(&mut bars, transaction);
         for which in [Which::Call, Which::Reply] {
             bars.extend(transaction.message(which).and_then(|message| of_message(which, message)));
         }
+        let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
+        for which in [Which::Call, Which::Reply] {
+            frames.extend(transaction.message(which).iter().flat_map(|message| &message.frames));
+        }
+        acknowledgements::mark(&mut bars, &transaction.connection, &frames, packets);
         bars.sort_by_key(|bar| (bar.from, bar.frames.0));
         Self { bars }
     }
@@ -92,7 +115,8 @@ impl Waterfall {
     pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
         let first = self.bars.iter().map(|bar| bar.from).min()?;
         let reply = self.bars.iter().find(|bar| bar.kind == BarKind::Message(Which::Reply));
-        let last = reply.map(|bar| bar.to).or(self.bars.iter().map(|bar| bar.to).max())?;
+        let sent = self.bars.iter().filter(|bar| !matches!(bar.kind, BarKind::Nak(_)));
+        let last = reply.map(|bar| bar.to).or(sent.map(|bar| bar.to).max())?;
         Some((first, last))
     }
 }
@@ -103,7 +127,7 @@ fn count_bytes(bars: &mut [Bar], transaction: &Transaction) {
         BarKind::Read(chunk) => transaction.read_chunks.get(chunk),
         BarKind::Write(chunk) => transaction.write_chunks.get(chunk),
         BarKind::ReplyWrite => transaction.reply_chunk.as_ref(),
-        BarKind::Message(_) | BarKind::Done => None,
+        BarKind::Message(_) | BarKind::Done | BarKind::Nak(_) => None,
     };
     let kinds: Vec<BarKind> = bars.iter().map(|bar| bar.kind).collect();
     for bar in bars.iter_mut().filter(|bar| bar.bytes == 0 && !bar.is_open) {
@@ -122,6 +146,7 @@ fn of_message(which: Which, message: &MessageRecord) -> Option<Bar> {
         frames: (first, last),
         bytes: message.length as u64,
         is_open: false,
+        acknowledged: None,
     })
 }
 
@@ -153,5 +178,6 @@ fn place(bars: &mut Vec<Bar>, step: &Step, packet: &Packet) {
         frames: (step.frame, step.frame),
         bytes: if is_open { 0 } else { packet.bytes },
         is_open,
+        acknowledged: None,
     });
 }

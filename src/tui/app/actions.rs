@@ -97,7 +97,8 @@ impl App {
                     TimeFormat::Delta => TimeFormat::Absolute,
                     TimeFormat::Absolute => TimeFormat::AbsoluteDate,
                     TimeFormat::AbsoluteDate => TimeFormat::Epoch,
-                    TimeFormat::Epoch => TimeFormat::Relative,
+                    TimeFormat::Epoch => TimeFormat::Iso,
+                    TimeFormat::Iso => TimeFormat::Relative,
                 };
                 self.packets.stretch = Default::default();
             }
@@ -149,7 +150,7 @@ impl App {
                 let before = std::mem::replace(self, again);
                 (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
                 (self.history, self.searched) = (before.history, before.searched);
-                self.packets.at = before.packets.at;
+                (self.packets.at, self.packets.sort) = (before.packets.at, before.packets.sort);
                 if let Some(index) = index
                     && self.view == View::Transactions
                 {
@@ -187,6 +188,8 @@ impl App {
     fn close(&mut self) {
         if self.hunt.take().is_some() || self.packets.stop_search() {
             self.tell("stopped");
+        } else if self.errors_seen < self.all.errors.len() {
+            self.errors_seen = self.all.errors.len();
         } else if self.part != Part::List {
             self.part = Part::List;
         } else if self.is_zoomed {

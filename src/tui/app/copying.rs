@@ -2,9 +2,10 @@
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::tui::again::{Subject, Wanted};
 use crate::tui::clipboard;
 
-use super::{App, Part, View};
+use super::{App, Part};
 
 impl App {
     fn copy(&mut self, text: &str) {
@@ -58,24 +59,16 @@ impl App {
         };
         let files: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
         let files = files.join(" ");
-        let (ours, frames) = match self.view {
-            View::Frames => {
-                let frames = vec![FrameNumber(self.packets.at)];
-                (
-                    format!(
-                        "nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}",
-                        self.packets.at
-                    ),
-                    frames,
-                )
+        let (ours, frames) = match self.subject() {
+            None => return self.complain("nothing is chosen"),
+            Some(Subject::Frame(frame)) => {
+                let ours =
+                    format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);
+                (ours, vec![frame])
             }
-            _ => {
-                let Some(entry) = self.entry() else { return self.complain("nothing is chosen") };
-                let index = entry.row.index;
-                let detail =
-                    self.tree.detail.as_ref().filter(|detail| Some(detail.subject) == self.subject());
-                let frames =
-                    detail.map_or(vec![entry.row.first, entry.row.last], |detail| detail.frames.clone());
+            Some(subject @ Subject::Transaction(Wanted { index, first, last, .. })) => {
+                let detail = self.tree.detail.as_ref().filter(|detail| detail.subject == subject);
+                let frames = detail.map_or(vec![first, last], |detail| detail.frames.clone());
                 (format!("nfsrdma-inspect -V -Y 'nfsrdma.index == {index}' {files}"), frames)
             }
         };

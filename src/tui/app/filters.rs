@@ -1,8 +1,9 @@
-//! The filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
+//! The filter that is set, and the filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
 
 use crate::filter::Filter;
+use crate::tui::prompt::Purpose;
 
-use super::{App, Part};
+use super::{App, Part, Side, Table};
 
 const NOTHING: &str = "nothing is chosen";
 
@@ -46,5 +47,48 @@ impl App {
             return Err("the chosen Transaction has no session: NFSv4.1 and later have");
         };
         Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))
+    }
+
+    /// Shows only what a filter selects.
+    pub(super) fn set_filter(&mut self, text: &str) {
+        match Filter::parse(text) {
+            Ok(filter) => {
+                let filter = Some((filter, text.to_owned()));
+                let (memory, all) = (self.options.memory, Some(&self.all));
+                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, memory, all));
+                self.other_rows();
+            }
+            Err(error) => {
+                self.complain(error.to_string());
+                self.open_prompt(Purpose::Filter, text);
+            }
+        }
+    }
+
+    /// The filter that is set.
+    pub(super) fn filter_text(&self) -> Option<String> {
+        self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
+    }
+
+    /// Shows everything, with the cursor on the Transaction where it was.
+    pub(super) fn unfilter(&mut self) {
+        let index = self.entry().map(|entry| entry.row.index);
+        if self.chosen.take().is_some() {
+            self.other_rows();
+            if let (Some(index), None) = (index, self.list.sort) {
+                // The cursor of the list moves, whatever view is shown.
+                let view = self.view;
+                self.go_to(&format!("#{index}"));
+                (self.view, self.message) = (view, None);
+            }
+        }
+    }
+
+    fn other_rows(&mut self) {
+        self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
+        self.hunt = None;
+        self.forget_around();
+        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
+        self.list.renew(rows);
     }
 }

@@ -4,6 +4,7 @@ mod actions;
 mod around;
 mod copying;
 mod filters;
+mod frame_order;
 mod list;
 mod mouse;
 mod moving;
@@ -26,8 +27,9 @@ use crate::filter::Filter;
 use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
 use crate::output::units::TimeFormat;
+use crate::source::LinkState;
 
-use super::again::{Answer, Question, Reader, Subject, Wanted};
+use super::again::{Answer, Question, Reader, Subject};
 use super::capture::Capture;
 use super::keys;
 use super::model::{PAGE, Rows};
@@ -38,6 +40,7 @@ use super::theme::{Signs, Theme, ThemeName};
 use super::views;
 
 pub(super) use around::Around;
+pub(super) use frame_order::{FrameColumn, FrameSort};
 pub(super) use list::{List, scrolled};
 pub(super) use packets::Packets;
 pub(super) use side::Side;
@@ -226,6 +229,8 @@ pub struct App {
     pub(super) help: Option<usize>,
     pub(super) message: Option<Message>,
     pub(super) is_paused: bool,
+    /// Errors of the input that somebody has taken note of.
+    errors_seen: usize,
     hunt: Option<Hunt>,
     /// What was searched for last.
     pub(super) searched: Option<String>,
@@ -295,6 +300,7 @@ impl App {
             help: None,
             message: None,
             is_paused: false,
+            errors_seen: 0,
             hunt: None,
             searched: None,
             asked_page: None,
@@ -414,14 +420,6 @@ impl App {
         }
     }
 
-    /// What tree and bytes are about.
-    pub(super) fn subject(&self) -> Option<Subject> {
-        match self.view {
-            View::Frames => (self.packets.at > 0).then_some(Subject::Frame(FrameNumber(self.packets.at))),
-            _ => Some(Subject::Transaction(Wanted::from(self.entry()?.row))),
-        }
-    }
-
     /// Asks for what the screen shows and is not there.
     fn ask(&mut self) {
         if self.view.has_tree()
@@ -454,9 +452,9 @@ impl App {
         let (height, width) = (u64::from(self.areas.list.height), usize::from(self.areas.list.width));
         let count = self.all.progress.frames;
         if width > 0 {
-            self.select_packets(width);
+            self.hold_packets(width);
         }
-        if height == 0 || count == 0 || self.packets.selected.is_some() {
+        if height == 0 || count == 0 || self.packets.held.is_some() {
             return;
         }
         let top = FrameNumber(self.packets.top.max(1));
@@ -464,21 +462,21 @@ impl App {
         let end = top.0.saturating_add(height).min(count + 1);
         let has = (1..=top.0).contains(&stretch.wanted.0)
             && stretch.first.0 + stretch.lines.len() as u64 >= end
-            && stretch.width == width;
-        let is_asked = self
-            .packets
-            .asked
-            .is_some_and(|(asked, wide, at)| (asked, wide) == (top, width) && at.elapsed() < AGAIN);
+            && (stretch.width, stretch.left) == (width, self.packets.left);
+        let is_asked = self.packets.asked.is_some_and(|(asked, by, at)| {
+            (asked, by) == (top, (width, self.packets.left)) && at.elapsed() < AGAIN
+        });
         if has || is_asked {
             return;
         }
-        self.packets.asked = Some((top, width, Instant::now()));
+        let left = self.packets.left;
+        self.packets.asked = Some((top, (width, left), Instant::now()));
         let first = FrameNumber(top.0.saturating_sub(4 * height).max(1));
         let mut screen = self.theme.screen(self.options.glyphs);
         screen.width = Some(width);
         let start = self.all.tables.times.map(|(start, _)| start);
         let count = (9 * height) as usize;
-        self.reader.ask(Question::Frames { first, count, screen, time: self.options.time, start });
+        self.reader.ask(Question::Frames { first, count, screen, left, time: self.options.time, start });
     }
 
     /// Draws everything.
@@ -515,6 +513,23 @@ impl App {
     /// Whether something is under way that will change the screen soon.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_settled() && !self.is_paused
+    }
+
+    /// What is wrong with the input, until somebody has taken note of it: the last error, and how many there are beside it.
+    pub(super) fn problem(&self) -> Option<String> {
+        let errors = self.all.errors.get(self.errors_seen..).unwrap_or_default();
+        let Some((last, others)) = errors.split_last() else {
+            return self.link().map(|state| format!("{}: {state}", self.capture.name()));
+        };
+        Some(match others.len() {
+            0 => last.clone(),
+            count => format!("{last} (and {count} more before)"),
+        })
+    }
+
+    /// The state of the interface, where it brings nothing at present.
+    pub(super) fn link(&self) -> Option<LinkState> {
+        self.all.progress.link.filter(|state| *state != LinkState::Up && !self.all.progress.is_over)
     }
 
     pub(super) fn tell(&mut self, text: impl Into<String>) {
@@ -578,46 +593,5 @@ impl App {
             Purpose::GoTo => self.go_to(text),
             Purpose::Save => self.save_to(text),
         }
-    }
-
-    /// Shows only what a filter selects.
-    pub(super) fn set_filter(&mut self, text: &str) {
-        match Filter::parse(text) {
-            Ok(filter) => {
-                let filter = Some((filter, text.to_owned()));
-                let (memory, all) = (self.options.memory, Some(&self.all));
-                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, memory, all));
-                self.other_rows();
-            }
-            Err(error) => {
-                self.complain(error.to_string());
-                self.open_prompt(Purpose::Filter, text);
-            }
-        }
-    }
-
-    /// The filter that is set.
-    fn filter_text(&self) -> Option<String> {
-        self.chosen.as_ref().and_then(|side| side.filter.as_ref()).map(|(_, text)| text.clone())
-    }
-
-    /// Shows everything, with the cursor on the Transaction where it was.
-    pub(super) fn unfilter(&mut self) {
-        let index = self.entry().map(|entry| entry.row.index);
-        if self.chosen.take().is_some() {
-            self.other_rows();
-            if let (Some(index), None) = (index, self.list.sort) {
-                self.go_to(&format!("#{index}"));
-                self.message = None;
-            }
-        }
-    }
-
-    fn other_rows(&mut self) {
-        self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
-        self.hunt = None;
-        self.forget_around();
-        let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
-        self.list.renew(rows);
     }
 }

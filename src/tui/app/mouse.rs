@@ -50,12 +50,7 @@ impl App {
             };
         }
         if let Some((_, number)) = self.areas.headings.iter().find(|(area, _)| area.contains(place)) {
-            let number = *number;
-            if let Some(table) = self.table_mut() {
-                table.is_reversed = table.sort == number && !table.is_reversed;
-                table.sort = number;
-            }
-            return;
+            return self.sort_by_heading(*number);
         }
         let Some((part, area)) = self.part_at(place) else { return };
         let line = usize::from(place.y.saturating_sub(area.y));

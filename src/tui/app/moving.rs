@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::frame::FrameNumber;
-
 use crate::tui::model::Entry;
 use crate::tui::search::{self, Hunt, Target};
 
@@ -117,20 +115,7 @@ impl App {
     pub(super) fn go_to(&mut self, text: &str) {
         let start = self.all.tables.times.map(|(start, _)| start);
         match search::place(text, start) {
-            Ok(Target::Frame(FrameNumber(frame))) if self.view == View::Frames => {
-                let last = self.all.progress.frames.max(1);
-                self.go_to_frame(frame.clamp(1, last));
-                self.step_packets(0);
-                if frame > last {
-                    self.complain(format!("the last frame is {last}"));
-                }
-            }
-            Ok(target) => {
-                self.view = View::Transactions;
-                self.list.has_tail = false;
-                self.hunt = Some(Hunt::from_start(target, self.list.len(self.rows())));
-                self.go_on_hunting();
-            }
+            Ok(target) => self.go_to_place(target),
             Err(text) => self.complain(text),
         }
     }

@@ -1,14 +1,18 @@
-//! The packet list: where one stands in it, what a filter selects of it, and a search through it.
+//! The packet list: the cursor in it, the frames that a filter selects, its order, and a search through it.
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::output::style::Styles;
-use crate::output::units::TimeFormat;
 use crate::tui::again::Stretch;
-use crate::tui::frame_scan::{Form, Found, FrameScan, Wanted};
+use crate::tui::frame_scan::{Form, Found, FrameLine, FrameScan, Wanted};
 use crate::tui::views::styled::plain;
 
 use super::App;
+use super::frame_order::{FrameSort, HeldFrames, MadeFor};
+
+/// Columns of the terminal that a key scrolls, and that can be scrolled past.
+const SCROLLED: usize = 8;
+const MOST_SCROLLED: usize = 400;
 
 /// The packet list.
 #[derive(Debug, Default)]
@@ -20,66 +24,20 @@ pub(in crate::tui) struct Packets {
     /// The line at the top: of all frames the number of the frame, of those that a filter selects the line counted from 0.
     pub(in crate::tui) top: u64,
     pub(in crate::tui) stretch: Stretch,
-    pub(super) asked: Option<(FrameNumber, usize, std::time::Instant)>,
-    /// The frames that the filter selects, where there is one.
-    pub(in crate::tui) selected: Option<SelectedFrames>,
+    pub(super) asked: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
+    /// Columns of the terminal that are scrolled past.
+    pub(in crate::tui) left: usize,
+    /// What the list is sorted by.
+    pub(in crate::tui) sort: FrameSort,
+    /// The frames that the filter selects, and all of them where they are sorted.
+    pub(in crate::tui) held: Option<HeldFrames>,
     search: Option<(FrameScan, String)>,
-}
-
-/// The frames that a filter selects, with their lines.
-#[derive(Debug)]
-pub(in crate::tui) struct SelectedFrames {
-    filter: String,
-    width: usize,
-    time: TimeFormat,
-    pub(in crate::tui) header: String,
-    pub(in crate::tui) lines: Vec<(FrameNumber, String)>,
-    /// Bytes that the lines take.
-    bytes: usize,
-    scan: Option<FrameScan>,
-    /// Whether there was no room for more.
-    pub(in crate::tui) is_cut: bool,
-}
-
-impl SelectedFrames {
-    /// Whether frames are still being looked for.
-    pub(in crate::tui) fn is_looking(&self) -> bool {
-        self.scan.is_some()
-    }
-
-    /// The line of a frame, or where it would be.
-    pub(in crate::tui) fn position(&self, frame: u64) -> usize {
-        let at = self.lines.partition_point(|(number, _)| number.0 < frame);
-        at.min(self.lines.len().saturating_sub(1))
-    }
-
-    /// Takes lines that were found, in as many bytes as there is room for; whether there were any.
-    fn take(&mut self, room: usize) -> bool {
-        let Some(scan) = &self.scan else { return false };
-        let (found, is_over) = scan.take();
-        let is_new = !found.is_empty() || is_over;
-        for found in found {
-            match found {
-                Found::Header(header) => self.header = header,
-                Found::Line(number, line) => {
-                    self.bytes += line.len() + size_of::<(FrameNumber, String)>();
-                    self.lines.push((number, line));
-                }
-                Found::Text(_) => {}
-            }
-        }
-        self.is_cut = self.bytes > room;
-        if is_over || self.is_cut {
-            self.scan = None;
-        }
-        is_new
-    }
 }
 
 impl Packets {
     /// Whether frames are being looked for.
     pub(super) fn is_looking(&self) -> bool {
-        self.search.is_some() || self.selected.as_ref().is_some_and(SelectedFrames::is_looking)
+        self.search.is_some() || self.held.as_ref().is_some_and(HeldFrames::is_looking)
     }
 
     /// Ends a search; whether there was one.
@@ -91,12 +49,12 @@ impl Packets {
 impl App {
     /// Moves the cursor by some frames.
     pub(super) fn step_packets(&mut self, by: isize) {
-        match &self.packets.selected {
-            Some(selected) => {
-                let at = selected.position(self.packets.at).saturating_add_signed(by);
-                let at = at.min(selected.lines.len().saturating_sub(1));
-                if let Some((number, _)) = selected.lines.get(at) {
-                    self.packets.at = number.0;
+        match &self.packets.held {
+            Some(held) => {
+                let place = held.place(self.packets.at).saturating_add_signed(by);
+                let place = place.min(held.len().saturating_sub(1));
+                if let Some(line) = held.get(place) {
+                    self.packets.at = line.number.0;
                 }
             }
             None => {
@@ -111,10 +69,10 @@ impl App {
     /// Puts the cursor on the line that was clicked, so many below the top.
     pub(super) fn click_packet(&mut self, line: u64) {
         let at = self.packets.top + line;
-        match &self.packets.selected {
-            Some(selected) => {
-                if let Some((number, _)) = usize::try_from(at).ok().and_then(|at| selected.lines.get(at)) {
-                    self.packets.at = number.0;
+        match &self.packets.held {
+            Some(held) => {
+                if let Some(line) = usize::try_from(at).ok().and_then(|at| held.get(at)) {
+                    self.packets.at = line.number.0;
                 }
             }
             None if at <= self.all.progress.frames => self.packets.at = at,
@@ -125,8 +83,8 @@ impl App {
     /// Shows a frame, with some before it.
     pub(super) fn go_to_frame(&mut self, frame: u64) {
         self.packets.at = frame;
-        self.packets.top = match &self.packets.selected {
-            Some(selected) => selected.position(frame).saturating_sub(2) as u64,
+        self.packets.top = match &self.packets.held {
+            Some(held) => held.place(frame).saturating_sub(2) as u64,
             None => frame.saturating_sub(2).max(1),
         };
     }
@@ -142,38 +100,50 @@ impl App {
             screen,
             time: self.options.time,
             start: self.all.tables.times.map(|(start, _)| start),
+            left: if width.is_some() { self.packets.left } else { 0 },
             filehandles: self.options.filehandles,
             limits: self.options.limits.clone(),
         }
     }
 
-    /// Keeps the selected frames those of the filter, on a screen that is so wide.
-    pub(super) fn select_packets(&mut self, width: usize) {
+    /// Sorts the packet list. In the order of the capture it is read a page at a time; else all frames are held, as many as have room.
+    pub(super) fn sort_packets(&mut self, sort: FrameSort) {
+        self.packets.sort = sort;
+        if let Some(held) = &mut self.packets.held {
+            held.sort(sort);
+        }
+        let (at, width) = (self.packets.at, usize::from(self.areas.list.width));
+        if width > 0 {
+            self.hold_packets(width);
+        }
+        self.go_to_frame(at);
+    }
+
+    /// Keeps the held frames those of the filter, on a screen that is so wide.
+    pub(super) fn hold_packets(&mut self, width: usize) {
         let filter = self.chosen.as_ref().and_then(|side| side.filter.clone());
-        let Some((filter, text)) = filter else {
-            if self.packets.selected.take().is_some() {
+        if filter.is_none() && self.packets.sort.is_of_capture() {
+            if self.packets.held.take().is_some() {
                 self.go_to_frame(self.packets.at);
             }
             return;
-        };
-        let time = self.options.time;
-        let is_same = |selected: &SelectedFrames| {
-            selected.filter == text && selected.width == width && selected.time == time
-        };
-        if !self.packets.selected.as_ref().is_some_and(is_same) {
+        }
+        let (filter, text) = filter.unzip();
+        let made_for = MadeFor { filter: text, width, left: self.packets.left, time: self.options.time };
+        if self.packets.held.as_ref().is_none_or(|held| held.made_for != made_for) {
             let scan = self.scan(Wanted::Selected(filter), Some(width));
-            self.packets.selected = Some(SelectedFrames {
-                filter: text,
-                width,
-                time,
-                header: String::new(),
-                lines: Vec::new(),
-                bytes: 0,
-                scan: Some(scan),
-                is_cut: false,
-            });
+            self.packets.held = Some(HeldFrames::new(made_for, self.packets.sort, scan));
             self.packets.top = 0;
         }
+    }
+
+    /// Scrolls the list to the right, or back.
+    pub(super) fn scroll_packets(&mut self, is_right: bool) {
+        let left = self.packets.left;
+        self.packets.left = match is_right {
+            true => (left + SCROLLED).min(MOST_SCROLLED),
+            false => left.saturating_sub(SCROLLED),
+        };
     }
 
     fn scan(&self, wanted: Wanted, width: Option<usize>) -> FrameScan {
@@ -183,20 +153,20 @@ impl App {
     /// Looks for the next frame whose line has a text: among the selected ones, or through the capture.
     pub(super) fn search_packets(&mut self, text: &str, is_forward: bool) {
         let at = self.packets.at;
-        if let Some(selected) = &self.packets.selected {
-            let has = |(_, line): &&(FrameNumber, String)| crate::tui::search::contains(&plain(line), text);
-            let lines = &selected.lines;
-            let near = match is_forward {
-                true => lines.iter().find(|line| line.0.0 > at && has(line)).map(|line| (line.0, false)),
+        if let Some(held) = &self.packets.held {
+            let has = |line: &&FrameLine| crate::tui::search::contains(&plain(&line.text), text);
+            let place = held.place(at);
+            let found = match is_forward {
+                true => {
+                    let near = held.from(place + 1).find(has).map(|line| (line.number, false));
+                    near.or_else(|| held.from(0).find(has).map(|line| (line.number, true)))
+                }
                 false => {
-                    lines.iter().rev().find(|line| line.0.0 < at && has(line)).map(|line| (line.0, false))
+                    let back = |to| (0..to).rev().filter_map(|place| held.get(place)).find(|line| has(line));
+                    let near = back(place).map(|line| (line.number, false));
+                    near.or_else(|| back(held.len()).map(|line| (line.number, true)))
                 }
             };
-            let far = || match is_forward {
-                true => lines.iter().find(has).map(|line| (line.0, true)),
-                false => lines.iter().rev().find(has).map(|line| (line.0, true)),
-            };
-            let found = near.or_else(far);
             return self.found_packet(found, text, is_forward);
         }
         let wanted = Wanted::Text { small: text.to_owned(), from: FrameNumber(at), is_forward };
@@ -222,8 +192,8 @@ impl App {
     /// Takes up what scans have found; whether anything is new.
     pub(super) fn tick_packets(&mut self) -> bool {
         let room = self.options.memory / 4;
-        let was_empty = self.packets.selected.as_ref().is_some_and(|selected| selected.lines.is_empty());
-        let mut is_new = self.packets.selected.as_mut().is_some_and(|selected| selected.take(room));
+        let was_empty = self.packets.held.as_ref().is_some_and(|held| held.len() == 0);
+        let mut is_new = self.packets.held.as_mut().is_some_and(|held| held.take(room));
         if is_new && was_empty {
             // The cursor goes to the selected frame that is nearest.
             self.step_packets(0);
@@ -247,8 +217,8 @@ impl App {
     /// The line of the cursor, without styles, where it is known.
     pub(super) fn packet_text(&self) -> Option<String> {
         let at = self.packets.at;
-        let line = match &self.packets.selected {
-            Some(selected) => &selected.lines.iter().find(|(number, _)| number.0 == at)?.1,
+        let line = match &self.packets.held {
+            Some(held) => &held.get(held.place(at)).filter(|line| line.number.0 == at)?.text,
             None => {
                 let stretch = &self.packets.stretch;
                 stretch.lines.get(usize::try_from(at.checked_sub(stretch.first.0)?).ok()?)?

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::tui::again::Question;
-use crate::tui::save::What;
+use crate::tui::save::{SaveRequest, What};
 
 use super::App;
 
@@ -19,7 +19,7 @@ impl App {
         }
         let Some(what) = self.chosen_to_save(is_all) else { return self.complain("nothing is chosen") };
         self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
-        self.reader.ask(Question::Save { to: PathBuf::from(path), what });
+        self.reader.ask(Question::Save(SaveRequest { to: PathBuf::from(path), what }));
     }
 
     /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.

@@ -1,7 +1,10 @@
 //! The rows of each view, and what keys do with them. This is the one place that tells views apart for keys: a view has the
 //! Transactions, the frames, or the rows of a table for rows, and every key that acts on rows acts on those.
 
+use nfsrdma_dissectors::frame::FrameNumber;
+
 use crate::analysis::statistics::OperationKey;
+use crate::tui::again::{Subject, Wanted};
 use crate::tui::model::Entry;
 use crate::tui::search::{Hunt, Target};
 use crate::tui::views::charts::Charts;
@@ -10,7 +13,8 @@ use crate::tui::views::files::Files;
 use crate::tui::views::operations::Operations;
 use crate::tui::views::table::TableView;
 
-use super::{App, Origin, Part, View};
+use super::frame_order::HeldFrames;
+use super::{App, FrameColumn, FrameSort, Origin, Part, View};
 
 const NOTHING: &str = "nothing is chosen";
 
@@ -87,6 +91,7 @@ impl View {
                 ("Enter", "tree"),
                 ("f", "filter"),
                 ("/", "search"),
+                ("< >", "sort"),
                 ("g", "go to"),
                 ("m", "mark"),
                 ("y", "copy"),
@@ -113,6 +118,44 @@ impl View {
 }
 
 impl App {
+    /// The frames that are held, in the view of frames.
+    pub(in crate::tui) fn held_packets(&self) -> Option<&HeldFrames> {
+        match self.view.rows() {
+            Rows::Frames => self.packets.held.as_ref(),
+            Rows::Transactions | Rows::Table(..) => None,
+        }
+    }
+
+    /// What tree and bytes are about.
+    pub(in crate::tui) fn subject(&self) -> Option<Subject> {
+        match self.view.rows() {
+            Rows::Frames => (self.packets.at > 0).then_some(Subject::Frame(FrameNumber(self.packets.at))),
+            Rows::Transactions | Rows::Table(..) => {
+                Some(Subject::Transaction(Wanted::from(self.entry()?.row)))
+            }
+        }
+    }
+
+    /// Goes to a place: in the packet list to a frame, and everything else is looked for among the Transactions.
+    pub(super) fn go_to_place(&mut self, target: Target) {
+        match (self.view.rows(), target) {
+            (Rows::Frames, Target::Frame(FrameNumber(frame))) => {
+                let last = self.all.progress.frames.max(1);
+                self.go_to_frame(frame.clamp(1, last));
+                self.step_packets(0);
+                if frame > last {
+                    self.complain(format!("the last frame is {last}"));
+                }
+            }
+            (Rows::Frames | Rows::Transactions | Rows::Table(..), target) => {
+                self.view = View::Transactions;
+                self.list.has_tail = false;
+                self.hunt = Some(Hunt::from_start(target, self.list.len(self.rows())));
+                self.go_on_hunting();
+            }
+        }
+    }
+
     /// The row of the cursor in a table.
     fn table_row(&self, view: &dyn TableView) -> Option<usize> {
         view.order(self).get(self.table().at).copied()
@@ -164,7 +207,7 @@ impl App {
         match self.view.rows() {
             Rows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
             Rows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            Rows::Frames => {}
+            Rows::Frames => self.scroll_packets(is_right),
             Rows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
@@ -311,15 +354,33 @@ impl App {
                 let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
                 self.list.sort_beside(step, &shown, rows);
             }
-            Rows::Frames => {
-                self.complain("frames stay in the order of the capture; sort Transactions with 1")
-            }
+            Rows::Frames => self.sort_packets(self.packets.sort.beside(step)),
             Rows::Table(view, _) => {
                 let count = view.columns().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
                 {
                     table.sort = (table.sort as isize + step).rem_euclid(count) as usize;
+                }
+            }
+        }
+    }
+
+    /// Sorts by the heading that was clicked, and the other way round where it is sorted by that already.
+    pub(super) fn sort_by_heading(&mut self, number: usize) {
+        match self.view.rows() {
+            Rows::Transactions => {}
+            Rows::Frames => {
+                let Some(by) = FrameColumn::ALL.get(number).copied() else { return };
+                match by == self.packets.sort.by {
+                    true => self.reverse_rows(),
+                    false => self.sort_packets(FrameSort::by(by)),
+                }
+            }
+            Rows::Table(..) => {
+                if let Some(table) = self.table_mut() {
+                    table.is_reversed = table.sort == number && !table.is_reversed;
+                    table.sort = number;
                 }
             }
         }
@@ -333,7 +394,8 @@ impl App {
                 self.list.reverse(rows);
             }
             Rows::Frames => {
-                self.complain("frames stay in the order of the capture; sort Transactions with 1")
+                let FrameSort { by, is_descending } = self.packets.sort;
+                self.sort_packets(FrameSort { by, is_descending: !is_descending });
             }
             Rows::Table(..) => {
                 if let Some(table) = self.table_mut() {

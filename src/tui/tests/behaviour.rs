@@ -333,7 +333,7 @@ fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
 
 #[test]
 fn what_is_no_capture_is_told_on_the_screen() {
-    let mut screen = Screen::open("README.md", 100, 24);
+    let mut screen = Screen::open("README.md", 160, 24);
     assert!(screen.last_line().contains("not a capture file"), "{}", screen.last_line());
     for key in "123456wgmesiyYcW=Fx".chars() {
         screen.keys(&key.to_string()).press(KeyCode::Esc);
@@ -375,6 +375,8 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         screen.keys("=");
         let set = screen.app.side().filter.as_ref().map(|(_, text)| text.clone());
         assert!(set.is_some(), "{key}");
+        screen.keys("u");
+        assert_eq!((screen.app.view, screen.app.chosen.is_none()), (view, true));
     }
 }
 
@@ -409,18 +411,18 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
 fn a_filter_selects_frames_in_the_packet_list() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5").ask('f', "infiniband.bth.opcode == 17 && frame.number > 1000");
-    let selected = screen.app.packets.selected.as_ref().unwrap();
+    let held = screen.app.packets.held.as_ref().unwrap();
     // What `--view frames -Y` selects.
-    let count = selected.lines.len();
-    assert!(count > 10 && selected.lines.iter().all(|(number, _)| number.0 > 1000), "{count}");
-    let first = selected.lines[0].0.0;
+    let count = held.len();
+    assert!(count > 10 && held.from(0).all(|line| line.number.0 > 1000), "{count}");
+    let first = held.get(0).unwrap().number.0;
     screen.press(KeyCode::Home);
     assert_eq!(screen.app.packets.at, first);
     screen.keys("jm");
-    let second = screen.app.packets.selected.as_ref().unwrap().lines[1].0.0;
+    let second = screen.app.packets.held.as_ref().unwrap().get(1).unwrap().number.0;
     assert!(screen.app.marks.contains(&Mark::Frame(second)));
     screen.press(KeyCode::End).ask('/', "ack").keys("u");
-    assert!(screen.app.packets.selected.is_none());
+    assert!(screen.app.packets.held.is_none());
     assert!(screen.app.packets.at > 1000);
 }
 

@@ -1,9 +1,12 @@
 //! The terminal interface without a terminal: keys in, screens out, on real captures.
 
+mod acknowledgements;
 mod again;
 mod behaviour;
 mod bounds;
 mod documented;
+mod frame_order;
+mod narrow;
 mod screens;
 
 use std::path::PathBuf;
@@ -126,7 +129,8 @@ impl Screen {
 
     /// The last line, or the message above the keys.
     fn last_line(&self) -> String {
-        let has_message = self.app.message.is_some() && self.app.prompt.is_none();
+        let is_said = self.app.message.is_some() || self.app.problem().is_some();
+        let has_message = is_said && self.app.prompt.is_none();
         self.text().lines().rev().nth(usize::from(has_message)).unwrap_or_default().to_owned()
     }
 

@@ -8,7 +8,7 @@ use crate::tui::theme::ThemeName;
 
 use super::Screen;
 
-const SIZES: [(u16, u16); 4] = [(40, 24), (80, 24), (120, 40), (200, 60)];
+const SIZES: [(u16, u16); 4] = [(40, 20), (80, 24), (120, 40), (200, 50)];
 
 /// Snapshots of what a capture looks like after some keys.
 fn looks(view: &str, capture: &str, act: impl Fn(&mut Screen)) {
@@ -48,6 +48,13 @@ fn the_waterfall_of_iwarp() {
 }
 
 #[test]
+fn the_waterfall_of_a_write_that_was_refused_and_sent_again() {
+    let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
+    screen.ask('g', "0xbec00cfc").keys("w");
+    insta::assert_snapshot!("waterfall_of_loss", screen.text());
+}
+
+#[test]
 fn operations() {
     looks("operations", "rxe-v42.pcap", |screen| {
         screen.keys("2");
@@ -72,6 +79,13 @@ fn files() {
 fn frames_at_the_chosen_transaction() {
     looks("frames", "rxe-v42.pcap", |screen| {
         screen.ask('g', "0xb38df27d").keys("5");
+    });
+}
+
+#[test]
+fn frames_by_length() {
+    looks("frames_sorted", "rxe-v42.pcap", |screen| {
+        screen.keys("5>>>>>").press(KeyCode::Home);
     });
 }
 

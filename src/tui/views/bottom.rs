@@ -43,15 +43,15 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         }
         return rest;
     }
-    let Some((_, text)) = &app.side().filter else { return area };
+    let Some(text) = selection(app) else { return area };
     let (rest, place) = cut_bottom(area, 1);
     let side = app.side();
     let of = app.all.rows.len().max(side.rows.len()) as u64;
     let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
     let start = app.all.tables.times.map(|(start, _)| start);
-    if let (crate::tui::app::View::Frames, Some(selected)) = (app.view, &app.packets.selected) {
-        let (count, of) = (selected.lines.len() as u64, app.all.progress.frames);
-        let cut = if selected.is_cut { "; more found no room (--memory)" } else { "" };
+    if let Some(held) = app.held_packets() {
+        let (count, of) = (held.len() as u64, app.all.progress.frames);
+        let cut = if held.is_cut { "; more found no room (--memory)" } else { "" };
         counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
     }
     if let Some(since) = side.progress.since
@@ -61,9 +61,10 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));
     }
     let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
-    let text = fit(text, room, &app.signs.glyphs).into_owned();
+    let (title, text) = text;
+    let text = fit(&text, room, &app.signs.glyphs).into_owned();
     let line = spans([
-        (app.theme.notice, " filter ".to_owned()),
+        (app.theme.notice, format!(" {title} ")),
         (Style::new(), text),
         (app.theme.dim, format!("  {counts}")),
     ]);
@@ -71,16 +72,32 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
+/// What selects the rows, with its title: the filter, or that frames are held in another order.
+fn selection(app: &App) -> Option<(&'static str, String)> {
+    match (&app.side().filter, app.held_packets()) {
+        (Some((_, text)), _) => Some(("filter", text.clone())),
+        (None, Some(_)) => Some(("sorted by", app.packets.sort.by.name().to_owned())),
+        (None, None) => None,
+    }
+}
+
 /// Lines at the bottom that a message needs; one where there is none.
 pub(super) fn height(app: &App, area: Rect) -> u16 {
-    match &app.message {
-        Some(message) if app.prompt.is_none() && app.menu.is_none() => {
-            let lines = wrapped(&message.text, usize::from(area.width)).len();
+    match said(app) {
+        Some((_, text)) if app.prompt.is_none() && app.menu.is_none() => {
+            let lines = wrapped(&text, usize::from(area.width)).len();
             // The keys stay below it.
             u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2) + 1
         }
         _ => 1,
     }
+}
+
+/// The message, or else what is wrong with the input, and how it is drawn.
+fn said(app: &App) -> Option<(Style, String)> {
+    let style = |is_error| if is_error { app.theme.error } else { app.theme.notice };
+    let message = app.message.as_ref().map(|message| (style(message.is_error), message.text.clone()));
+    message.or_else(|| app.problem().map(|text| (style(true), text)))
 }
 
 /// Draws what is typed, told or possible; gives the place of the cursor if something is typed.
@@ -117,21 +134,17 @@ pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Positio
         let x = title.len() + width_of(&before) - past;
         return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
     }
-    let errors = &app.side().errors;
     let width = usize::from(area.width);
     let text = if let Some(Menu::Follow) = app.menu {
         let keys = [("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")];
         hints(app, &keys, "follow:", width)
-    } else if let Some(message) = &app.message {
-        let style = if message.is_error { app.theme.error } else { app.theme.notice };
+    } else if let Some((style, text)) = said(app) {
         let (told, keys) = cut_bottom(area, 1);
-        for (line, text) in wrapped(&message.text, width).into_iter().enumerate() {
+        for (line, text) in wrapped(&text, width).into_iter().enumerate() {
             put(buffer, told, line, &Line::styled(text, style));
         }
         put(buffer, keys, 0, &hints(app, known(app), "", width));
         return None;
-    } else if let Some(error) = errors.last() {
-        Line::styled(fit(error, width, &app.signs.glyphs).into_owned(), app.theme.error)
     } else {
         hints(app, known(app), "", width)
     };

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::analysis::histogram::Histogram;
 use crate::analysis::series::{Series, Step};
 use crate::output::style::columns as width_of;
-use crate::output::units::{Bytes, Duration};
+use crate::output::units::{Bytes, Duration, Short};
 use crate::tui::app::{App, Mark};
 
 use super::operations::Operations;
@@ -80,7 +80,9 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
-    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, short);
+    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| {
+        Short(rate).to_string()
+    });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
     let bytes = |value: f64| Bytes(value as u64).to_string();
@@ -126,16 +128,6 @@ impl Axis {
         }
         write(width.saturating_sub(width_of(&to)).max(width_of(&from) + 1), &to);
         put(buffer, area, 0, &Line::styled(line, app.theme.dim));
-    }
-}
-
-/// A number with a unit of 1000.
-fn short(value: f64) -> String {
-    match value {
-        ..9.95 => format!("{value:.1}"),
-        ..9_999.5 => format!("{value:.0}"),
-        ..999_500.0 => format!("{:.0}k", value / 1e3),
-        _ => format!("{:.1}M", value / 1e6),
     }
 }
 

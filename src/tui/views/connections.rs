@@ -9,8 +9,7 @@ use crate::analysis::lives::ConnectionRow;
 use crate::analysis::load::{CreditSeries, Credits};
 use crate::analysis::rates::Rates;
 use crate::output::connections;
-use crate::output::operations::per_second;
-use crate::output::units::Duration;
+use crate::output::units::{Duration, PerSecond};
 use crate::tui::app::{App, Mark};
 
 use super::operations::rate_key;
@@ -92,9 +91,9 @@ impl TableView for Connections {
             (number, theme.dim),
             (transport, theme.dim),
             (transactions, plain),
-            (per_second(rates[0].transactions), plain),
-            (per_second(rates[1].transactions), plain),
-            (per_second(rates[2].transactions), plain),
+            (PerSecond(rates[0].transactions).to_string(), plain),
+            (PerSecond(rates[1].transactions).to_string(), plain),
+            (PerSecond(rates[2].transactions).to_string(), plain),
             (bytes, plain),
             (incomplete, theme.notice),
             (state, theme.dim),

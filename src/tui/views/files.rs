@@ -8,8 +8,7 @@ use ratatui::text::Line;
 use crate::analysis::files::FileTally;
 use crate::analysis::rates::Rates;
 use crate::filter::quoted;
-use crate::output::operations::per_second;
-use crate::output::units::{self, Bytes, Duration};
+use crate::output::units::{self, Bytes, Duration, PerSecond};
 use crate::tui::app::{App, Mark};
 
 use super::operations::rate_key;
@@ -89,9 +88,9 @@ impl TableView for Files {
             (Bytes(tally.bytes).to_string(), plain),
             (time(tally.time), plain),
             (grouped(tally.transactions), plain),
-            (per_second(rates[0].transactions), plain),
-            (per_second(rates[1].transactions), plain),
-            (per_second(rates[2].transactions), plain),
+            (PerSecond(rates[0].transactions).to_string(), plain),
+            (PerSecond(rates[1].transactions).to_string(), plain),
+            (PerSecond(rates[2].transactions).to_string(), plain),
             (Bytes(rates[1].bytes as u64).to_string(), plain),
             (time(tally.time / tally.transactions.max(1)), plain),
             (errors, app.theme.error),

@@ -4,7 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use crate::tui::app::{App, Mark, Part, scrolled};
+use crate::output::style::columns as width_of;
+use crate::tui::app::{App, FrameColumn, FrameSort, Mark, Part, scrolled};
 
 use super::{cut_left, cut_top, grouped, paint, put, styled, transactions};
 
@@ -32,8 +33,10 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     let (_, marks) = cut_top(marks, 1);
     app.areas.list = lines;
-    if app.packets.selected.is_some() {
-        return draw_selected(app, buffer, head, lines, marks);
+    if let Some(held) = &app.packets.held {
+        let header = held.header.clone();
+        draw_held(app, buffer, head, lines, marks);
+        return headings(app, buffer, head, &header);
     }
     let count = app.all.progress.frames;
     let height = u64::from(lines.height);
@@ -67,34 +70,62 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             paint(buffer, lines, line as usize, style);
         }
     }
+    let header = app.packets.stretch.header.clone();
+    headings(app, buffer, head, &header);
 }
 
-/// The frames that the filter selects.
-fn draw_selected(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks: Rect) {
+/// The frames that are held: those that the filter selects, or all in another order.
+fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks: Rect) {
     let packets = &mut app.packets;
-    let Some(selected) = &packets.selected else { return };
+    let Some(held) = &packets.held else { return };
     let height = usize::from(lines.height);
-    let at = selected.position(packets.at);
+    let at = held.place(packets.at);
     let top = usize::try_from(packets.top).unwrap_or(0);
-    let top = scrolled(top, at, height, selected.lines.len());
+    let top = scrolled(top, at, height, held.len());
     packets.top = top as u64;
-    put(buffer, head, 0, &styled::parsed(&selected.header));
-    if selected.lines.is_empty() {
-        let text = if selected.is_looking() {
-            "reading"
-        } else {
-            "no frame is selected by the filter; u takes it away"
-        };
+    put(buffer, head, 0, &styled::parsed(&held.header));
+    if held.len() == 0 {
+        let text =
+            if held.is_looking() { "reading" } else { "no frame is selected by the filter; u takes it away" };
         return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
-    for (line, (number, text)) in selected.lines.iter().skip(top).take(height).enumerate() {
-        put(buffer, lines, line, &styled::parsed(text));
-        if app.marks.contains(&Mark::Frame(number.0)) {
+    for (line, frame) in held.from(top).take(height).enumerate() {
+        put(buffer, lines, line, &styled::parsed(&frame.text));
+        if app.marks.contains(&Mark::Frame(frame.number.0)) {
             put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
         }
         if top + line == at {
             let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);
         }
+    }
+}
+
+/// Notes where the columns are for the mouse, and shows by which one the list is sorted.
+fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
+    let text = styled::plain(header);
+    let FrameSort { by, is_descending } = app.packets.sort;
+    let is_shown = !app.packets.sort.is_of_capture();
+    let (up, down) = app.signs.sorted;
+    let sign = if is_descending { down } else { up };
+    let mut from = 0;
+    for (number, column) in FrameColumn::ALL.into_iter().enumerate() {
+        let Some(found) = text.get(from..).and_then(|rest| rest.find(column.name())) else { continue };
+        let start = from + found;
+        let end = text.get(start..).and_then(|rest| rest.find(' ')).map_or(text.len(), |blank| start + blank);
+        let columns = |to: usize| width_of(text.get(..to).unwrap_or_default()) as u16;
+        // A column of numbers begins behind the one before it, and its name stands at its end.
+        let (x, to) = (head.x + columns(from), head.x + columns(end));
+        if to >= head.x + head.width {
+            break;
+        }
+        app.areas.headings.push((Rect { x, width: to - x + 1, height: 1, ..head }, number));
+        if is_shown && column == by {
+            let name =
+                Rect { x: head.x + columns(start), width: columns(end) - columns(start), height: 1, ..head };
+            buffer.set_style(name, app.theme.key);
+            put(buffer, Rect { x: to, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
+        }
+        from = end;
     }
 }

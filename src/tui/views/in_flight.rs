@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::Pending;
 use crate::output::label::shorten;
-use crate::output::style::{columns as width_of, fit};
+use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::Duration;
 use crate::tui::app::App;
 use crate::tui::model::activity::{Activity, PendingRow};
@@ -63,7 +63,7 @@ fn call(app: &App, activity: &Activity, row: &PendingRow, width: usize) -> Line<
     let room = width.saturating_sub(fixed).max(8);
     let mut label = row.label.clone();
     shorten(row.path.clone(), room, glyphs, &mut label);
-    let label = fit(&label, room, glyphs).into_owned();
+    let label = fit_words(&label, room, glyphs).into_owned();
     let fill = " ".repeat(room.saturating_sub(width_of(&label)));
     let split =
         (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);

@@ -24,6 +24,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{Bytes, Count, Duration};
+use crate::source::LinkState;
 
 use super::app::{App, View};
 
@@ -189,6 +190,18 @@ fn progress(app: &App) -> String {
             // What comes once is read by one, whoever is looked at.
             None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
         }
+    }
+    if let Some(state) = app.link() {
+        let word = match state {
+            LinkState::Up => "UP",
+            LinkState::NoCarrier => "NO LINK",
+            LinkState::Down => "DOWN",
+            LinkState::Gone => "GONE",
+        };
+        text = format!("{text} {dot} {word}");
+    }
+    if app.capture.is_live() && app.all.progress.is_over {
+        text = format!("{text} {dot} ended");
     }
     if !progress.is_over
         && let Some(oldest) = app.side().activity.old_calls().next()

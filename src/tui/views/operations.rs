@@ -8,9 +8,8 @@ use ratatui::text::{Line, Span};
 
 use crate::analysis::operations::{OperationRow, Spread};
 use crate::analysis::rates::Rates;
-use crate::output::operations::per_second;
 use crate::output::style::columns as width_of;
-use crate::output::units::{Bytes, Duration};
+use crate::output::units::{ByteRate, Bytes, Duration, PerSecond, Size};
 use crate::tui::app::{App, Mark};
 use crate::tui::model::tables::Tables;
 
@@ -96,9 +95,9 @@ impl TableView for Operations {
             (row.name(), theme.heading),
             (row.program(), theme.dim),
             (grouped(row.calls), plain),
-            (per_second(rates[0].transactions), plain),
-            (per_second(rates[1].transactions), plain),
-            (per_second(rates[2].transactions), plain),
+            (PerSecond(rates[0].transactions).to_string(), plain),
+            (PerSecond(rates[1].transactions).to_string(), plain),
+            (PerSecond(rates[2].transactions).to_string(), plain),
             (errors, theme.error),
             (time(|latency| latency.p50), plain),
             (time(|latency| latency.p90), plain),
@@ -160,9 +159,9 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
     let rate = match seconds > 0.0 {
         true => {
             format!(
-                ", mean {}/s, {}B/s",
+                ", mean {}/s, {}",
                 grouped((transactions as f64 / seconds).round() as u64),
-                Bytes((bytes as f64 / seconds) as u64)
+                ByteRate(bytes as f64 / seconds)
             )
         }
         false => String::new(),
@@ -172,12 +171,12 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
         count => format!(" {} {} given up", app.signs.dot, grouped(count)),
     };
     format!(
-        "{} {} ({complete}), {} {}, {}B in {}{rate}{given_up}",
+        "{} {} ({complete}), {} {}, {} in {}{rate}{given_up}",
         grouped(transactions),
         if transactions == 1 { "Transaction" } else { "Transactions" },
         grouped(frames),
         if frames == 1 { "frame" } else { "frames" },
-        Bytes(bytes),
+        Size(bytes),
         Duration((seconds * 1e9) as u64, app.signs.glyphs),
     )
 }
@@ -225,7 +224,7 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
     };
     let windows = ["1 s", "10 s", "60 s"];
     let parts = rates.iter().zip(windows).map(|(rate, window)| {
-        format!("  {window}: {}/s {}B/s", per_second(rate.transactions), Bytes(rate.bytes as u64))
+        format!("  {window}: {}/s {}", PerSecond(rate.transactions), ByteRate(rate.bytes))
     });
     let mut lines = vec![Line::styled(title, style)];
     for part in parts {

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::label::shorten;
 use crate::output::list::{Column, Layout};
-use crate::output::style::{columns as width_of, fit};
+use crate::output::style::{columns as width_of, fit, fit_words};
 use crate::output::units::{Bytes, Clock, Duration};
 use crate::tui::app::{App, Part, scrolled};
 use crate::tui::model::Entry;
@@ -187,7 +187,7 @@ fn row(app: &App, layout: &Layout, entry: &Entry<'_>, clock: &mut Clock) -> Line
     let glyphs = &app.signs.glyphs;
     for (at, (column, width)) in layout.columns.iter().enumerate() {
         let (text, pieces) = cell(app, *column, *width, entry, clock);
-        let text = fit(&text, *width, glyphs).into_owned();
+        let text = fit_words(&text, *width, glyphs).into_owned();
         let fill = " ".repeat(width.saturating_sub(width_of(&text)));
         if at > 0 {
             line.push(Span::raw(layout.gap));

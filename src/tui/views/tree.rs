@@ -4,20 +4,24 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::tui::app::{App, Part, View};
+use crate::tui::again::Subject;
+use crate::tui::app::{App, Part};
 use crate::tui::theme;
 
+use super::styled::fitted;
 use super::{cut_top, paint, put, rule, transactions};
 
 /// Draws the tree under a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
     app.areas.tree = lines;
-    match app.view {
-        View::Frames => rule(app, buffer, head, "Frame", "", app.part == Part::Tree),
-        _ => transactions::title(app, buffer, head, "Transaction", Part::Tree),
-    }
     let subject = app.subject();
+    match subject {
+        Some(Subject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.part == Part::Tree),
+        Some(Subject::Transaction(_)) | None => {
+            transactions::title(app, buffer, head, "Transaction", Part::Tree);
+        }
+    }
     let is_there = app.tree.detail.as_ref().is_some_and(|detail| Some(detail.subject) == subject);
     if let Some(problem) = app.tree.detail.as_ref().and_then(|detail| detail.problem.as_ref()) {
         let text = Line::styled(problem.clone(), app.theme.notice);
@@ -38,7 +42,8 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         if let (Some(false), true) = (is_open, told.pieces.is_empty()) {
             text.push(Span::raw(app.signs.glyphs.cut));
         }
-        put(buffer, lines, line, &scrolled_right(text, app.tree.left));
+        let text = scrolled_right(text, app.tree.left);
+        put(buffer, lines, line, &fitted(text, usize::from(lines.width), &app.signs.glyphs));
         if at == app.tree.at {
             let style = if app.part == Part::Tree { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);

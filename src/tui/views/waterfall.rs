@@ -2,18 +2,21 @@
 
 use nfsrdma_dissectors::flow::transaction::Which;
 use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::infiniband::Syndrome;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::columns as width_of;
+use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{Bytes, Duration};
 use crate::tui::again::{Bar, BarKind};
 use crate::tui::app::{App, Part, scrolled};
 
-use super::{cut_top, paint, put, transactions};
+use super::{cut_bottom, cut_top, paint, put, transactions};
 
+/// Lines from which on the signs are explained below.
+const LEGEND: u16 = 6;
 /// Columns of the axis at least.
 const AXIS: usize = 12;
 
@@ -33,26 +36,30 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let waterfall = detail.waterfall.clone();
     let Some((start, end)) = waterfall.times() else { return };
     let width = usize::from(lines.width);
-    let has_frames = width >= 100;
-    let fixed = 18 + 8 + if has_frames { 18 } else { 0 } + 19;
-    let axis = width.saturating_sub(fixed).max(AXIS);
+    let shown = Columns::of(width);
+    let axis = shown.axis;
     let (scale, lines) = cut_top(lines, 1);
+    let (lines, below) = cut_bottom(lines, u16::from(lines.height >= LEGEND));
+    put(buffer, below, 0, &legend(app, width));
     let total = end.since(start).unwrap_or(0);
     let glyphs = app.signs.glyphs;
     let mut legend = format!("{:<18} {:>6} ", "", "BYTES");
-    if has_frames {
+    if shown.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
     }
     let label = Duration(total, glyphs).to_string();
     legend += &format!("{:<1$}", "0", axis.saturating_sub(width_of(&label)));
     legend += &format!("{label}  {:>8} {:>8}", "AT", "TOOK");
+    if shown.has_acks {
+        legend += &format!(" {:>8}", "ACK IN");
+    }
     put(buffer, scale, 0, &Line::styled(legend, app.theme.heading));
     app.areas.tree = lines;
     let height = usize::from(lines.height);
     let count = waterfall.bars.len();
     app.tree.bar_top = scrolled(app.tree.bar_top, app.tree.bar, height, count);
     for (line, bar) in waterfall.bars.iter().skip(app.tree.bar_top).take(height).enumerate() {
-        let text = bar_line(app, bar, (start, total), axis, has_frames);
+        let text = bar_line(app, bar, (start, total), shown);
         put(buffer, lines, line, &text);
         if app.tree.bar_top + line == app.tree.bar && app.part == Part::Tree {
             paint(buffer, lines, line, app.theme.cursor);
@@ -67,8 +74,7 @@ fn bar_line(
     app: &App,
     bar: &Bar,
     (start, total): (Timestamp, u64),
-    axis: usize,
-    has_frames: bool,
+    Columns { axis, has_frames, has_acks }: Columns,
 ) -> Line<'static> {
     let glyphs = app.signs.glyphs;
     let (name, style) = match bar.kind {
@@ -78,6 +84,8 @@ fn bar_line(
         BarKind::Write(chunk) => (format!("Write chunk {chunk}"), app.theme.data_out),
         BarKind::ReplyWrite => ("Write Reply chunk".to_owned(), app.theme.data_out),
         BarKind::Done => ("RDMA_DONE".to_owned(), app.theme.call),
+        BarKind::Nak(Syndrome::RnrNak { .. }) => ("RNR NAK".to_owned(), app.theme.error),
+        BarKind::Nak(_) => ("NAK".to_owned(), app.theme.error),
     };
     let bytes = if bar.bytes > 0 { Bytes(bar.bytes).to_string() } else { String::new() };
     let mut line = vec![Span::styled(format!("{name:<18}"), style), Span::raw(format!(" {bytes:>6} "))];
@@ -92,14 +100,37 @@ fn bar_line(
     // What was sent after the Reply had ended is a copy that comes late: it lies beyond the axis.
     let is_late = at > total;
     let (first, last) = (column(at.min(total)), column((at + took).min(total)));
-    let sign = match (is_late, took) {
-        (true, _) => app.signs.hatched,
-        (false, 0) => app.signs.moment,
-        (false, _) => app.signs.full,
+    let sign = match (bar.kind, is_late, took) {
+        (BarKind::Nak(_), ..) => app.signs.nak,
+        (_, true, _) => app.signs.hatched,
+        (_, false, 0) => app.signs.moment,
+        (_, false, _) => app.signs.full,
     };
-    line.push(Span::raw(" ".repeat(first)));
-    line.push(Span::styled(sign.repeat(last - first + 1), style));
-    line.push(Span::raw(" ".repeat(axis.saturating_sub(last + 1))));
+    let is_nak = matches!(bar.kind, BarKind::Nak(_));
+    let mut end = if is_nak { first + 1 } else { last + 1 };
+    // Why a NAK refused stands behind its sign, or before it where there is no room.
+    let why = refusal(bar.kind, glyphs).unwrap_or_default();
+    let wide = width_of(&why) + 1;
+    let (before, behind) = match () {
+        () if why.is_empty() => (String::new(), String::new()),
+        () if end + wide <= axis => (String::new(), format!(" {why}")),
+        () if wide <= first => (format!("{why} "), String::new()),
+        () => (String::new(), String::new()),
+    };
+    line.push(Span::raw(" ".repeat(first - width_of(&before))));
+    line.push(Span::styled(before, app.theme.dim));
+    line.push(Span::styled(sign.repeat(if is_nak { 1 } else { last - first + 1 }), style));
+    end += width_of(&behind);
+    line.push(Span::styled(behind, app.theme.dim));
+    // An ACK has a place of its own, or none: right at the bar it is seen in its column.
+    let acknowledged = bar.acknowledged.and_then(|acknowledged| acknowledged.time.since(start));
+    if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
+    {
+        line.push(Span::raw(" ".repeat(at - end)));
+        line.push(Span::styled(app.signs.ack, app.theme.notice));
+        end = at + 1;
+    }
+    line.push(Span::raw(" ".repeat(axis.saturating_sub(end))));
     let took = match (took, bar.is_open) {
         (_, true) => "no answer".to_owned(),
         (0, _) => String::new(),
@@ -107,5 +138,63 @@ fn bar_line(
     };
     let text = format!("  {:>8} {took:>8}", Duration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
+    if has_acks {
+        let after = bar.acknowledged.map(|acknowledged| acknowledged.time.since(bar.to).unwrap_or(0));
+        let after = after.map_or(String::new(), |after| Duration(after, glyphs).to_string());
+        line.push(Span::styled(format!(" {after:>8}"), app.theme.notice));
+    }
     Line::from(line)
+}
+
+/// Which columns have room, and how wide the axis is.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    axis: usize,
+    has_frames: bool,
+    has_acks: bool,
+}
+
+impl Columns {
+    fn of(width: usize) -> Self {
+        let (has_frames, has_acks) = (width >= 100, width >= 110);
+        let fixed = 18 + 8 + if has_frames { 18 } else { 0 } + 19 + if has_acks { 9 } else { 0 };
+        Self { axis: width.saturating_sub(fixed).max(AXIS), has_frames, has_acks }
+    }
+}
+
+/// Why a NAK refused what was sent.
+fn refusal(kind: BarKind, glyphs: Glyphs) -> Option<String> {
+    match kind {
+        BarKind::Nak(Syndrome::Nak(code)) => {
+            Some(code.name().map_or_else(|| format!("code {}", code.0), str::to_owned))
+        }
+        BarKind::Nak(syndrome) => {
+            let wait_ns = syndrome.wait_us().map(|us| u64::from(us).saturating_mul(1_000));
+            wait_ns.map(|ns| format!("wait {}", Duration(ns, glyphs)))
+        }
+        _ => None,
+    }
+}
+
+/// The signs on the axis with their meanings, as many as have room.
+fn legend(app: &App, mut room: usize) -> Line<'static> {
+    let (signs, theme) = (&app.signs, &app.theme);
+    let entries = [
+        (signs.moment, theme.call, "Call, Reply"),
+        (signs.full, theme.data_in, "RDMA Read"),
+        (signs.full, theme.data_out, "RDMA Write"),
+        (signs.hatched, theme.reply, "copy after the Reply"),
+        (signs.ack, theme.notice, "ACK"),
+        (signs.nak, theme.error, "NAK"),
+    ];
+    let mut spans = Vec::new();
+    for (sign, style, what) in entries {
+        let width = width_of(sign) + width_of(what) + 3;
+        if width <= room {
+            room -= width;
+            spans.push(Span::styled(format!(" {sign} "), style));
+            spans.push(Span::styled(format!("{what} "), theme.dim));
+        }
+    }
+    Line::from(spans)
 }

@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use nfsrdma_inspect::output::units::Count;
 use nfsrdma_inspect::source::Source;
 use nix::sys::signal::Signal;
 
@@ -75,7 +78,7 @@ fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
     assert!(
         told.contains(&format!(
             "{} packets passed the capture filter; dropped: 0 by the kernel",
-            expected.len()
+            Count(expected.len() as u64)
         )),
         "{told}"
     );
@@ -275,5 +278,24 @@ fn a_recording_does_not_follow_a_symbolic_link() {
         let ended = command.args(recorder).args(["-w", &link]).output().unwrap();
         assert_eq!(ended.status.code(), Some(2), "{ended:?}");
         assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_is_reported_on_standard_error_and_so_is_its_return() {
+    let Some(wire) = Wire::new() else { return };
+    for command in [&["-i", RECEIVER][..], &["capture", "-i", RECEIVER, "-w", "/dev/null"]] {
+        let program = wire.capture(command);
+        wire.set(RECEIVER, "down");
+        thread::sleep(Duration::from_secs(1));
+        wire.set(RECEIVER, "up");
+        thread::sleep(Duration::from_secs(1));
+        let (_, told) = program.interrupt();
+        let lines: Vec<_> = told.lines().filter(|line| line.contains("the interface is")).collect();
+        let expected = [
+            "nfsrdma-inspect: nfs1: the interface is down; nothing is captured until it is up again",
+            "nfsrdma-inspect: nfs1: the interface is up",
+        ];
+        assert_eq!((lines.first(), lines.last()), (Some(&expected[0]), Some(&expected[1])), "{told}");
     }
 }

@@ -18,7 +18,7 @@ use crate::player::Player;
 use crate::skipped::skip;
 
 /// The interface at the end where frames are sent, in a namespace of its own.
-const SENDER: &str = "nfs0";
+pub(crate) const SENDER: &str = "nfs0";
 /// The interface at the end that is looked at, in another one.
 pub(crate) const RECEIVER: &str = "nfs1";
 
@@ -107,6 +107,12 @@ impl Wire {
         let mut command = self.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
         command.args(arguments);
         Capturing::start(command)
+    }
+
+    /// Takes an end of the wire `up` or `down`.
+    pub(crate) fn set(&self, interface: &str, state: &str) {
+        let end = if interface == SENDER { 'a' } else { 'b' };
+        ip(&format!("-n {} link set {interface} {state}", self.namespace(end))).unwrap();
     }
 
     /// Frames that the wire took from the sender and did not lose itself.

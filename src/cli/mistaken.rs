@@ -1,0 +1,71 @@
+//! Words in the place of a capture file that were meant as commands: `comapre a b`, `version`.
+
+use std::path::Path;
+
+use crate::filter::catalog::nearest;
+use crate::filter::proposal;
+
+/// Words that other programs have as commands, and how this one is asked for the same.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("version", "--version"),
+    ("stat", "-q FILE"),
+    ("stats", "-q FILE"),
+    ("statistics", "-q FILE"),
+    ("summary", "-q FILE"),
+    ("interfaces", "-D"),
+    ("read", "-r FILE"),
+    ("record", "capture -i IFACE -w FILE"),
+    ("diff", "compare A B"),
+];
+
+/// What to say of a first argument that is no file but looks like a command; `None` where it is a file, or a path.
+pub(super) fn command(first: &Path) -> Option<String> {
+    let word = first.to_str()?;
+    let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
+    if !is_word || first.exists() {
+        return None;
+    }
+    let advice = match ELSEWHERE.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+        Some((_, instead)) => format!("; give {instead} instead"),
+        None => {
+            let definition = super::command();
+            let near = nearest(word, definition.get_subcommands().map(clap::Command::get_name));
+            proposal(&near)
+        }
+    };
+    (!advice.is_empty()).then(|| format!("{word}: there is no such command, and no such file{advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(word: &str) -> Option<String> {
+        command(Path::new(word))
+    }
+
+    #[test]
+    fn a_misspelt_command_is_recognised() {
+        let expected = "comapre: there is no such command, and no such file; did you mean compare?";
+        assert_eq!(said("comapre").as_deref(), Some(expected));
+        assert!(said("Chekc").is_some_and(|text| text.ends_with("did you mean check?")));
+        assert!(said("version").is_some_and(|text| text.ends_with("give --version instead")));
+        assert!(said("stats").is_some_and(|text| text.ends_with("give -q FILE instead")));
+    }
+
+    #[test]
+    fn paths_and_other_words_are_files() {
+        for word in ["comapre.pcap", "./comapre", "dir/compare", "-", "", "holiday", "src"] {
+            assert_eq!(said(word), None, "{word}");
+        }
+    }
+
+    /// A word that is a subcommand never comes here: the parser takes it.
+    #[test]
+    fn no_word_of_other_programs_is_a_command() {
+        let definition = crate::cli::command();
+        for (word, _) in ELSEWHERE {
+            assert!(definition.find_subcommand(word).is_none(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The packet list in another order than that of the capture, and the frames that a filter selects.
+
+use std::cmp::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::output::units::TimeFormat;
+use crate::tui::frame_scan::{Found, FrameLine, FrameScan};
+
+/// How long new frames wait until they are sorted in.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Columns of the packet list that it is sorted by, in the order in which they stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::tui) enum FrameColumn {
+    /// The number: the order of the capture.
+    #[default]
+    Number,
+    Time,
+    Source,
+    Destination,
+    Protocol,
+    Bytes,
+    Info,
+}
+
+impl FrameColumn {
+    pub(in crate::tui) const ALL: [Self; 7] =
+        [Self::Number, Self::Time, Self::Source, Self::Destination, Self::Protocol, Self::Bytes, Self::Info];
+
+    /// The beginning of its name above the list, which is DEST on a narrow screen.
+    pub(in crate::tui) const fn name(self) -> &'static str {
+        match self {
+            Self::Number => "FRAME",
+            Self::Time => "TIME",
+            Self::Source => "SOURCE",
+            Self::Destination => "DEST",
+            Self::Protocol => "PROTO",
+            Self::Bytes => "BYTES",
+            Self::Info => "INFO",
+        }
+    }
+
+    /// Whether the largest comes first: of sizes one looks for the large ones.
+    const fn descends(self) -> bool {
+        matches!(self, Self::Bytes)
+    }
+
+    fn compare(self, a: &FrameLine, b: &FrameLine) -> Ordering {
+        match self {
+            Self::Number => a.number.cmp(&b.number),
+            Self::Time => a.cells.time.cmp(&b.cells.time),
+            Self::Source => a.cells.source.cmp(&b.cells.source),
+            Self::Destination => a.cells.destination.cmp(&b.cells.destination),
+            Self::Protocol => a.cells.protocol.cmp(&b.cells.protocol),
+            Self::Bytes => a.cells.length_bytes.cmp(&b.cells.length_bytes),
+            Self::Info => a.cells.info.cmp(&b.cells.info),
+        }
+    }
+}
+
+/// What the packet list is sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::tui) struct FrameSort {
+    pub(in crate::tui) by: FrameColumn,
+    pub(in crate::tui) is_descending: bool,
+}
+
+impl FrameSort {
+    /// By a column, in the direction in which one looks at it first.
+    pub(in crate::tui) fn by(by: FrameColumn) -> Self {
+        Self { by, is_descending: by.descends() }
+    }
+
+    /// By a column some steps beside the present one.
+    pub(in crate::tui) fn beside(self, step: isize) -> Self {
+        let at = FrameColumn::ALL.iter().position(|column| *column == self.by).unwrap_or(0) as isize;
+        let at = (at + step).rem_euclid(FrameColumn::ALL.len() as isize);
+        Self::by(
+            usize::try_from(at).ok().and_then(|at| FrameColumn::ALL.get(at)).copied().unwrap_or_default(),
+        )
+    }
+
+    /// Whether this is the order of the capture, in which frames are read a page at a time.
+    pub(in crate::tui) fn is_of_capture(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Frames that are held with their lines: those that a filter selects, or all of them to be sorted.
+#[derive(Debug)]
+pub(in crate::tui) struct HeldFrames {
+    /// What they were selected and written by: a change needs another scan.
+    pub(in crate::tui) made_for: MadeFor,
+    pub(in crate::tui) header: String,
+    /// In the order of the capture.
+    lines: Vec<FrameLine>,
+    sort: FrameSort,
+    /// Numbers of lines in the order in which they are shown; empty in the order of the capture.
+    order: Vec<u32>,
+    /// The place of each line in that order.
+    places: Vec<u32>,
+    sorted_at: Option<Instant>,
+    /// Bytes that the lines take.
+    bytes: usize,
+    scan: Option<FrameScan>,
+    /// Whether there was no room for more.
+    pub(in crate::tui) is_cut: bool,
+}
+
+/// What held frames were selected and written by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tui) struct MadeFor {
+    pub(in crate::tui) filter: Option<String>,
+    pub(in crate::tui) width: usize,
+    pub(in crate::tui) left: usize,
+    pub(in crate::tui) time: TimeFormat,
+}
+
+impl HeldFrames {
+    /// None yet; a scan brings them.
+    pub(in crate::tui) fn new(made_for: MadeFor, sort: FrameSort, scan: FrameScan) -> Self {
+        Self {
+            made_for,
+            header: String::new(),
+            lines: Vec::new(),
+            sort,
+            order: Vec::new(),
+            places: Vec::new(),
+            sorted_at: None,
+            bytes: 0,
+            scan: Some(scan),
+            is_cut: false,
+        }
+    }
+
+    /// Whether frames are still being looked for.
+    pub(in crate::tui) fn is_looking(&self) -> bool {
+        self.scan.is_some()
+    }
+
+    /// How many are shown: in another order than that of the capture, those that are sorted in by now.
+    pub(in crate::tui) fn len(&self) -> usize {
+        if self.sort.is_of_capture() { self.lines.len() } else { self.order.len() }
+    }
+
+    /// Those that are shown, from a place on.
+    pub(in crate::tui) fn from(&self, place: usize) -> impl Iterator<Item = &FrameLine> {
+        (place..self.len()).filter_map(|place| self.get(place))
+    }
+
+    /// The frame that is shown at a place, counted from 0.
+    pub(in crate::tui) fn get(&self, place: usize) -> Option<&FrameLine> {
+        match self.sort.is_of_capture() {
+            true => self.lines.get(place),
+            false => self.lines.get(*self.order.get(place)? as usize),
+        }
+    }
+
+    /// The place of a frame, or of the nearest one behind it in the capture.
+    pub(in crate::tui) fn place(&self, frame: u64) -> usize {
+        let line = self.lines.partition_point(|line| line.number.0 < frame);
+        let line = line.min(self.lines.len().saturating_sub(1));
+        let place = self.places.get(line).map_or(line, |place| *place as usize);
+        place.min(self.len().saturating_sub(1))
+    }
+
+    /// Sorts by another column, or the other way round.
+    pub(in crate::tui) fn sort(&mut self, sort: FrameSort) {
+        self.sort = sort;
+        self.put_in_order();
+    }
+
+    fn put_in_order(&mut self) {
+        self.sorted_at = Some(Instant::now());
+        (self.order, self.places) = (Vec::new(), Vec::new());
+        if self.sort.is_of_capture() {
+            return;
+        }
+        let FrameSort { by, is_descending } = self.sort;
+        let mut order: Vec<u32> = (0..self.lines.len() as u32).collect();
+        order.sort_by(|a, b| match (self.lines.get(*a as usize), self.lines.get(*b as usize)) {
+            (Some(a), Some(b)) if is_descending => by.compare(b, a),
+            (Some(a), Some(b)) => by.compare(a, b),
+            _ => Ordering::Equal,
+        });
+        let mut places = vec![0; order.len()];
+        for (place, line) in order.iter().enumerate() {
+            if let Some(slot) = places.get_mut(*line as usize) {
+                *slot = place as u32;
+            }
+        }
+        (self.order, self.places) = (order, places);
+    }
+
+    /// Takes frames that were found, in as many bytes as there is room for; whether there were any.
+    pub(in crate::tui) fn take(&mut self, room: usize) -> bool {
+        let Some(scan) = &self.scan else { return false };
+        let (found, is_over) = scan.take();
+        let is_new = !found.is_empty() || is_over;
+        let before = self.lines.len();
+        for found in found {
+            match found {
+                Found::Header(header) => self.header = header,
+                Found::Line(line) => {
+                    let text = line.text.len() + line.cells.info.len() + line.cells.protocol.len();
+                    self.bytes += text + size_of::<FrameLine>() + 2 * size_of::<u32>();
+                    self.lines.push(line);
+                }
+                Found::Text(_) => {}
+            }
+        }
+        self.is_cut = self.bytes > room || self.lines.len() >= u32::MAX as usize;
+        if is_over || self.is_cut {
+            self.scan = None;
+        }
+        // Sorting takes time: while frames come it is done again now and then, and when all are there.
+        let is_due = self.scan.is_none() || self.sorted_at.is_none_or(|at| at.elapsed() > PATIENCE);
+        if is_due && (self.lines.len() > before || self.lines.len() > self.order.len()) {
+            self.put_in_order();
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_goes_through_the_columns_and_around() {
+        let mut sort = FrameSort::default();
+        let mut seen = Vec::new();
+        for _ in 0..FrameColumn::ALL.len() {
+            seen.push(sort.by);
+            sort = sort.beside(1);
+        }
+        assert_eq!(seen, FrameColumn::ALL);
+        assert_eq!(sort, FrameSort::default());
+        assert_eq!(sort.beside(-1).by, FrameColumn::Info);
+        assert!(FrameSort::by(FrameColumn::Bytes).is_descending);
+    }
+}

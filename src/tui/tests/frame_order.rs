@@ -1,0 +1,129 @@
+//! The packet list in another order than that of the capture, held to what the file says frame by frame.
+
+use std::cmp::Reverse;
+
+use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use crate::source::Source;
+use crate::tui::app::FrameColumn;
+
+use super::{Screen, path};
+
+const CAPTURE: &str = "rxe-v42.pcap";
+
+/// Number and length of every frame, as the file has them.
+fn lengths() -> Vec<(u64, u32)> {
+    let mut source = Source::open([path(CAPTURE)]).unwrap();
+    let mut lengths = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        lengths.push((frame.number.0, frame.length));
+    }
+    lengths
+}
+
+fn shown(screen: &Screen) -> Vec<u64> {
+    screen.app.packets.held.as_ref().unwrap().from(0).map(|line| line.number.0).collect()
+}
+
+fn by_length(mut frames: Vec<(u64, u32)>) -> Vec<u64> {
+    frames.sort_by_key(|(_, length)| Reverse(*length));
+    frames.into_iter().map(|(number, _)| number).collect()
+}
+
+#[test]
+fn frames_are_sorted_by_length_and_the_other_way_round() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    // TIME, SOURCE, DESTINATION, PROTO, BYTES.
+    screen.keys("5>>>>>");
+    assert_eq!(screen.app.packets.sort.by, FrameColumn::Bytes);
+    let expected = by_length(lengths());
+    assert_eq!(shown(&screen), expected);
+    let text = screen.text();
+    assert!(text.contains("sorted by BYTES") && text.contains("1,978 of 1,978 frames"), "{text}");
+    assert!(text.lines().nth(1).unwrap().contains("BYTES▼"), "{text}");
+    screen.press(KeyCode::Home);
+    assert_eq!(screen.app.packets.at, expected[0]);
+    screen.keys("j");
+    assert_eq!(screen.app.packets.at, expected[1]);
+    // The cursor stays on its frame, and the order goes the other way.
+    screen.keys("r");
+    assert_eq!(screen.app.packets.at, expected[1]);
+    let lengths: std::collections::HashMap<u64, u32> = lengths().into_iter().collect();
+    assert!(shown(&screen).is_sorted_by_key(|number| lengths[number]));
+    // Back to the order of the capture, in which nothing needs to be held.
+    screen.keys("<<<<<");
+    assert!(screen.app.packets.sort.is_of_capture() && screen.app.packets.held.is_none());
+    assert_eq!(screen.app.packets.at, expected[1]);
+}
+
+#[test]
+fn what_a_filter_selects_is_sorted_and_searched_in_that_order() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("5").ask('f', "frame.number > 600 && frame.number < 700").keys(">>>>>");
+    let selected: Vec<_> = lengths().into_iter().filter(|(number, _)| (601..700).contains(number)).collect();
+    let expected = by_length(selected);
+    assert_eq!(shown(&screen), expected);
+    screen.press(KeyCode::Home).ask('/', "ack");
+    let place = expected.iter().position(|number| *number == screen.app.packets.at).unwrap();
+    let has_ack = |number: &u64| {
+        let held = screen.app.packets.held.as_ref().unwrap();
+        held.get(held.place(*number)).unwrap().text.to_ascii_lowercase().contains("ack")
+    };
+    assert_eq!(expected.iter().skip(1).position(has_ack).map(|at| at + 1), Some(place));
+    // Without the filter all frames stand in this order.
+    screen.keys("u");
+    assert_eq!(shown(&screen).len(), 1978);
+}
+
+#[test]
+fn right_scrolls_the_packet_list() {
+    for keys in ["5", "5>>>>>"] {
+        let mut screen = Screen::open(CAPTURE, 40, 20);
+        screen.keys(keys);
+        let text = screen.text();
+        assert!(text.contains("INFO") && !text.contains("Ack, MSN 1"), "{text}");
+        screen.ask('g', "7");
+        for _ in 0..3 {
+            screen.press(KeyCode::Right);
+        }
+        let text = screen.text();
+        assert!(text.contains("Ack, MSN 1") && !text.contains("FRAME"), "{text}");
+        for _ in 0..3 {
+            screen.press(KeyCode::Left);
+        }
+        assert!(screen.text().contains(" FRAME        TIME PROTO"), "{}", screen.text());
+    }
+}
+
+#[test]
+fn every_column_sorts_and_a_click_on_its_name_does_so_too() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("5");
+    for column in FrameColumn::ALL {
+        let held = screen.app.packets.held.as_ref();
+        let cells: Vec<_> = held.iter().flat_map(|held| held.from(0)).collect();
+        let is_sorted = match column {
+            FrameColumn::Number => held.is_none(),
+            FrameColumn::Time => cells.is_sorted_by_key(|line| line.cells.time),
+            FrameColumn::Source => cells.is_sorted_by_key(|line| line.cells.source),
+            FrameColumn::Destination => cells.is_sorted_by_key(|line| line.cells.destination),
+            FrameColumn::Protocol => cells.is_sorted_by_key(|line| &line.cells.protocol),
+            FrameColumn::Bytes => cells.is_sorted_by_key(|line| Reverse(line.cells.length_bytes)),
+            FrameColumn::Info => cells.is_sorted_by_key(|line| &line.cells.info),
+        };
+        assert!(is_sorted && screen.app.packets.sort.by == column, "{column:?}");
+        screen.keys(">");
+    }
+    assert!(screen.app.packets.sort.is_of_capture());
+    let (place, number) = screen.app.areas.headings[4];
+    assert_eq!(FrameColumn::ALL[number], FrameColumn::Protocol);
+    let kind = MouseEventKind::Down(MouseButton::Left);
+    let (column, row) = (place.x + place.width / 2, place.y);
+    let click = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+    screen.app.event(&Event::Mouse(click));
+    screen.settle();
+    assert_eq!(screen.app.packets.sort.by, FrameColumn::Protocol);
+    screen.app.event(&Event::Mouse(click));
+    screen.settle();
+    assert!(screen.app.packets.sort.is_descending);
+}

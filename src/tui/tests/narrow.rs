@@ -1,0 +1,101 @@
+//! Narrow and wide terminals: every number that is shown is whole, and keys stay where they are.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
+
+use crate::output::style::Glyphs;
+use crate::tui::Options;
+
+use super::Screen;
+
+/// The words of a text that have a digit, without what surrounds them.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ':', '▼', '▲']));
+    words.filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Lists, packet lists and trees of 30 to 200 columns have no number that the widest does not have. Paths may be cut.
+#[test]
+fn no_number_is_cut_at_any_width() {
+    for keys in ["", "5", "w"] {
+        let mut widest = Screen::open("rxe-v42.pcap", 400, 60);
+        let mut screen = Screen::open("rxe-v42.pcap", 400, 60);
+        for screen in [&mut widest, &mut screen] {
+            screen.ask('g', "0xbc8df27d").keys(keys);
+        }
+        let all = widest.text();
+        let whole: std::collections::BTreeSet<&str> = numbers(&all).collect();
+        for width in 30..=200 {
+            screen.terminal = Terminal::new(TestBackend::new(width, 40)).unwrap();
+            screen.settle();
+            let text = screen.text();
+            // Below the names of the views, above the bytes and the keys; positions in bytes are counted otherwise there.
+            let bytes =
+                text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
+            let lines = text.lines().skip(2).take(bytes.map_or(usize::MAX, |at| at - 2)).take(37);
+            for line in lines.filter(|line| !line.starts_with("──")) {
+                for number in numbers(line) {
+                    let is_name = number.contains(['/', '…', '"']) || keys == "w" && !line.contains("READ");
+                    assert!(is_name || whole.contains(number), "{keys:?} at {width}: {number}\n{text}");
+                    // A sign right behind a number that is whole cuts nothing.
+                    let kept = number.trim_end_matches('…').trim_end_matches(',');
+                    let is_cut = number.ends_with('…')
+                        && number.starts_with(|first: char| first.is_ascii_digit())
+                        && !whole.contains(kept);
+                    assert!(!is_cut, "{keys:?} at {width}: {number}\n{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_narrow_list_has_the_latency() {
+    let screen = Screen::open("rxe-v42.pcap", 40, 20);
+    let text = screen.text();
+    let heading = text.lines().nth(1).unwrap();
+    for name in ["OPERATION", "LATENCY", "STATUS"] {
+        assert!(heading.contains(name), "{text}");
+    }
+    assert!(text.lines().nth(2).unwrap().contains("7.53 ms ok"), "{text}");
+    // Right brings the others.
+    let mut screen = screen;
+    screen.press(KeyCode::Right);
+    assert!(screen.text().lines().nth(1).unwrap().contains("TIME"), "{}", screen.text());
+}
+
+#[test]
+fn an_error_of_the_input_stands_above_the_keys_until_it_was_read() {
+    let mut screen = Screen::open("README.md", 160, 24);
+    let text = screen.text();
+    assert!(text.lines().last().unwrap().starts_with(" ? help"), "{text}");
+    assert!(screen.last_line().contains("expected pcap or pcapng"), "{text}");
+    // Another message may stand there, and then the error again.
+    screen.keys("n");
+    assert!(screen.last_line().contains("nothing was searched for"), "{}", screen.text());
+    screen.keys("j");
+    assert!(screen.last_line().contains("expected pcap or pcapng"), "{}", screen.text());
+    screen.press(KeyCode::Esc);
+    assert!(!screen.text().contains("expected pcap or pcapng"), "{}", screen.text());
+}
+
+#[test]
+fn sentences_have_the_units_of_the_other_views() {
+    let mut screen = Screen::open("rxe-v42.pcap", 120, 40);
+    screen.keys("2");
+    let text = screen.text();
+    // As the summary of the command line has it.
+    assert!(text.contains("1,978 frames, 1.06 MiB in 11.2 s"), "{text}");
+    assert!(text.contains(" KiB/s") && !text.contains("KB/s"), "{text}");
+}
+
+#[test]
+fn the_signs_of_the_waterfall_are_explained_in_their_own_characters() {
+    for (glyphs, ack) in [(Glyphs::UNICODE, "◂ ACK"), (Glyphs::ASCII, "< ACK")] {
+        let mut screen = Screen::with("rxe-v42.pcap", 120, 40, Options { glyphs, ..Options::default() });
+        screen.ask('g', "0xbc8df27d").keys("w");
+        let text = screen.text();
+        assert!(text.contains(ack) && text.contains("copy after the Reply"), "{text}");
+    }
+}
