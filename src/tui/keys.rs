@@ -197,7 +197,7 @@ pub const TABLE: &[Binding] = bindings! {
         [ch('y')] Action::CopyValue, "copy the chosen value";
         [ch('Y')] Action::CopyFilter, "copy the filter for the chosen value";
         [ch('c')] Action::CopyCommand, "copy the commands that show it again";
-        [ch('W')] Action::Save, "save as pcapng: what is marked, or else what is chosen; 'all' is what is shown";
+        [ch('W')] Action::Save, "save marked or chosen as pcapng; 'all': all shown; 'control': ACKs, NAKs too";
     }
     Program: {
         [ch('?'), key(KeyCode::F(1))] Action::Help, "this help";

@@ -30,6 +30,8 @@ pub(super) struct SaveRequest {
     pub(super) to: PathBuf,
     /// The Transactions.
     pub(super) what: What,
+    /// Whether the ACKs, NAKs, CNPs and empty TCP segments of their connections are saved with them.
+    pub(super) has_control: bool,
 }
 
 /// Which Transactions are saved.
@@ -70,7 +72,7 @@ enum Frames {
 
 /// Saves Transactions with all their frames; tells what was done, or why not.
 pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) -> Result<String, String> {
-    let SaveRequest { to, what } = request;
+    let SaveRequest { to, what, has_control } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
         // Rights of root are given up when an interface is open.
@@ -95,6 +97,9 @@ pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) ->
             (Frames::Once(kept), FrameFile::keeping(sink, View::Transactions, ROOM).map_err(unwritten)?)
         }
     };
+    if *has_control {
+        file = file.with_control_frames();
+    }
     let mut flow = Flow::new(Limits { note_steps: true, ..limits.clone() });
     let mut selection = match what {
         What::Selected(Some(filter)) => Some(Selection::new(filter.clone())),

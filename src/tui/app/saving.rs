@@ -8,18 +8,25 @@ use crate::tui::save::{SaveRequest, What};
 use super::App;
 
 impl App {
-    /// Saves to the file that was typed; `all` behind it means all that is shown.
+    /// Saves to the file that was typed. Behind it, `all` means every Transaction shown, and `control` the control frames of
+    /// their connections as well.
     pub(super) fn save_to(&mut self, text: &str) {
-        let (path, is_all) = match text.strip_suffix(" all") {
-            Some(path) => (path.trim(), true),
-            None => (text, false),
-        };
+        let (mut path, mut is_all, mut has_control) = (text.trim(), false, false);
+        loop {
+            if let Some(before) = path.strip_suffix(" all") {
+                (path, is_all) = (before.trim(), true);
+            } else if let Some(before) = path.strip_suffix(" control") {
+                (path, has_control) = (before.trim(), true);
+            } else {
+                break;
+            }
+        }
         if path.is_empty() {
             return;
         }
         let Some(what) = self.chosen_to_save(is_all) else { return self.complain("nothing is chosen") };
         self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
-        self.reader.ask(Question::Save(SaveRequest { to: PathBuf::from(path), what }));
+        self.reader.ask(Question::Save(SaveRequest { to: PathBuf::from(path), what, has_control }));
     }
 
     /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.

@@ -237,6 +237,16 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     assert!(said.starts_with("saved 1 Transaction to "), "{said}");
     // Its four, and the five that set the connection up and take it down.
     assert_eq!(frames, 9);
+    // The opcode of the BTH stands behind the headers of Ethernet, IPv4 and UDP: 17 is an acknowledgement, or a NAK.
+    let mut source = crate::source::Source::open([crate::testing::path(CAPTURE)]).unwrap();
+    let mut control = 0;
+    while let Some(frame) = source.next().unwrap() {
+        control +=
+            u64::from(frame.bytes.get(36..38) == Some(&[0x12, 0xb7]) && frame.bytes.get(42) == Some(&17));
+    }
+    let (_, frames) = saved(&mut screen, "control.pcapng", " control");
+    assert!(control > 100);
+    assert_eq!(frames, 9 + control);
     screen.keys("m").keys("m");
     let (said, frames) = saved(&mut screen, "marked.pcapng", "");
     assert!(said.starts_with("saved 2 Transactions to "), "{said}");
