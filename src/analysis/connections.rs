@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::reading::Facts;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, MessageRecord, Which};
 use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// Connections that are counted apart.
 const TALLIED: usize = 4_096;
@@ -19,6 +20,8 @@ const REMEMBERED: usize = 65_536;
 pub struct ConnectionTally {
     /// Which connection.
     pub name: ConnectionName,
+    /// The dialect of RPC-over-RDMA, as its latest answered Call and Reply are in; `None` without RDMA.
+    pub dialect: Option<Dialect>,
     /// Its Transactions.
     pub transactions: u64,
     /// Those of them that are not complete.
@@ -42,6 +45,7 @@ impl ConnectionTally {
     pub fn new(name: ConnectionName) -> Self {
         Self {
             name,
+            dialect: None,
             transactions: 0,
             incomplete: 0,
             bytes: 0,
@@ -71,8 +75,15 @@ impl ConnectionTally {
             self.times =
                 Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
+        let is_refused = transaction.reply.as_ref().is_some_and(MessageRecord::is_rdma_error);
+        let messages = transaction.reply.iter().chain(&transaction.call);
+        let dialect = { messages }.find_map(MessageRecord::dialect);
+        // Peers may agree on another version after an error.
+        if !is_refused || self.dialect.is_none() {
+            self.dialect = dialect.or(self.dialect);
+        }
         let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
-        let credits = |which| credits(which).map_or(0, |words| words.credits);
+        let credits = |which| credits(which).and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let (asked, granted) = match transaction.direction {
             Direction::Forward => (&mut self.asked, &mut self.granted),
             Direction::Reverse => (&mut self.reverse_asked, &mut self.reverse_granted),

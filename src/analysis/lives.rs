@@ -134,7 +134,7 @@ mod tests {
     fn a_connection_is_given_once_and_begins_anew_after_it() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let number = transactions[0].connection.number;
-        let state = ConnectionState { number, terms: None, is_ending: true };
+        let state = ConnectionState { number, terms: None, properties: [None; 2], is_ending: true };
         let mut open = OpenConnections::default();
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);

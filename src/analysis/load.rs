@@ -82,19 +82,19 @@ impl CreditSeries {
         if transaction.direction == Direction::Reverse {
             return;
         }
-        if let Some(words) = call.rpcrdma
+        if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
             && let Some(step) = self.0.at(call.time)
         {
-            step.asked = step.asked.max(words.credits);
+            step.asked = step.asked.max(asked);
         }
         if let Some(step) = self.0.at(call.time) {
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
         }
         let Some(reply) = &transaction.reply else { return };
-        if let Some(words) = reply.rpcrdma
+        if let Some(granted) = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits())
             && let Some(step) = self.0.at(reply.end_time)
         {
-            step.granted = step.granted.max(words.credits);
+            step.granted = step.granted.max(granted);
         }
         let at_limit_ns = transaction.credit_use.at_limit_ns;
         if at_limit_ns > 0 {

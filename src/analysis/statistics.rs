@@ -199,7 +199,7 @@ impl MissingTally {
         self.call += has(|missing| matches!(missing, Missing::Message(Which::Call)));
         self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
         self.message_bytes += has(|missing| matches!(missing, Missing::Header(_) | Missing::Bytes(..)));
-        self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..)));
+        self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..) | Missing::ReplyRead(..)));
         self.undecoded += has(|missing| matches!(missing, Missing::Undecoded(..)));
     }
 }

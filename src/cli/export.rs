@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
+use super::dialect::DialectArgs;
 use super::progress::Progress;
 use super::{Exit, complain};
 use crate::export::Export;
@@ -39,6 +40,9 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "COUNT", hide_short_help = true,
         default_value_t = NonZeroUsize::new(Limits::default().connections).unwrap_or(NonZeroUsize::MIN))]
     max_connections: NonZeroUsize,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
 }
 
 /// A capture to be: its name, and its files.
@@ -119,7 +123,11 @@ fn read(
     inputs: &InputFiles,
     source: &mut Source,
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
-    let mut flow = Flow::new(Limits { connections: args.max_connections.get(), ..Limits::default() });
+    let mut flow = Flow::new(Limits {
+        connections: args.max_connections.get(),
+        dialect: args.dialect.named(),
+        ..Limits::default()
+    });
     let mut progress = Progress::new();
     let mut errors = Vec::new();
     let mut tables = None;

@@ -11,6 +11,7 @@ use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::Bytes;
+use super::dialect::DialectArgs;
 use super::field_lines::{self, Layout};
 #[cfg(feature = "live")]
 use super::interfaces;
@@ -166,6 +167,9 @@ pub(super) struct InspectArgs {
     check_icrc: bool,
 
     #[command(flatten)]
+    dialect: DialectArgs,
+
+    #[command(flatten)]
     bounds: Bounds,
 }
 
@@ -267,6 +271,7 @@ impl InspectArgs {
                 ..limits.fragments
             },
             kept_bytes: self.bounds.max_kept_bytes.0,
+            dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
             note_closed: self.view == View::Connections && !self.quiet,

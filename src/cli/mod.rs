@@ -8,6 +8,7 @@ mod capture;
 mod check;
 mod compare;
 mod complete;
+mod dialect;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_lines;

@@ -15,6 +15,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::Exit;
 use super::bytes::Bytes;
+use super::dialect::DialectArgs;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
 use super::seconds::Seconds;
@@ -96,6 +97,9 @@ pub(super) struct TuiArgs {
     /// Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again
     #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
     frame_memory: Bytes,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
 }
 
 /// A file that somebody else still writes: at its end more is waited for.
@@ -209,7 +213,11 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
         memory: size(args.memory),
         theme: Theme::named(args.theme, is_colored, background.as_deref()),
         glyphs,
-        limits: Limits { call_age_ns: args.max_call_age.map(|age| age.0), ..Limits::default() },
+        limits: Limits {
+            call_age_ns: args.max_call_age.map(|age| age.0),
+            dialect: args.dialect.named(),
+            ..Limits::default()
+        },
         filehandles: args.filehandles,
         time: args.time,
         filter: args.display_filter.clone(),

@@ -170,8 +170,8 @@ impl Message<'_> {
             delivered: Some(delivered.to_string().into()),
             copies: Some((*copies).into()),
             resent: Some((*resent).into()),
-            proc: rpcrdma.map(|words| words.proc.to_string().into()),
-            credits: rpcrdma.map(|words| words.credits.into()),
+            proc: rpcrdma.map(|words| words.message_type.to_string().into()),
+            credits: rpcrdma.and_then(|words| words.credit_word()).map(u64::from),
             length: json::inline_length(record).map(|length| length as u64),
             rpc_length: transaction.rpc_length(which),
         }

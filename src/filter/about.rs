@@ -4,14 +4,13 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::{self, Field, Observer, Unobserved};
+use nfsrdma_dissectors::field::{self, Field, Observer};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
 use nfsrdma_dissectors::flow::transaction::{Direction, MessageRecord, Transaction, Which};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::rpcrdma::Header;
-use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_dissectors::rpcrdma::Carriage;
 
 use super::facts::Fact;
 use super::gather::Gatherer;
@@ -72,18 +71,20 @@ pub(super) fn message(to: &mut Gatherer, transaction: &Transaction, reading: &Re
     }
 }
 
-/// Tells how many chunks and segments the RPC-over-RDMA header of a message lists.
+/// Tells the dialect of the RPC-over-RDMA header of a message, and how many chunks and segments it lists.
 fn chunk_lists(to: &mut Gatherer, record: &MessageRecord) {
     if record.rpcrdma.is_none() || Fact::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none()) {
         return;
     }
-    let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
-    let Ok(header) = Header::decode(&mut cursor, &mut Unobserved) else { return };
-    let Some(lists) = header.chunk_lists() else { return };
-    to.fact(Fact::ReadsCount, || number(lists.rdma_reads.len()));
-    to.fact(Fact::WritesCount, || number(lists.rdma_writes.len()));
-    to.fact(Fact::ReplyCount, || number(u32::from(lists.rdma_reply.is_some())));
-    for chunk in lists.rdma_writes.iter().chain(lists.rdma_reply.clone()) {
+    to.fact(Fact::Dialect, || record.dialect().map(|dialect| Value::Text(dialect.key().as_bytes())));
+    let Some(header) = record.header() else { return };
+    if !matches!(header.carriage(), Carriage::Inline | Carriage::InChunk) {
+        return;
+    }
+    to.fact(Fact::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
+    to.fact(Fact::WritesCount, || number(header.writes().len()));
+    to.fact(Fact::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
+    for chunk in header.writes().iter().chain(header.reply_chunk().cloned()) {
         to.fact(Fact::SegmentCount, || number(chunk.target.len()));
     }
 }

@@ -59,8 +59,9 @@ facts! {
     MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
     Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
 
-    /// What the lists of chunks of an RPC-over-RDMA header hold.
+    /// What an RPC-over-RDMA header is, and what its lists of chunks hold.
     CHUNK_LISTS:
+    Dialect "rpcordma.dialect" Text, "Dialect of the RPC-over-RDMA header: prototype, rfc5666, rfc8166, v2", LINES;
     ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 4.3.1";
     WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 4.3.2";
     ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 4.3.3";
@@ -128,6 +129,7 @@ impl Fact {
     pub(super) const SMALL: &'static [Self] = &[
         Self::Transport,
         Self::Direction,
+        Self::Dialect,
         Self::ChunkKind,
         Self::MpaCrc,
         Self::CallDelivered,

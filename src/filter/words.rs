@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::flow::transaction::Transport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
-use nfsrdma_dissectors::rpcrdma::ErrCode;
+use nfsrdma_dissectors::rpcrdma::{Dialect, ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
 
 use super::catalog::Catalog;
@@ -38,11 +38,13 @@ pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
             fields.flat_map(|field| names(&field.names)).collect()
         }
         Fact::RpcStatus => {
-            let rdma = names(ErrCode::NAMES).map(|code| format!("RDMA_ERROR:{code}"));
+            let codes = names(ErrCode::NAMES).chain(names(version2::ErrCode::NAMES));
+            let rdma = codes.map(|code| format!("RDMA_ERROR:{code}"));
             names(AcceptStat::NAMES).chain(names(RejectStat::NAMES)).chain(rdma).collect()
         }
         Fact::Transport => Transport::ALL.iter().map(Transport::to_string).collect(),
         Fact::Direction => listed(&["forward", "reverse"]),
+        Fact::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
         Fact::ChunkKind => listed(&["read", "write", "reply"]),
         Fact::CallDelivered | Fact::ReplyDelivered => listed(&["acknowledged", "assumed"]),
         Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),

@@ -8,7 +8,8 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
 use nfsrdma_dissectors::flow::{ReadResources, Service, Terms};
 use nfsrdma_dissectors::frame::Timestamp;
-use nfsrdma_dissectors::rpcrdma::{PrivateData, SidePrivateData};
+use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
+use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
 use super::json::{SCHEMA, Text, address};
@@ -25,6 +26,7 @@ pub const COLUMNS: &[Column] = &[
     text("CONNECTION", 40),
     number("CONN", 6, 60),
     text_from("TRANSPORT", 10, 70),
+    text_from("DIALECT", 9, 120),
     number("TRANSACTIONS", 12, 0),
     number("BYTES", 7, 0),
     number("INCOMPLETE", 10, 84),
@@ -35,7 +37,7 @@ pub const COLUMNS: &[Column] = &[
 
 /// The cells of a connection.
 pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let ConnectionTally { name, transactions, incomplete, bytes, granted, .. } = row.tally;
+    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted, .. } = row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
@@ -44,6 +46,7 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         ends(&name, glyphs),
         name.number.to_string(),
         name.transport.to_string(),
+        dialect.map_or(String::new(), |dialect| dialect.to_string()),
         Count(transactions).to_string(),
         Bytes(bytes).to_string(),
         if incomplete > 0 { Count(incomplete).to_string() } else { String::new() },
@@ -63,8 +66,46 @@ pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
     format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server))
 }
 
-/// What the set-up of a connection said: what was connected to, and the private data of RFC 8797 with the inline thresholds.
+/// What the set-up of a connection said, and the properties that its sides told in version 2.
 pub fn terms(row: &ConnectionRow) -> String {
+    let mut said = set_up(row);
+    let sides = row.state.map(|state| state.properties).unwrap_or_default();
+    for (name, properties) in ["client", "server"].into_iter().zip(sides) {
+        if let Some(properties) = properties {
+            let _ = write!(said, "; {name}'s properties:");
+            let mut is_first = true;
+            for (about, value, unit) in property_values(&properties) {
+                let Some(value) = value else { continue };
+                let between = if std::mem::replace(&mut is_first, false) { "" } else { "," };
+                let _ = write!(said, "{between} {about} {value}{unit}");
+            }
+        }
+    }
+    said
+}
+
+/// The properties of a side: what each is, its value, and its unit.
+fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String>, &'static str); 6] {
+    let PeerProperties {
+        send_size_bytes,
+        receive_size_bytes,
+        segment_size_bytes,
+        segment_count,
+        reverse_direction,
+        has_host_auth,
+    } = properties;
+    [
+        ("sends", said(send_size_bytes), " bytes"),
+        ("receives", said(receive_size_bytes), " bytes"),
+        ("segments of", said(segment_size_bytes), " bytes"),
+        ("segments", said(segment_count), ""),
+        ("reverse direction", said(reverse_direction), ""),
+        ("host authentication", has_host_auth.then(|| "sent".to_owned()), ""),
+    ]
+}
+
+/// What was connected to, and the private data of RFC 8797 with the inline thresholds.
+fn set_up(row: &ConnectionRow) -> String {
     let Some(terms) = row.state.and_then(|state| state.terms) else {
         return "its set-up is not in the capture".to_owned();
     };
@@ -129,7 +170,7 @@ impl ConnectionLines {
             Format::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in [(0, styles.operation), (1, styles.dim), (5, styles.mark), (6, styles.dim)]
+                for (at, style) in [(0, styles.operation), (1, styles.dim), (6, styles.mark), (7, styles.dim)]
                 {
                     cells[at].1 = style;
                 }
@@ -201,8 +242,40 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     end_time_iso: Option<Text<Iso>>,
     ended: bool,
+    dialect: Option<&'static str>,
     credits: Option<CreditsObject>,
     set_up: Option<SetUpObject>,
+    properties: Option<PropertiesObject>,
+}
+
+/// The transport properties of version 2 that each side told.
+#[derive(Serialize)]
+struct PropertiesObject {
+    client: Option<PeerPropertiesObject>,
+    server: Option<PeerPropertiesObject>,
+}
+
+#[derive(Serialize)]
+struct PeerPropertiesObject {
+    send_size: Option<u32>,
+    receive_size: Option<u32>,
+    segment_size: Option<u32>,
+    segment_count: Option<u32>,
+    reverse_direction: Option<Text<ReverseDirection>>,
+    host_auth: bool,
+}
+
+impl From<PeerProperties> for PeerPropertiesObject {
+    fn from(properties: PeerProperties) -> Self {
+        Self {
+            send_size: properties.send_size_bytes,
+            receive_size: properties.receive_size_bytes,
+            segment_size: properties.segment_size_bytes,
+            segment_count: properties.segment_count,
+            reverse_direction: properties.reverse_direction.map(Text),
+            host_auth: properties.has_host_auth,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -308,6 +381,7 @@ impl Line {
             end_time: tally.times.map(|(_, last)| Text(last)),
             end_time_iso: iso.map(|(_, last)| Text(Iso(last))),
             ended: row.state.is_some_and(|state| state.is_ending),
+            dialect: tally.dialect.map(Dialect::key),
             credits: tally.name.transport.is_rdma().then(|| CreditsObject {
                 asked: tally.asked,
                 granted: tally.granted,
@@ -317,6 +391,11 @@ impl Line {
                 reverse_granted: tally.reverse_granted,
             }),
             set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
+            properties: row
+                .state
+                .map(|state| state.properties.map(|side| side.map(PeerPropertiesObject::from)))
+                .filter(|sides| sides.iter().any(Option::is_some))
+                .map(|[client, server]| PropertiesObject { client, server }),
         }
     }
 }
@@ -354,6 +433,7 @@ const CSV: &[CsvColumn] = &[
     ("time", |line| said(&line.time)),
     ("end_time", |line| said(&line.end_time)),
     ("ended", |line| Some(line.ended.to_string())),
+    ("dialect", |line| said(&line.dialect)),
     ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
     ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
     ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| said(&credits.in_use))),

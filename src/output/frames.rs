@@ -17,7 +17,7 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{Operation as Verb, Packet, Syndrome, Wire};
 use nfsrdma_dissectors::iwarp::mpa::{Role, Startup};
 use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
-use nfsrdma_dissectors::rpcrdma::SidePrivateData;
+use nfsrdma_dissectors::rpcrdma::{MessageType, SidePrivateData};
 
 use crate::analysis::names::Names;
 
@@ -226,6 +226,7 @@ impl FrameList {
                 self.message(key, which, flow, names);
             }
             Meaning::Done { key } => self.done(key, flow),
+            Meaning::TransportMessage(message_type) => self.transport_message(message_type),
             Meaning::Empty => self.empty(),
             Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
             Meaning::Part => self.line.text.push_str("part of a message "),
@@ -277,6 +278,7 @@ impl FrameList {
                 self.message(key, which, flow, names);
             }
             Meaning::Done { key } => self.done(key, flow),
+            Meaning::TransportMessage(message_type) => self.transport_message(message_type),
             Meaning::Empty => self.empty(),
             Meaning::Part => self.line.text.push_str("part of a message "),
             Meaning::Data { key, kind, chunk } => {
@@ -324,6 +326,12 @@ impl FrameList {
             let _ = write!(self.line.text, "of {} ", transaction.xid);
             self.line.piece(self.screen.styles.xid);
         }
+    }
+
+    /// A message of RPC-over-RDMA that belongs to no Transaction.
+    fn transport_message(&mut self, message_type: MessageType) {
+        let _ = write!(self.line.text, "{message_type} ");
+        self.line.piece(self.screen.styles.operation);
     }
 
     /// An operation of RDMA without data.
@@ -473,7 +481,10 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
 /// Whether only iWARP has this meaning, of all that streams carry.
 fn is_iwarp(meaning: Meaning) -> bool {
     match meaning {
-        Meaning::Data { .. } | Meaning::ReadRequest { .. } | Meaning::Terminate(_) => true,
+        Meaning::Data { .. }
+        | Meaning::ReadRequest { .. }
+        | Meaning::TransportMessage(_)
+        | Meaning::Terminate(_) => true,
         Meaning::Undecoded(reason) => matches!(
             reason,
             Undecoded::Framing

@@ -413,7 +413,7 @@ pub(crate) fn status_and_marks(
             Missing::Header(Which::Reply) => mark(format_args!("reply cut")),
             Missing::Undecoded(Which::Call, _) => mark(format_args!("call undecoded")),
             Missing::Undecoded(Which::Reply, _) => mark(format_args!("reply undecoded")),
-            Missing::Bytes(..) | Missing::Chunk(..) => {}
+            Missing::Bytes(..) | Missing::Chunk(..) | Missing::ReplyRead(..) => {}
         }
     }
     if bytes > 0 && has_room {
@@ -506,7 +506,9 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
 fn missing_bytes(missing: &Missing) -> u64 {
     match missing {
         Missing::Message(_) | Missing::Header(_) | Missing::Undecoded(..) => 0,
-        Missing::Bytes(_, range) | Missing::Chunk(_, _, range) => range.end.saturating_sub(range.start),
+        Missing::Bytes(_, range) | Missing::Chunk(_, _, range) | Missing::ReplyRead(_, range) => {
+            range.end.saturating_sub(range.start)
+        }
     }
 }
 

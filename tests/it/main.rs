@@ -19,6 +19,7 @@ mod conformance;
 mod counting_views;
 mod crowd;
 mod delivered;
+mod dialects;
 mod display_filter;
 mod encode;
 mod exhibit;

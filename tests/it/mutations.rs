@@ -244,6 +244,7 @@ fn narrow() -> Limits {
         fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },
         early_bytes: 16 << 10,
         kept_bytes: 500,
+        dialect: None,
         keep_data: true,
         check_icrc: true,
         note_steps: true,

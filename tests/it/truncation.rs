@@ -47,7 +47,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         for code in &codes {
             let is_right = match code {
                 // A cut takes bytes away, and leaves none that cannot be decoded.
-                Missing::Undecoded(..) => false,
+                Missing::Undecoded(..) | Missing::ReplyRead(..) => false,
                 Missing::Message(which) | Missing::Header(which) => is_head(*which),
                 Missing::Bytes(which, range) => parts.iter().any(|part| {
                     part.what == What::Message(*which)
@@ -71,7 +71,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
             {
                 let is_missed = codes.iter().any(|code| match code {
                     Missing::Message(of) | Missing::Header(of) | Missing::Bytes(of, _) => *of == which,
-                    Missing::Chunk(..) | Missing::Undecoded(..) => false,
+                    Missing::Chunk(..) | Missing::ReplyRead(..) | Missing::Undecoded(..) => false,
                 });
                 assert!(is_missed, "{said}: nothing is missed of {part:?}");
             }

@@ -123,8 +123,9 @@ pub struct Said {
 }
 
 /// What begins a source.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "RFC ",
+    "NFS over RDMA (SIGCOMM 2003)",
     "draft-",
     "XNFS",
     "InfiniBand Architecture",

@@ -120,6 +120,8 @@ pub struct Account {
     pub(super) kept_bytes: u64,
     /// Bytes of packets that wait for what tells their place.
     pub(super) early_bytes: u64,
+    /// Bytes of messages in several Sends of which the last has not come.
+    pub(super) continued_bytes: u64,
     /// What the CRCs of MPA were.
     pub(super) mpa: super::iwarp::MpaCounts,
     /// Frames that the capture holds a second time.

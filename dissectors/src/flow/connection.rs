@@ -15,6 +15,7 @@ use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
 use crate::rdma::Side;
+use crate::rpcrdma::version2::PeerProperties;
 
 use super::early::Early;
 use super::exchange::Exchange;
@@ -114,6 +115,8 @@ pub struct ConnectionState {
     pub number: u64,
     /// What its two sides told each other; `None` where their set-up was not seen, and without RDMA.
     pub terms: Option<Terms>,
+    /// The properties that its client and its server told in version 2; `None` for a side that told none.
+    pub properties: [Option<PeerProperties>; 2],
     /// Whether its end was seen: a FIN or a RST in its stream, or a DREQ of the connection manager.
     pub is_ending: bool,
 }
@@ -167,7 +170,9 @@ impl Connection {
     /// What is known of it, once it has a number.
     pub(super) fn state(&self) -> Option<ConnectionState> {
         let Self { number, terms, is_ending, .. } = *self;
-        Some(ConnectionState { number: number?, terms, is_ending })
+        let [a, b] = self.exchange.properties;
+        let properties = if self.client() == Some(Side::B) { [b, a] } else { [a, b] };
+        Some(ConnectionState { number: number?, terms, properties, is_ending })
     }
 
     /// Between which addresses the Calls of a side go.

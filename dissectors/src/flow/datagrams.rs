@@ -60,6 +60,7 @@ impl Flow {
             resent: 0,
             stall: None,
             rpcrdma: None,
+            sends: 1,
             bytes: payload.bytes.to_vec(),
             length: payload.length,
             gaps: Vec::new(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::field::{Field, Observer, Value};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::rpcrdma::{self, Header, Proc};
+use crate::rpcrdma::{Carriage, Dialect, MessageHeader, MessageType};
 use crate::xdr::Cursor;
 
 use super::chunk::{Chunk, Segment};
@@ -24,6 +24,8 @@ pub(super) struct Envelope {
     pub(super) rpc_at: Option<usize>,
     /// Whether the capture ends within the header.
     pub(super) is_cut: bool,
+    /// Of a part of a message, the bytes that still have to be sent behind it.
+    pub(super) remaining_bytes: u32,
 }
 
 /// The chunk that the segments to come belong to.
@@ -41,7 +43,8 @@ struct Listener {
     xid: Option<Xid>,
     version: u32,
     credits: u32,
-    proc: Option<Proc>,
+    message_type: Option<u32>,
+    remaining_bytes: u32,
     read_chunks: Vec<Chunk>,
     write_chunks: Vec<Chunk>,
     reply_chunk: Option<Chunk>,
@@ -129,7 +132,10 @@ impl<'a> Observer<'a> for Listener {
             "rpcordma.xid" => self.xid = Some(Xid(word)),
             "rpcordma.version" => self.version = word,
             "rpcordma.flow_control" => self.credits = word,
-            "rpcordma.msg_type" => self.proc = Some(Proc(word)),
+            "rpcordma.msg_type" | "rpcordma.htype" | "rpcordma.prototype_proc" => {
+                self.message_type = Some(word);
+            }
+            "rpcordma.remaining" => self.remaining_bytes = word,
             "rpcordma.position" => self.position = word,
             "rpcordma.rdma_handle" => self.segment.handle = Handle(word),
             "rpcordma.rdma_length" => self.segment.length = word,
@@ -143,26 +149,26 @@ impl<'a> Observer<'a> for Listener {
 }
 
 impl Envelope {
-    /// Reads the header of a message that is `length` bytes long; `None` where it is none.
-    pub(super) fn open(bytes: &[u8], length: usize) -> Option<Self> {
+    /// Reads the header of a message that is `length` bytes long; `None` where it is none of the dialect.
+    pub(super) fn open(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut heard = Listener::default();
-        let header = Header::decode(&mut cursor, &mut heard);
+        let header = MessageHeader::decode(dialect, &mut cursor, &mut heard);
         let is_cut = match &header {
             Ok(_) => false,
             Err(error) if error.is_cut() => true,
             Err(_) => return None,
         };
-        let words = HeaderWords { proc: heard.proc?, version: heard.version, credits: heard.credits };
+        let message_type = MessageType::of(dialect, heard.message_type?);
+        let is_long = heard.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
+        let carriage = message_type.carriage(heard.version, is_long);
+        let words =
+            HeaderWords { dialect, message_type, carriage, version: heard.version, credits: heard.credits };
         if is_cut {
             heard.cut();
         }
-        let rpc_at = match words.version {
-            _ if is_cut => None,
-            rpcrdma::VERSION => Some(cursor.at()),
-            // What a version that is not known puts after its fixed words is no RPC message.
-            _ => Some(length),
-        };
+        // What a version that is not known puts after its fixed words was read as a rest without meaning.
+        let rpc_at = if is_cut { None } else { Some(cursor.at()) };
         Some(Self {
             xid: heard.xid?,
             words,
@@ -171,12 +177,13 @@ impl Envelope {
             reply_chunk: heard.reply_chunk,
             rpc_at,
             is_cut,
+            remaining_bytes: heard.remaining_bytes,
         })
     }
 
-    /// Whether this is a version that only its fixed words are known of.
-    pub(super) fn is_unknown_version(&self) -> bool {
-        self.words.version != rpcrdma::VERSION && self.words.proc != Proc::RDMA_ERROR
+    /// Whether the version or the message type is not known.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.words.carriage == Carriage::Unknown
     }
 
     /// Whether the whole RPC message stands in a Position-Zero Read chunk (RFC 8166 section 3.5.3).

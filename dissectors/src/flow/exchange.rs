@@ -2,10 +2,14 @@
 //! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
 
 mod bare;
+mod dialect;
+mod messages;
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
+
+pub(super) use messages::{advertises, answered_xid, begins_with};
 
 use crate::field::Unobserved;
 use crate::frame::{FrameNumber, Timestamp};
@@ -13,17 +17,19 @@ use crate::infiniband::Reth;
 use crate::nfs::{self, Procedure};
 use crate::rdma::{Data, Handle, Message, Operation, Owner, Side};
 use crate::rpc::{self, Program, Xid};
-use crate::rpcrdma::{self, Evidence, Header, Proc};
+use crate::rpcrdma::Dialect;
+use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, Error};
 
 use super::account::{GivenUp, Undecoded};
 use super::chunk::Segment;
+use super::continued::Continuations;
 use super::delivery::Stall;
 use super::envelope::Envelope;
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::memory::{HandleUse, Use};
 use super::step::Deed;
-use super::transaction::{CreditUse, Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which};
+use super::transaction::{CreditUse, Delivered, Direction, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
 
 /// What an exchange works with besides its own state.
@@ -50,6 +56,12 @@ enum Before {
 pub(super) struct Exchange {
     /// Whether the connection has shown itself to carry RPC-over-RDMA.
     pub(super) is_rpc: bool,
+    /// The dialect in which it does, once a message has told.
+    dialect: Option<Dialect>,
+    /// The properties that the two sides have told each other; `None` before the first.
+    pub(super) properties: [Option<PeerProperties>; 2],
+    /// Messages of which parts came.
+    pub(super) continuations: Continuations,
     /// The side that sent the first NFS, MOUNT or NFSACL Call.
     pub(super) calls_nfs: Option<Side>,
     /// Open and lingering Transactions by the side that called and its XID.
@@ -87,6 +99,10 @@ impl Exchange {
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
         let side = |side: Side| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
+        self.join_dialect(other.dialect);
+        self.continuations.join(other.continuations, side);
+        let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
+        self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
         self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
         for ((of, xid), key) in other.calls {
             let known = *self.calls.entry((side(of), xid)).or_insert(key);
@@ -170,89 +186,15 @@ impl Exchange {
         holder(true).or_else(|| holder(false)).map_or(Owner::default(), |(key, at)| key.owner(at))
     }
 
-    fn message(
-        &mut self,
-        desk: &mut Desk<'_>,
-        sender: Side,
-        message: &Message<'_>,
-        owner: &mut Owner,
-    ) -> Meaning {
-        if message.length == 0 {
-            return Meaning::Empty;
-        }
-        if !self.is_rpc {
-            if rpcrdma::recognize(message.bytes, message.length) != Evidence::Strong {
-                let is_cut = rpcrdma::is_cut_short(message.bytes, message.length);
-                let why = if is_cut { Undecoded::CutHeader } else { Undecoded::NotRpcRdma };
-                return desk.account.undecoded(why);
-            }
-            self.is_rpc = true;
-        }
-        let Some(envelope) = Envelope::open(message.bytes, message.length) else {
-            // The fixed words, of which the last tells what kind of message it is.
-            let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
-            let why = if is_cut { Undecoded::CutHeader } else { Undecoded::MalformedHeader };
-            return desk.account.undecoded(why);
-        };
-        let is_done = envelope.words.proc == Proc::RDMA_DONE;
-        // Only these are shorter than a header with empty lists.
-        if message.length < rpcrdma::MIN_HEADER && !is_done && envelope.words.proc != Proc::RDMA_ERROR {
-            return desk.account.undecoded(Undecoded::MalformedHeader);
-        }
-        let rpc = inline(message, &envelope);
-        let answers = |exchange: &Self| match exchange.knows_call(sender.peer(), envelope.xid) {
-            true => Which::Reply,
-            false => Which::Call,
-        };
-        let which = match envelope.words.proc {
-            _ if is_done => None,
-            Proc::RDMA_ERROR => Some(Which::Reply),
-            _ if envelope.has_position_zero() => Some(Which::Call),
-            // Only a Call offers something to read; else an answer is told by the Call that it answers.
-            _ if envelope.is_cut && !envelope.read_chunks.is_empty() => Some(Which::Call),
-            _ if envelope.is_cut || envelope.is_unknown_version() => Some(answers(self)),
-            // An RDMA_NOMSG Reply stands in a Reply chunk. One without any chunk is an error that RFC 8166 section 4.5.2
-            // names; a Call that has it is answered by ERR_CHUNK.
-            Proc::RDMA_NOMSG if envelope.reply_chunk.is_none() => Some(answers(self)),
-            Proc::RDMA_NOMSG => Some(Which::Reply),
-            _ => match rpc_type(&rpc) {
-                Ok(Some(which)) => Some(which),
-                Ok(None) => return desk.account.undecoded(Undecoded::MalformedHeader),
-                Err(_) => Some(answers(self)),
-            },
-        };
-        let xid = envelope.xid;
-        let found = match which {
-            Some(Which::Call) => Some((self.call(desk, sender, message, envelope, rpc), Which::Call)),
-            Some(Which::Reply) => {
-                let reply = record(message, &envelope);
-                Some((self.reply(desk, sender, xid, reply, Some(envelope)), Which::Reply))
-            }
-            None => self.done(desk, sender, xid).map(|key| (key, Which::Call)),
-        };
-        match found {
-            Some((key, which)) => {
-                *owner = key.owner(match which {
-                    _ if is_done => SegmentAt::DONE,
-                    Which::Call => SegmentAt::CALL,
-                    Which::Reply => SegmentAt::REPLY,
-                });
-                if is_done { Meaning::Done { key } } else { Meaning::Message { key, which } }
-            }
-            None => desk.account.undecoded(Undecoded::MalformedHeader),
-        }
-    }
-
     fn call(
         &mut self,
         desk: &mut Desk<'_>,
         sender: Side,
-        message: &Message<'_>,
+        call: MessageRecord,
         envelope: Envelope,
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
-        let call = record(message, &envelope);
         let answered = match self.before(desk, sender, xid, &call) {
             Before::Copy(key) => {
                 let moved =
@@ -423,7 +365,7 @@ impl Exchange {
             }
             return key;
         }
-        let granted = reply.rpcrdma.map_or(0, |words| words.credits);
+        let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let now = desk.sight.time;
         let credits = {
             let [a, b] = &mut self.credits;
@@ -433,7 +375,10 @@ impl Exchange {
             transaction.credit_use.at_limit_ns = now.since(since).unwrap_or(0);
         }
         match envelope {
-            Some(envelope) => envelope.answer(transaction, reply),
+            Some(envelope) => {
+                envelope.answer(transaction, reply);
+                keep_read_results(transaction, desk.limits.keep_data);
+            }
             None => transaction.reply = Some(reply),
         }
         if let Some(stall) = stall {
@@ -445,18 +390,6 @@ impl Exchange {
         credits.note(desk.ledger.open_on(desk.connection, requester), now);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
         key
-    }
-
-    /// RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 4.2).
-    fn done(&mut self, desk: &mut Desk<'_>, sender: Side, xid: Xid) -> Option<Key> {
-        let key = self.calls.get(&(sender, xid)).copied()?;
-        let entry = desk.ledger.get_mut(key)?;
-        entry.transaction.done = true;
-        desk.ledger.close(key, desk.sight);
-        if desk.limits.note_steps {
-            desk.ledger.note(key, Deed::Done, desk.sight);
-        }
-        Some(key)
     }
 
     /// Forgets a Transaction that is given out.
@@ -539,6 +472,24 @@ fn offer(
     call.map(|call| call.prog)
 }
 
+/// Keeps what will be read of the results that the Requester fetches.
+fn keep_read_results(transaction: &mut Transaction, keep_data: bool) {
+    if transaction.reply_read_chunks.is_empty() {
+        return;
+    }
+    let has_text = || {
+        let call = transaction.call.as_ref()?;
+        let mut arguments = Cursor::new(call.inline()).with_length(call.length);
+        let rpc = rpc::Message::decode(&mut arguments, &mut Unobserved).ok()?;
+        let head = rpc.call()?;
+        let procedure = Procedure::of(head.prog, head.vers, head.proc)?;
+        Some(nfs::text_items(procedure, arguments).reply)
+    };
+    if keep_data || has_text() == Some(true) {
+        transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+}
+
 fn blank(xid: Xid) -> Transaction {
     Transaction {
         index: 0,
@@ -589,6 +540,7 @@ fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
         resent: 0,
         stall: message.stall,
         rpcrdma: Some(envelope.words),
+        sends: 1,
         bytes: message.bytes.to_vec(),
         length: message.length,
         gaps: message.gaps.to_vec(),
@@ -679,6 +631,9 @@ fn stalled(desk: &mut Desk<'_>, key: Key, at: SegmentAt, stall: Stall) {
 pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else { return desk.account.undecoded(Undecoded::NotRpcRdma) };
     let sight = desk.sight;
+    if at == SegmentAt::PART || at == SegmentAt::CONTROL {
+        return Meaning::Part;
+    }
     let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
     let transaction = &mut entry.transaction;
     let chunks =
@@ -710,28 +665,4 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         }
     }
     Meaning::MessageAgain { key, which }
-}
-
-/// Whether a message begins with this XID and could be a Call.
-pub(super) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
-    bytes.starts_with(&xid.0.to_be_bytes())
-}
-
-/// Whether the beginning of a message advertises memory under this handle.
-pub(super) fn advertises(bytes: &[u8], handle: Handle) -> bool {
-    Envelope::open(bytes, bytes.len() + 1).is_some_and(|envelope| {
-        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
-        chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
-    })
-}
-
-/// The XID of a message that could be a Reply.
-pub(super) fn answered_xid(bytes: &[u8], length: usize) -> Option<Xid> {
-    let mut cursor = Cursor::new(bytes).with_length(length);
-    let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
-    let is_reply = match header.proc() {
-        Proc::RDMA_MSG | Proc::RDMA_MSGP => rpc_type(&cursor) == Ok(Some(Which::Reply)),
-        _ => true,
-    };
-    is_reply.then_some(header.rdma_xid)
 }

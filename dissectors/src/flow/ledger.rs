@@ -18,6 +18,9 @@ use super::transaction::{Delivered, MessageRecord, Transaction, Which};
 pub struct Key(u64);
 
 impl Key {
+    /// Of no Transaction.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
     fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
@@ -52,6 +55,10 @@ impl SegmentAt {
     pub(super) const REPLY: Self = Self(Self::NONE << 29 | 1);
     /// An RDMA_DONE, which is neither.
     pub(super) const DONE: Self = Self(Self::NONE << 29 | 2);
+    /// A part of a message that is sent in several Sends.
+    pub(super) const PART: Self = Self(Self::NONE << 29 | 3);
+    /// A message that belongs to no Transaction.
+    pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
     /// What the segment's chunk is for.
     pub(super) fn kind(self) -> ChunkKind {
@@ -363,7 +370,8 @@ impl Ledger {
         let Some(entry) = self.get_mut(key) else { return };
         let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
         if let Some(reply) = reply {
-            let envelope = reply.rpcrdma.and_then(|_| Envelope::open(&reply.bytes, reply.length));
+            let envelope =
+                reply.rpcrdma.and_then(|words| Envelope::open(words.dialect, &reply.bytes, reply.length));
             match envelope {
                 Some(envelope) => envelope.answer(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),

@@ -1,6 +1,7 @@
 //! What a frame was, told as soon as it is taken.
 
 use crate::iwarp::rdmap::Terminate;
+use crate::rpcrdma::MessageType;
 
 use super::account::Undecoded;
 use super::chunk::ChunkKind;
@@ -31,6 +32,9 @@ pub enum Meaning {
         /// The Transaction that it closes.
         key: Key,
     },
+    /// It is a message of RPC-over-RDMA that belongs to no Transaction: properties, or a grant of credits
+    /// (draft-ietf-nfsv4-rpcrdma-version-two sections 6.3.2 to 6.3.4).
+    TransportMessage(MessageType),
     /// A Send or another RDMA operation without data, for memory that no Call advertised: it keeps a connection alive, returns credits
     /// (draft-talpey-nfsv4-rdma-sess-01 section 2.4) or starts MPA between peers (RFC 6581 section 9).
     Empty,

@@ -23,6 +23,7 @@ mod account;
 pub mod chunk;
 mod closing;
 mod connection;
+mod continued;
 mod coverage;
 mod datagrams;
 mod delivery;
@@ -69,6 +70,7 @@ use crate::infiniband::ErrorKind;
 use crate::infiniband::icrc::Icrc;
 use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
 use crate::rdma::Side;
+use crate::rpcrdma::Dialect;
 
 use closing::Closing;
 use connection::{Connection, ConnectionKey, Connections, Path};
@@ -117,6 +119,8 @@ pub struct Limits {
     pub kept_bytes: u64,
     /// Whether file data that travels in chunks is kept too.
     pub keep_data: bool,
+    /// The dialect of RPC-over-RDMA in which messages are read; `None` where each connection tells its own.
+    pub dialect: Option<Dialect>,
     /// Whether the ICRC of every packet is checked.
     pub check_icrc: bool,
     /// Whether [`Flow::steps`] tells what each frame did.
@@ -145,6 +149,7 @@ impl Default for Limits {
             early_bytes: 4 << 20,
             kept_bytes: 64 << 20,
             keep_data: false,
+            dialect: None,
             check_icrc: false,
             note_steps: false,
             note_closed: false,
@@ -545,6 +550,7 @@ impl Flow {
         }
         if let Some(connection) = self.connections.get_mut(at) {
             connection.early.give_up(&mut self.account);
+            connection.exchange.continuations.give_up(&mut self.account);
         }
     }
 
@@ -665,6 +671,7 @@ impl Flow {
         }
         if let Some(connection) = self.connections.get_mut(entry.connection) {
             connection.exchange.forget(key, &entry);
+            connection.exchange.name_dialect(&mut entry.transaction);
             let transaction = &entry.transaction;
             let route = connection.route(entry.requester);
             self.retries.released(

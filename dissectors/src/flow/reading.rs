@@ -12,7 +12,7 @@ use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
-use crate::rpcrdma::{ErrCode, Header, RdmaError, WriteChunk};
+use crate::rpcrdma::{ErrorCode, MessageHeader, WriteChunk};
 use crate::xdr::{ChunkItem, Cursor, Error, roundup};
 
 use super::chunk::{Chunk, Segment};
@@ -101,8 +101,8 @@ impl Operation {
 pub enum RpcStatus {
     /// What the RPC message says.
     Rpc(Status),
-    /// The Responder could not read the RPC-over-RDMA header.
-    RdmaError(ErrCode),
+    /// RPC-over-RDMA could not process the Call.
+    RdmaError(ErrorCode),
 }
 
 /// The messages of a Transaction, ready to be read.
@@ -144,10 +144,8 @@ fn item(chunk: &Chunk, expected: fn(&Segment) -> u64) -> Item<'_> {
 
 /// Length of the RPC message in the Reply chunk, as the header of the Reply has it.
 fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
-    let mut cursor = Cursor::new(&reply.bytes).with_length(reply.length);
-    let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
-    let chunk = header.chunk_lists()?.rdma_reply.as_ref()?;
-    usize::try_from(chunk.length()).ok()
+    let header = reply.header()?;
+    usize::try_from(header.reply_chunk()?.length()).ok()
 }
 
 impl<'t> Material<'t> {
@@ -259,13 +257,12 @@ impl Transaction {
             Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
             // The Reply's own header tells, because the Call may not have been seen.
             Which::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
-                let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
-                let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
-                let lists = header.chunk_lists();
-                let writes = lists.map(|lists| lists.rdma_writes).unwrap_or_default();
-                let reply = lists.and_then(|lists| lists.rdma_reply.as_ref());
-                let chunks = writes.iter().map(|chunk| chunk.length()).chain(reply.map(WriteChunk::length));
-                inline + chunks.map(filled).sum::<u64>()
+                let header = message.header()?;
+                let writes = header.writes();
+                let chunks = writes.iter().map(|chunk| chunk.length());
+                let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
+                inline
+                    + chunks.chain(self.reply_read_chunks.iter().map(Chunk::offered)).map(filled).sum::<u64>()
             }
             Which::Reply => inline,
         })
@@ -466,7 +463,8 @@ impl<'a> Reading<'a> {
         match self.transaction.message(which).filter(|record| record.rpcrdma.is_some()) {
             Some(record) => {
                 let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
-                Header::decode(&mut cursor, observer).map(|_| ())
+                let Some(words) = record.rpcrdma else { return Ok(()) };
+                MessageHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
             }
             None => Ok(()),
         }
@@ -601,10 +599,6 @@ impl<'a> Observer<'a> for CallWords {
     }
 }
 
-fn rdma_error(reply: &MessageRecord) -> Option<ErrCode> {
-    let mut cursor = Cursor::new(&reply.bytes).with_length(reply.length);
-    match Header::decode(&mut cursor, &mut Unobserved).ok()?.rdma_body {
-        crate::rpcrdma::Body::Error(error) => Some(RdmaError::tag(&error)),
-        _ => None,
-    }
+fn rdma_error(reply: &MessageRecord) -> Option<ErrorCode> {
+    reply.header()?.error()
 }

@@ -324,6 +324,7 @@ impl Unfinished {
             resent: 0,
             stall: None,
             rpcrdma: None,
+            sends: 1,
             bytes: Vec::new(),
             length: 0,
             gaps: Vec::new(),

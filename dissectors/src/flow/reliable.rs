@@ -153,6 +153,20 @@ pub(super) struct Requests {
 pub(super) struct PathMtu(Option<u32>);
 
 impl PathMtu {
+    /// Those that there are. InfiniBand Architecture Specification volume 1, section 9.2.
+    const ALL: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+    /// Whether `packets` lost packets at most can have held `bytes` before a Last packet of `last` bytes; where the path MTU
+    /// is not known, exactly as many as some path MTU gives them.
+    fn can_hold(self, packets: u64, bytes: u32, last: u32) -> bool {
+        match self.0 {
+            Some(mtu) => u64::from(bytes) <= packets.saturating_mul(mtu.into()),
+            None => Self::ALL
+                .into_iter()
+                .any(|mtu| last <= mtu && bytes.is_multiple_of(mtu) && u64::from(bytes / mtu) <= packets),
+        }
+    }
+
     fn learn(&mut self, place: Place, length: u32) {
         if matches!(place, Place::First | Place::Middle) && length > 0 {
             self.0 = Some(length);
@@ -174,8 +188,12 @@ impl PathMtu {
         let offset = match (packets, place, self.0) {
             (0, ..) => 0,
             (_, _, Some(mtu)) => packets.checked_mul(u64::from(mtu))?,
-            // The end of a message is known even where the length of its packets is not.
-            (_, Place::Last, None) => u64::from(message).checked_sub(u64::from(data.length))?,
+            // The end of a message is known even where the length of its packets is not, if that is one that there is.
+            (_, Place::Last, None) => {
+                let before = u64::from(message).checked_sub(u64::from(data.length))?;
+                let is_end = Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(before));
+                is_end.then_some(before)?
+            }
             _ => return None,
         };
         (offset + u64::from(data.length) <= u64::from(message)).then_some(offset)
@@ -296,7 +314,8 @@ impl Requests {
         holes: Vec<Hole>,
         path_mtu: PathMtu,
     ) -> Vec<FoundWrite> {
-        let Some(mtu) = path_mtu.0 else { return Vec::new() };
+        // Where it is not known, what was seen whole came in single packets.
+        let mtu = path_mtu.0.unwrap_or(PathMtu::ALL[4]);
         let mut holes = self.without_spans(holes).into_iter();
         let mut orphans: Vec<_> =
             orphans.map(|orphan| (self.extend(orphan.psn), orphan.ends, orphan.length)).collect();
@@ -318,14 +337,19 @@ impl Requests {
             if before == Some(0) || !self.begins_at(sequence + 1) {
                 continue;
             }
+            // Every Middle packet tells the path MTU: without one, the Last packet is alone.
+            if path_mtu.0.is_none() && sequence != first {
+                continue;
+            }
             let Some(seen) = (sequence - first)
                 .checked_mul(mtu.into())
                 .and_then(|bytes| u32::try_from(bytes + u64::from(length)).ok())
             else {
                 continue;
             };
-            let most = before.map_or(u64::MAX, |lost| lost.saturating_mul(mtu.into()));
-            let fits = |hole: &Hole| hole.length > seen && u64::from(hole.length - seen) <= most;
+            let lost = before.unwrap_or(u64::MAX);
+            let fits =
+                |hole: &Hole| hole.length > seen && path_mtu.can_hold(lost, hole.length - seen, length);
             let mut behind = holes.clone();
             if let Some(Hole { handle, offset, length }) = behind.find(fits) {
                 let offset = offset.wrapping_add(u64::from(length - seen));

@@ -19,7 +19,9 @@ use super::transaction::{Missing, Transaction, Which};
 /// Whether nothing more is to come of a Transaction whose Reply was acknowledged, `waited` nanoseconds after it closed:
 /// what is missing of it may have been captured late.
 pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
-    let may_come = |missing: &Missing| matches!(missing, Missing::Message(_) | Missing::Chunk(..));
+    let may_come = |missing: &Missing| {
+        matches!(missing, Missing::Message(_) | Missing::Chunk(..) | Missing::ReplyRead(..))
+    };
     let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.done;
     !awaits_done && (waited > AGE || !transaction.missing().iter().any(may_come))
 }

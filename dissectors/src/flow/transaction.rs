@@ -8,7 +8,7 @@ use crate::address::Address;
 use crate::field::Unobserved;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
-use crate::rpcrdma::{self, Header, Proc};
+use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, Proc};
 use crate::xdr::{Cursor, Error, Padding};
 
 use super::chunk::{Chunk, ChunkKind, Segment};
@@ -101,20 +101,47 @@ pub enum Direction {
     Reverse,
 }
 
-/// The words of an RPC-over-RDMA header that every version has (RFC 8166 section 4.2).
+/// The words of an RPC-over-RDMA header that every version has (RFC 8166 section 4.2), and how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderWords {
-    /// `rdma_proc`.
-    pub proc: Proc,
+    /// The dialect in which the header is read.
+    pub dialect: Dialect,
+    /// `rdma_proc`, or `rdma_htype` of version 2.
+    pub message_type: MessageType,
+    /// How the RPC message travels.
+    pub carriage: Carriage,
     /// `rdma_vers`.
     pub version: u32,
-    /// `rdma_credit`.
+    /// `rdma_credit`; 0 in the prototype, which has none.
     pub credits: u32,
 }
 
 impl HeaderWords {
-    /// Bytes of a header up to the end of these words.
+    /// Bytes of a header of version 1 or 2 up to the end of these words.
     pub(super) const LENGTH: usize = 16;
+
+    /// The words of a header of version 1.
+    pub fn version1(proc: Proc, credits: u32) -> Self {
+        let message_type = MessageType::Version1(proc);
+        Self {
+            dialect: Dialect::Rfc8166,
+            message_type,
+            carriage: message_type.carriage(rpcrdma::VERSION, false),
+            version: rpcrdma::VERSION,
+            credits,
+        }
+    }
+
+    /// `rdma_credit` as the number of Calls that may be in flight: that is what version 1 says (RFC 8166 section 3.3.1).
+    /// Version 2 counts every message since the connection began, and the prototype has no credits.
+    pub fn calls_in_flight_credits(&self) -> Option<u32> {
+        self.dialect.is_version1().then_some(self.credits)
+    }
+
+    /// `rdma_credit`, where the header has one.
+    pub fn credit_word(&self) -> Option<u32> {
+        (self.dialect != Dialect::Prototype).then_some(self.credits)
+    }
 }
 
 /// How much is known of the chunk lists of a message (RFC 8166 section 4.3).
@@ -180,8 +207,11 @@ pub struct MessageRecord {
     pub resent: u32,
     /// The time that was lost while its packets were sent again.
     pub stall: Option<Stall>,
-    /// Its RPC-over-RDMA header; `None` on other transports.
+    /// Its RPC-over-RDMA header, of a message in several Sends that of the last; `None` on other transports.
     pub rpcrdma: Option<HeaderWords>,
+    /// In how many Sends it travelled: more than one by message continuation
+    /// (draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2). Of the headers, `bytes` has that of the last alone.
+    pub sends: u32,
     /// What was captured of the message, from its RPC-over-RDMA header on.
     pub bytes: Vec<u8>,
     /// Its length on the wire; where its last packets are missing, what is known of it.
@@ -206,27 +236,46 @@ impl MessageRecord {
     /// Whether all three chunk lists of an RDMA_MSG are empty: its header is the shortest there is, seven words
     /// (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
-        let is_msg = |words: HeaderWords| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_MSG;
+        let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(Proc::RDMA_MSG);
         self.rpc_at == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
     /// Whether the header says that the whole RPC message went in a chunk.
     pub fn is_nomsg(&self) -> bool {
-        self.rpcrdma.is_some_and(|words| words.version == rpcrdma::VERSION && words.proc == Proc::RDMA_NOMSG)
+        self.rpcrdma.is_some_and(|words| words.carriage == Carriage::InChunk)
     }
 
     /// Why no RPC message can be found in it: its header has a version or a procedure that is not known (RFC 8166 sections
     /// 4.2.2 and 4.2.4). The offset counts in the RPC message, of which nothing is decoded.
     pub fn unknown_header(&self) -> Option<Error> {
-        let words = self.rpcrdma?;
+        let words = self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown)?;
         let unknown = |what, number| Some(Error::Unknown { at: 0, what, number });
-        match words.proc {
-            // The answer to an unknown version has the same form in all of them.
-            Proc::RDMA_ERROR => None,
-            _ if words.version != rpcrdma::VERSION => unknown("RPC-over-RDMA version", words.version),
-            proc if proc.name().is_none() => unknown("RPC-over-RDMA procedure", proc.0),
-            _ => None,
+        let known = match words.message_type {
+            MessageType::Prototype(_) => words.version,
+            MessageType::Version1(_) => rpcrdma::VERSION,
+            MessageType::Version2(_) => rpcrdma::version2::VERSION,
+        };
+        match words.version {
+            version if version != known => unknown("RPC-over-RDMA version", version),
+            _ => unknown("RPC-over-RDMA procedure", words.message_type.number()),
         }
+    }
+
+    /// The dialect of its header; `None` on other transports, and where its version is not known.
+    pub fn dialect(&self) -> Option<Dialect> {
+        let words = self.rpcrdma?;
+        let is_known = match words.message_type {
+            MessageType::Prototype(_) => true,
+            MessageType::Version1(_) => words.version == rpcrdma::VERSION,
+            MessageType::Version2(_) => words.version == rpcrdma::version2::VERSION,
+        };
+        is_known.then_some(words.dialect)
+    }
+
+    /// Its RPC-over-RDMA header, read again; `None` without one, and where it is cut or malformed.
+    pub fn header(&self) -> Option<MessageHeader<'_>> {
+        let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
+        MessageHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut Unobserved).ok()
     }
 
     /// How much is known of its chunk lists; `None` without an RPC-over-RDMA header.
@@ -241,11 +290,11 @@ impl MessageRecord {
 
     /// How opaque data of the message is aligned: RFC 5666 section 3.9.
     pub fn padding(&self) -> Padding {
-        if self.rpcrdma.is_none_or(|words| words.proc != Proc::RDMA_MSGP) {
+        const PADDED: MessageType = MessageType::Version1(Proc::RDMA_MSGP);
+        if self.rpcrdma.is_none_or(|words| words.message_type != PADDED) {
             return Padding::default();
         }
-        let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
-        Header::decode(&mut cursor, &mut Unobserved).map(|header| header.padding()).unwrap_or_default()
+        self.header().map(|header| header.padding()).unwrap_or_default()
     }
 
     /// Whether `copy` is the same message again, as far as both were captured.
@@ -282,9 +331,9 @@ impl MessageRecord {
         self.bytes.capacity() + self.frames.capacity() * size_of::<FrameNumber>()
     }
 
-    /// Whether this is an RDMA_ERROR.
+    /// Whether this is an RDMA_ERROR or an RDMA2_ERROR.
     pub fn is_rdma_error(&self) -> bool {
-        self.rpcrdma.is_some_and(|words| words.proc == Proc::RDMA_ERROR)
+        self.rpcrdma.is_some_and(|words| words.carriage == Carriage::Error)
     }
 }
 
@@ -308,11 +357,13 @@ pub enum Missing {
     Bytes(Which, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
+    /// Bytes of the n-th Read chunk of the Reply, which the Requester fetches.
+    ReplyRead(usize, Range<u64>),
     /// Nothing of the capture: the message could not be decoded from this byte of its RPC message on.
     Undecoded(Which, u64),
 }
 
-/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`, with first and last byte;
+/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`, `replyread:0:0-99`, with first and last byte;
 /// `undecoded:call:256-`.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -328,6 +379,7 @@ impl fmt::Display for Missing {
             Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Reply, _, range) => write!(f, "replychunk:{}", bytes(range)),
+            Self::ReplyRead(index, range) => write!(f, "replyread:{index}:{}", bytes(range)),
             Self::Undecoded(which, at) => write!(f, "undecoded:{}:{at}-", message(*which)),
         }
     }
@@ -529,6 +581,10 @@ impl Transaction {
         if let Some(reply_chunk) = &self.reply_chunk {
             chunk(ChunkKind::Reply, 0, reply_chunk, returned);
         }
+        for (index, read) in self.reply_read_chunks.iter().enumerate() {
+            let ranges = read.missing(offered).into_iter();
+            missing.extend(ranges.map(|bytes| Missing::ReplyRead(index, bytes)));
+        }
         if self.reply.is_none() {
             missing.push(Missing::Message(Which::Reply));
         }
@@ -538,6 +594,7 @@ impl Transaction {
     /// Bytes of chunks that the Transaction keeps.
     pub(super) fn kept_bytes(&self) -> u64 {
         let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
+        let chunks = chunks.chain(&self.reply_read_chunks);
         chunks.flat_map(|chunk| &chunk.segments).map(Segment::kept_bytes).sum()
     }
 }

@@ -1,20 +1,30 @@
-//! RPC-over-RDMA version 1, RFC 8166: the header before each RPC message, its chunk lists, and what the two sides
-//! tell each other as they connect (RFC 8797).
+//! RPC-over-RDMA: the header before each RPC message in every [`Dialect`], its chunk lists, and what the two sides tell each
+//! other as they connect (RFC 8797). [`Header`] is that of version 1 (RFC 8166).
 
 use crate::field::registry::Registry;
 
+mod dialect;
 mod header;
+mod message;
 pub mod private_data;
+pub mod prototype;
 mod recognize;
+#[cfg(test)]
+mod tests;
+pub mod version2;
 
+pub use dialect::Dialect;
 pub use header::{
     Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Proc, RdmaError, ReadSegment, Segment,
     Unread, VERSION, Versions, WriteChunk,
 };
+pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
 pub use private_data::{PrivateData, SidePrivateData};
-pub use recognize::{Evidence, MIN_HEADER, is_cut_short, recognize};
+pub use recognize::{Evidence, MIN_HEADER, is_cut_short, recognize, recognize_dialect};
 
 /// Adds the fields of a message to a registry; those of a connection's set-up are told with its frames.
 pub(crate) fn describe(registry: &mut Registry) {
     registry.xdr::<Header<'_>>(Header::FIELD, "");
+    registry.xdr::<prototype::Header<'_>>(prototype::Header::FIELD, "");
+    registry.xdr::<version2::Header<'_>>(version2::Header::FIELD, "");
 }

@@ -1,11 +1,13 @@
-//! Whether the payload of a SEND is RPC-over-RDMA, told by its structure: other protocols over RDMA, and test
-//! patterns, have words that look like a version and a procedure.
+//! Whether the payload of a SEND is RPC-over-RDMA and in which dialect, told by its structure: other protocols over RDMA,
+//! and test patterns, have words that look like a version and a procedure.
 
 use crate::field::Unobserved;
 use crate::rpc::{self, Message, MsgType, Xid};
-use crate::xdr::{Cursor, Error};
+use crate::xdr::{Cursor, Error, Xdr};
 
+use super::dialect::Dialect;
 use super::header::{Body, ChunkLists, Header, VERSION};
+use super::{prototype, version2};
 
 /// How strongly a payload speaks for RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +23,35 @@ pub enum Evidence {
 /// Length of a header whose three lists are empty. RFC 8166 section 4.5.
 pub const MIN_HEADER: usize = 28;
 
-/// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured.
+/// Weighs the payload of a SEND as [`recognize`] does, in the dialect that was `asked` for or, where none was, in every one;
+/// and gives the dialect that it speaks for.
+pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) -> (Evidence, Dialect) {
+    let start = Cursor::new(bytes).with_length(length);
+    let version1 = || (recognize(bytes, length), Dialect::Rfc8166);
+    let version2 = || (version2_evidence(start), Dialect::Version2);
+    match asked {
+        Some(Dialect::Prototype) => (prototype_evidence(start), Dialect::Prototype),
+        Some(dialect @ (Dialect::Rfc5666 | Dialect::Rfc8166)) => (version1().0, dialect),
+        Some(Dialect::Version2) => version2(),
+        None => {
+            let mut words = start;
+            let _xid = words.word();
+            let by_version = match words.word() {
+                Ok(version2::VERSION) => version2(),
+                _ => version1(),
+            };
+            if by_version.0 == Evidence::Strong {
+                return by_version;
+            }
+            match prototype_evidence(start) {
+                Evidence::Strong => (Evidence::Strong, Dialect::Prototype),
+                Evidence::None | Evidence::Weak => by_version,
+            }
+        }
+    }
+}
+
+/// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured, as version 1.
 pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
     let start = Cursor::new(bytes).with_length(length);
     let mut cursor = start;
@@ -47,14 +77,112 @@ pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
     let is_cut = bytes.len() < length;
     let mut words = || -> Result<bool, Error> {
         let _xid = cursor.word()?;
-        if cursor.word()? != VERSION {
+        if !matches!(cursor.word()?, VERSION | version2::VERSION) {
             return Ok(false);
         }
         let (_credit, _proc) = (cursor.word()?, cursor.word()?);
         // The fixed words are there, so that the header can be weighed.
-        Ok(recognize(bytes, length) != Evidence::None)
+        Ok(recognize_dialect(bytes, length, None).0 != Evidence::None)
     };
     is_cut && length >= MIN_HEADER && words().unwrap_or(true)
+}
+
+/// Weighs a header of the prototype: an RPC message of the same XID follows its list, or its list begins at offset 0 and ends
+/// the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
+fn prototype_evidence(start: Cursor<'_>) -> Evidence {
+    let mut cursor = start;
+    let header = match prototype::Header::decode(&mut cursor, prototype::Header::FIELD, &mut Unobserved) {
+        Ok(header) => header,
+        // What was cut is claimed by no header of so few words.
+        Err(_) => return Evidence::None,
+    };
+    let at_end = cursor.remaining() == 0;
+    match header.rc_body {
+        prototype::Body::Done if at_end => Evidence::Weak,
+        prototype::Body::Done => Evidence::None,
+        prototype::Body::Msg(_) if header.is_long() => {
+            let offsets = header.chunks().iter().map(|chunk| chunk.c_xdroff);
+            let is_ordered = offsets.is_sorted();
+            let is_moved = header.chunks().iter().any(|chunk| chunk.c_xdroff == 0 && chunk.c_len > 0);
+            // The paper's prototype was the first version of the header.
+            match at_end && is_ordered && is_moved && header.rc_vers <= VERSION {
+                true => Evidence::Strong,
+                false => Evidence::None,
+            }
+        }
+        prototype::Body::Msg(_) => message(cursor, header.rc_xid),
+    }
+}
+
+/// Weighs a header of version 2.
+fn version2_evidence(start: Cursor<'_>) -> Evidence {
+    let mut cursor = start;
+    let header = match version2::Header::decode(&mut cursor, version2::Header::FIELD, &mut Unobserved) {
+        Ok(header) => header,
+        Err(error) if error.is_cut() => return cut_version2(start),
+        Err(_) => return Evidence::None,
+    };
+    let at_end = cursor.remaining() == 0;
+    let ends = |evidence| if at_end { evidence } else { Evidence::None };
+    match &header.rdma_body {
+        version2::Body::CallInline(_)
+        | version2::Body::CallMiddle(_)
+        | version2::Body::ReplyInline(_)
+        | version2::Body::ReplyMiddle(_) => match begins_message(cursor, header.rdma_xid) {
+            // Only the first part of a message begins as one.
+            Evidence::None => Evidence::Weak,
+            evidence => evidence,
+        },
+        version2::Body::CallExternal(call) => {
+            let segments = call.rdma_call.iter();
+            let is_call_chunk =
+                !call.rdma_call.is_empty() && { segments }.all(|segment| segment.position == 0);
+            ends(if is_call_chunk { Evidence::Strong } else { Evidence::None })
+        }
+        version2::Body::ReplyExternal(reply) => {
+            let holds = reply.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty());
+            ends(if holds { Evidence::Strong } else { Evidence::None })
+        }
+        version2::Body::ConnpropMiddle(properties) | version2::Body::ConnpropFinal(properties) => {
+            let is_known = |property: version2::Property<'_>| property.tag().name().is_some();
+            let is_property = properties.rdma_props.iter().any(is_known);
+            ends(if is_property { Evidence::Strong } else { Evidence::Weak })
+        }
+        version2::Body::Error(_) | version2::Body::Grant => ends(Evidence::Weak),
+        version2::Body::Unread(..) => Evidence::None,
+    }
+}
+
+/// The first words of an RPC message, of which the rest may follow in other Sends.
+fn begins_message(cursor: Cursor<'_>, xid: Xid) -> Evidence {
+    let words = || -> Result<Evidence, Error> {
+        let mut cursor = cursor;
+        let is_same = cursor.word()? == xid.0;
+        let is_message = match MsgType(cursor.word()?) {
+            MsgType::CALL => cursor.word()? == rpc::VERSION,
+            // reply_stat
+            MsgType::REPLY => cursor.word()? <= 1,
+            _ => false,
+        };
+        Ok(if is_same && is_message { Evidence::Strong } else { Evidence::None })
+    };
+    let begins = cursor.rest().starts_with(&xid.0.to_be_bytes());
+    match words() {
+        Ok(evidence) => evidence,
+        Err(error) if error.is_cut() => Evidence::Weak,
+        // A first part may be as short as its XID.
+        Err(_) if begins => Evidence::Strong,
+        Err(_) => Evidence::None,
+    }
+}
+
+/// A header of version 2 that nothing spoke against up to where the capture cut it.
+fn cut_version2(mut cursor: Cursor<'_>) -> Evidence {
+    let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
+    match (vers, htype.map(version2::HeaderType)) {
+        (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => Evidence::Weak,
+        _ => Evidence::None,
+    }
 }
 
 /// Whether a chunk is there for the RPC message of an RDMA_NOMSG. RFC 8166 section 4.2.4.

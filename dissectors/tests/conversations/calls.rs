@@ -1,6 +1,7 @@
 //! Legal Calls and Replies of NFSv2, NFSv3 and NFSv4 with data items, and how each item travels.
 
-use crate::writer::{Lists, Memory, Padding, Proc, Way, Writer, fill, header};
+use super::headers::{self, Dialect, Outgoing};
+use super::writer::{Lists, Memory, Padding, Proc, Way, Writer, fill, header};
 
 /// A source of numbers that a seed determines (xorshift64*).
 pub(crate) struct Dice(u64);
@@ -65,8 +66,12 @@ impl Chunk {
 /// A Call with its Reply.
 pub(crate) struct Conversation {
     pub(crate) xid: u32,
-    pub(crate) call_send: Vec<u8>,
-    pub(crate) reply_send: Vec<u8>,
+    pub(crate) dialect: Dialect,
+    /// Payloads of the Sends of the Call, and of the Reply.
+    pub(crate) call_sends: Vec<Vec<u8>>,
+    pub(crate) reply_sends: Vec<Vec<u8>>,
+    /// Memory that the Reply invalidates.
+    pub(crate) invalidate: Option<u32>,
     /// The RPC messages, where they lie in the Send or in a chunk, without their padding.
     pub(crate) whole_lengths: [usize; 2],
     /// Bytes of padding in the Call.
@@ -75,6 +80,9 @@ pub(crate) struct Conversation {
     pub(crate) reads: Vec<(u32, Chunk)>,
     pub(crate) writes: Vec<Chunk>,
     pub(crate) reply_chunk: Option<Chunk>,
+    /// Chunks of the Reply, which the client reads, with their Positions; and what it sends then.
+    pub(crate) reply_reads: Vec<(u32, Chunk)>,
+    pub(crate) done: Option<Vec<u8>>,
     pub(crate) arguments: Vec<Item>,
     pub(crate) results: Vec<Item>,
     pub(crate) version: u32,
@@ -103,7 +111,7 @@ impl Deed {
     }
 }
 
-/// Memory of the client that no other chunk has.
+/// Memory of a side that no other chunk has.
 fn memory(dice: &mut Dice, handles: &mut u32, total: usize, segments: usize) -> Vec<Memory> {
     let mut left = total;
     let mut memory = Vec::new();
@@ -248,7 +256,7 @@ fn procedure(version: u32, deed: &Deed) -> u32 {
 }
 
 impl Conversation {
-    pub(crate) fn roll(dice: &mut Dice, xid: u32, handles: &mut u32) -> Self {
+    pub(crate) fn roll(dice: &mut Dice, dialect: Dialect, xid: u32, handles: &mut u32) -> Self {
         let version = [2, 3, 4, 4, 4][dice.below(5)];
         let count = if version == 4 { 1 + dice.below(6) } else { 1 };
         let noise = dice.below(3);
@@ -264,6 +272,11 @@ impl Conversation {
         let mut offered = if dice.one_in(5) { 0 } else { dice.below(expected.len() + 1) };
         if dice.one_in(2) {
             offered = expected.len();
+        }
+        // RFC 5666 section 3.5: a client that offers nothing to write to reads the results.
+        let reads_results = dialect.may_read_results() && (!dialect.has_write_chunks() || dice.one_in(3));
+        if reads_results {
+            offered = 0;
         }
         let mut writes = Vec::new();
         for deed in &expected[..offered] {
@@ -297,6 +310,7 @@ impl Conversation {
                     chunk.content.clone_from(bytes);
                     Way::Chunk
                 }
+                None if reads_results && !bytes.is_empty() && !dice.one_in(3) => Way::Chunk,
                 None => Way::Inline,
             };
             result_items.push(Item { bytes: bytes.clone(), way });
@@ -304,7 +318,7 @@ impl Conversation {
 
         // The Call.
         let is_long = dice.one_in(5);
-        let has_padding = !is_long && dice.one_in(5);
+        let has_padding = dialect == Dialect::Rfc5666 && !is_long && dice.one_in(3);
         let argument_items: Vec<_> = deeds
             .iter()
             .filter_map(|deed| match deed {
@@ -319,7 +333,7 @@ impl Conversation {
                 _ => None,
             })
             .collect();
-        let reply_chunk = dice.one_in(3).then(|| {
+        let reply_chunk = (!reads_results && dice.one_in(3)).then(|| {
             let segments = 1 + dice.below(2);
             Chunk { memory: memory(dice, handles, 40_000, segments), content: Vec::new() }
         });
@@ -344,23 +358,35 @@ impl Conversation {
         arguments(&mut call, version, &deeds, noise, || ways.next().unwrap());
         let mut reads = Vec::new();
         if is_long {
-            let segments = 1 + dice.below(3);
+            let segments = dialect.segments(dice);
             let memory = memory(dice, handles, call.bytes.len(), segments);
             reads.push((0, Chunk { memory, content: call.bytes.clone() }));
         }
         let in_chunks = argument_items.iter().filter(|item| item.way == Way::Chunk);
         for (position, item) in call.positions.iter().zip(in_chunks) {
-            let segments = 1 + dice.below(3);
+            let segments = dialect.segments(dice);
             let memory = memory(dice, handles, item.bytes.len(), segments);
             reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
         }
         for (position, chunk) in &reads {
             lists.reads.extend(chunk.memory.iter().map(|memory| (*position, *memory)));
         }
-        let mut call_send = header(xid, proc, &lists);
-        if !is_long {
-            call_send.extend(&call.bytes);
-        }
+        let offered = lists.reads.iter().map(|(_, memory)| memory);
+        let offered: Vec<_> =
+            offered.chain(lists.writes.iter().flatten()).chain(lists.reply.iter().flatten()).collect();
+        let invalidate = match offered.first() {
+            Some(memory) if dialect == Dialect::Version2 && dice.one_in(2) => Some(memory.handle),
+            _ => None,
+        };
+        let outgoing = Outgoing {
+            xid,
+            is_call: true,
+            proc,
+            lists: &lists,
+            body: &call.bytes,
+            invalidate: invalidate.unwrap_or(0),
+        };
+        let call_sends = outgoing.sends(dialect, dice);
 
         // The Reply.
         let mut reply = Writer::default();
@@ -368,24 +394,43 @@ impl Conversation {
         let mut ways = result_items.iter().map(|item| item.way);
         results(&mut reply, version, &deeds[..done], noise, || ways.next().unwrap());
         let mut reply_chunk = reply_chunk;
+        let mut reply_reads = Vec::new();
         let is_long_reply = match &mut reply_chunk {
             Some(chunk) if dice.one_in(2) => {
                 chunk.content.clone_from(&reply.bytes);
                 true
             }
+            None if reads_results && dice.one_in(4) => {
+                let segments = dialect.segments(dice);
+                let memory = memory(dice, handles, reply.bytes.len(), segments);
+                reply_reads.push((0, Chunk { memory, content: reply.bytes.clone() }));
+                true
+            }
             _ => false,
         };
+        if reads_results {
+            let in_chunks = result_items.iter().filter(|item| item.way == Way::Chunk);
+            for (position, item) in reply.positions.iter().zip(in_chunks) {
+                let segments = dialect.segments(dice);
+                let memory = memory(dice, handles, item.bytes.len(), segments);
+                reply_reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
+            }
+        }
         // RFC 8166 section 4.3.2.2 and RFC 8267 section 6.4.1 name two forms of a chunk that is not used.
         let without_segments = dice.one_in(2);
+        let entries = reply_reads
+            .iter()
+            .flat_map(|(position, chunk)| chunk.memory.iter().map(move |memory| (*position, *memory)));
         let returned = Lists {
-            reads: Vec::new(),
+            reads: entries.collect(),
             writes: writes.iter().map(|chunk| chunk.returned(without_segments)).collect(),
             reply: reply_chunk.as_ref().map(|chunk| chunk.returned(false)),
         };
-        let mut reply_send = header(xid, if is_long_reply { Proc::Nomsg } else { Proc::Msg }, &returned);
-        if !is_long_reply {
-            reply_send.extend(&reply.bytes);
-        }
+        let proc = if is_long_reply { Proc::Nomsg } else { Proc::Msg };
+        let outgoing =
+            Outgoing { xid, is_call: false, proc, lists: &returned, body: &reply.bytes, invalidate: 0 };
+        let reply_sends = outgoing.sends(dialect, dice);
+        let done = (!reply_reads.is_empty()).then(|| headers::done(dialect, xid));
         let sent = |items: &[Item]| -> usize {
             let in_chunks = items.iter().filter(|item| item.way == Way::Chunk);
             in_chunks.map(|item| item.bytes.len() + fill(item.bytes.len())).sum()
@@ -393,13 +438,17 @@ impl Conversation {
         let padding = call.bytes.len() + sent(&argument_items) - call.whole;
         Self {
             xid,
-            call_send,
-            reply_send,
+            dialect,
+            call_sends,
+            reply_sends,
+            invalidate,
             whole_lengths: [call.whole, reply.whole],
             padding,
             reads,
             writes,
             reply_chunk,
+            reply_reads,
+            done,
             arguments: argument_items,
             results: result_items,
             version,

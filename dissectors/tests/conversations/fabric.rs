@@ -1,7 +1,7 @@
 //! Frames of RoCEv2 and of iWARP, written from the InfiniBand Architecture Specification (volume 1, section 9; annex A17)
 //! and RFC 5040, 5041 and 5044.
 
-use crate::writer::Memory;
+use super::writer::Memory;
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub(crate) struct Fabric {
     /// Message sequence numbers of iWARP's Sends and Read requests, by side.
     messages: [[u32; 2]; 2],
     pub(crate) frames: Vec<Vec<u8>>,
+    /// How many frames there were after the first Reply.
+    pub(crate) first_reply: Option<usize>,
+    /// Frames that begin an RDMA Write of several packets.
+    pub(crate) write_firsts: Vec<usize>,
 }
 
 const PORTS: [u16; 2] = [0xc001, 20049];
@@ -47,7 +51,15 @@ fn ip(protocol: u8, from: usize, payload: &[u8]) -> Vec<u8> {
 impl Fabric {
     pub(crate) fn new(kind: Kind, mtu: usize) -> Self {
         let next = [0x10_0000, 0x80_0000];
-        let mut fabric = Self { kind, mtu, next, messages: [[1; 2]; 2], frames: Vec::new() };
+        let mut fabric = Self {
+            kind,
+            mtu,
+            next,
+            messages: [[1; 2]; 2],
+            frames: Vec::new(),
+            first_reply: None,
+            write_firsts: Vec::new(),
+        };
         if kind == Kind::Iwarp {
             // RFC 5044 section 7.1: no markers, no CRC.
             fabric.tcp(Side::Client, 0x02, &[]);
@@ -81,7 +93,7 @@ impl Fabric {
     }
 
     /// An untagged DDP message. RFC 5041 section 4.3, RFC 5040 section 4.2.
-    fn untagged(&mut self, from: Side, opcode: u8, queue: u32, bytes: &[u8]) {
+    fn untagged(&mut self, from: Side, opcode: u8, queue: u32, (invalidate, bytes): (u32, &[u8])) {
         let number = &mut self.messages[from as usize][queue as usize];
         let message = *number;
         *number += 1;
@@ -89,7 +101,8 @@ impl Fabric {
         for part in 0..parts {
             let offset = part * self.mtu;
             let data = &bytes[offset..bytes.len().min(offset + self.mtu)];
-            let mut ulpdu = vec![if part + 1 == parts { 0x41 } else { 0x01 }, 0x40 | opcode, 0, 0, 0, 0];
+            let mut ulpdu = vec![if part + 1 == parts { 0x41 } else { 0x01 }, 0x40 | opcode];
+            ulpdu.extend(invalidate.to_be_bytes());
             for word in [queue, message, offset as u32] {
                 ulpdu.extend(word.to_be_bytes());
             }
@@ -130,14 +143,14 @@ impl Fabric {
         self.frames.push(ip(17, at, &udp));
     }
 
-    /// The packets of a message: opcodes of First, Middle, Last and Only, and the header of First and Only.
+    /// The packets of a message: opcodes of First, Middle, Last and Only, and the headers of First and Only, of Last and Only,
+    /// and of all but Middle.
     fn packets(
         &mut self,
         from: Side,
         opcodes: [u8; 4],
         psn: u32,
-        header: &[u8],
-        each: &[u8],
+        [header, end, each]: [&[u8]; 3],
         bytes: &[u8],
     ) -> u32 {
         let parts = bytes.len().div_ceil(self.mtu).max(1);
@@ -152,7 +165,8 @@ impl Fabric {
             };
             let is_middle = part > 0 && !is_last;
             let more = if part == 0 { header } else { &[] };
-            let headers = [more, if is_middle { &[] } else { each }].concat();
+            let headers =
+                [more, if is_last { end } else { &[] }, if is_middle { &[] } else { each }].concat();
             self.packet(from, opcode, psn.wrapping_add(part as u32), &headers, data);
         }
         parts as u32
@@ -163,12 +177,23 @@ impl Fabric {
     }
 
     pub(crate) fn send(&mut self, from: Side, bytes: &[u8]) {
+        self.send_and_invalidate(from, bytes, None);
+    }
+
+    /// A Send, or a Send with Invalidate of the receiver's memory.
+    pub(crate) fn send_and_invalidate(&mut self, from: Side, bytes: &[u8], handle: Option<u32>) {
         match self.kind {
             Kind::Roce => {
-                let count = self.packets(from, [0, 1, 2, 4], self.next[from as usize], &[], &[], bytes);
+                let (opcodes, ieth) = match handle {
+                    Some(handle) => ([0, 1, 0x16, 0x17], handle.to_be_bytes().to_vec()),
+                    None => ([0, 1, 2, 4], Vec::new()),
+                };
+                let count = self.packets(from, opcodes, self.next[from as usize], [&[], &ieth, &[]], bytes);
                 self.take_psns(from, count);
             }
-            Kind::Iwarp => self.untagged(from, 3, 0, bytes),
+            Kind::Iwarp => {
+                self.untagged(from, if handle.is_some() { 4 } else { 3 }, 0, (handle.unwrap_or(0), bytes))
+            }
         }
     }
 
@@ -177,34 +202,40 @@ impl Fabric {
         match self.kind {
             Kind::Roce => {
                 let reth = reth(memory, bytes.len());
-                let count = self.packets(Side::Server, [6, 7, 8, 10], self.next[1], &reth, &[], bytes);
+                if bytes.len() > self.mtu {
+                    self.write_firsts.push(self.frames.len());
+                }
+                let count = self.packets(Side::Server, [6, 7, 8, 10], self.next[1], [&reth, &[], &[]], bytes);
                 self.take_psns(Side::Server, count);
             }
             Kind::Iwarp => self.tagged(Side::Server, 0, memory.handle, memory.offset, bytes),
         }
     }
 
-    /// The server reads the client's memory.
-    pub(crate) fn read(&mut self, memory: Memory, bytes: &[u8]) {
+    /// A side reads the memory of the other.
+    pub(crate) fn read(&mut self, reader: Side, memory: Memory, bytes: &[u8]) {
+        let owner = if reader == Side::Server { Side::Client } else { Side::Server };
         match self.kind {
             Kind::Roce => {
-                let psn = self.next[1];
-                self.packet(Side::Server, 12, psn, &reth(memory, bytes.len()), &[]);
+                let psn = self.next[reader as usize];
+                self.packet(reader, 12, psn, &reth(memory, bytes.len()), &[]);
                 let aeth = [0x1f, 0, 0, 1];
-                let count = self.packets(Side::Client, [13, 14, 15, 16], psn, &[], &aeth, bytes);
-                self.take_psns(Side::Server, count);
+                let count = self.packets(owner, [13, 14, 15, 16], psn, [&[], &[], &aeth], bytes);
+                self.take_psns(reader, count);
             }
             Kind::Iwarp => {
                 // RFC 5040 section 4.4: sink, size, source. The sink is the server's own.
-                let (tag, offset) =
-                    (memory.handle ^ 0x5a5a_5a5a, 0x7000 + u64::from(self.messages[1][1]) * 0x1_0000);
+                let (tag, offset) = (
+                    memory.handle ^ 0x5a5a_5a5a,
+                    0x7000 + u64::from(self.messages[reader as usize][1]) * 0x1_0000,
+                );
                 let mut request = tag.to_be_bytes().to_vec();
                 request.extend(offset.to_be_bytes());
                 request.extend((bytes.len() as u32).to_be_bytes());
                 request.extend(memory.handle.to_be_bytes());
                 request.extend(memory.offset.to_be_bytes());
-                self.untagged(Side::Server, 1, 1, &request);
-                self.tagged(Side::Client, 2, tag, offset, bytes);
+                self.untagged(reader, 1, 1, (0, &request));
+                self.tagged(owner, 2, tag, offset, bytes);
             }
         }
     }

@@ -16,18 +16,23 @@
 
 mod calls;
 mod fabric;
+mod headers;
+mod speech;
 mod writer;
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Value};
+use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
 use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, Segment};
 use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::rpcrdma::{Dialect as Named, MessageHeader};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 
 use calls::{Chunk, Conversation, Dice, Item};
-use fabric::{Fabric, Kind, Side};
+use fabric::{Fabric, Kind};
+use headers::Dialect;
 use writer::Way;
 
 /// Conversations of one connection.
@@ -58,49 +63,6 @@ impl<'a> Observer<'a> for Items {
             Value::Chunk(_, bytes) => (bytes.map(<[u8]>::to_vec), Way::Chunk),
             other => panic!("{other:?}"),
         });
-    }
-}
-
-/// An RDMA operation of the server.
-enum Step<'c> {
-    Read(&'c Chunk),
-    Write(&'c Chunk),
-    Reply,
-}
-
-fn steps(conversation: &Conversation) -> Vec<Step<'_>> {
-    let reads = conversation.reads.iter().map(|(_, chunk)| Step::Read(chunk));
-    let writes = conversation.writes.iter().chain(&conversation.reply_chunk).map(Step::Write);
-    reads.chain(writes).chain([Step::Reply]).collect()
-}
-
-/// Sends conversations, up to three at a time, with the server's operations for them mixed.
-fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mut Fabric) {
-    for group in conversations.chunks(1 + dice.below(3)) {
-        group.iter().for_each(|conversation| fabric.send(Side::Client, &conversation.call_send));
-        let mut open: Vec<_> = group.iter().map(|one| (one, steps(one).into_iter())).collect();
-        while !open.is_empty() {
-            let at = dice.below(open.len());
-            let (conversation, steps) = &mut open[at];
-            match steps.next() {
-                Some(Step::Read(chunk)) => {
-                    for (memory, part) in chunk.memory.iter().zip(chunk.parts()) {
-                        fabric.read(*memory, part);
-                    }
-                }
-                Some(Step::Write(chunk)) => {
-                    for (memory, part) in chunk.memory.iter().zip(chunk.parts()) {
-                        if !part.is_empty() {
-                            fabric.write(*memory, part);
-                        }
-                    }
-                }
-                Some(Step::Reply) => fabric.send(Side::Server, &conversation.reply_send),
-                None => {
-                    open.swap_remove(at);
-                }
-            }
-        }
     }
 }
 
@@ -175,6 +137,12 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     for (seen, reply) in transaction.reply_chunk.iter().zip(&conversation.reply_chunk) {
         chunk(seen, reply, true, &said);
     }
+    assert_eq!(transaction.reply_read_chunks.len(), conversation.reply_reads.len(), "{said}");
+    for (seen, (position, read)) in transaction.reply_read_chunks.iter().zip(&conversation.reply_reads) {
+        assert_eq!(seen.position, Some(*position), "{said}");
+        chunk(seen, read, false, &said);
+    }
+    dialect(transaction, conversation, &said);
     let lengths = [Which::Call, Which::Reply].map(|which| transaction.rpc_length(which).unwrap() as usize);
     // XDR's fill does not travel in chunks, and a Position-Zero Read chunk has none.
     let [call, reply] = conversation.whole_lengths;
@@ -188,6 +156,10 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
             let reads = conversation.reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
             if which == Which::Call {
                 assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
+            } else if !conversation.reply_reads.is_empty() {
+                let reads =
+                    conversation.reply_reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
+                assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
             } else {
                 let filled =
                     conversation.writes.iter().enumerate().filter(|(_, write)| !write.content.is_empty());
@@ -198,24 +170,66 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     }
 }
 
+/// Holds the dialect of a Transaction, and in how many Sends each message came, to those of its conversation.
+fn dialect(transaction: &Transaction, conversation: &Conversation, said: &str) {
+    let (call, reply) = (transaction.call.as_ref().unwrap(), transaction.reply.as_ref().unwrap());
+    let sends = [&conversation.call_sends, &conversation.reply_sends].map(|sends| sends.len() as u32);
+    assert_eq!([call.sends, reply.sends], sends, "{said}");
+    let seen = [call, reply].map(|message| message.dialect().unwrap());
+    assert_eq!(seen[0], seen[1], "{said}");
+    let is_padded = conversation.padding > 0;
+    let expected = match conversation.dialect {
+        Dialect::Prototype => &[Named::Prototype][..],
+        Dialect::Rfc5666 if is_padded || conversation.done.is_some() => &[Named::Rfc5666],
+        // What both have is of RFC 5666 once another message has shown it.
+        Dialect::Rfc5666 => &[Named::Rfc5666, Named::Rfc8166],
+        Dialect::Rfc8166 => &[Named::Rfc8166],
+        Dialect::Version2 => &[Named::Version2],
+    };
+    assert!(expected.contains(&seen[0]), "{said}: {}", seen[0]);
+}
+
+/// Holds every header to encode to the bytes that it was decoded from.
+fn encoded_again(conversation: &Conversation, controls: &[Vec<u8>], said: &str) {
+    let named = match conversation.dialect {
+        Dialect::Prototype => Named::Prototype,
+        Dialect::Rfc5666 | Dialect::Rfc8166 => Named::Rfc8166,
+        Dialect::Version2 => Named::Version2,
+    };
+    let sends = conversation.call_sends.iter().chain(&conversation.reply_sends);
+    for bytes in sends.chain(&conversation.done).chain(controls) {
+        let mut cursor = Cursor::new(bytes);
+        let header = MessageHeader::decode(named, &mut cursor, &mut Unobserved).expect(said);
+        let mut encoder = Encoder::new();
+        header.encode(&mut encoder);
+        assert_eq!(encoder.bytes(), &bytes[..cursor.at()], "{said}: {header:?}");
+    }
+}
+
 fn batch(seed: u64, kind: Kind) {
     let mut dice = Dice::new(seed);
+    let spoken = Dialect::ALL[dice.below(4)];
     let mut handles = 0x1000 * (seed as u32 & 0xff);
     let first = 0x4000_0000 + (seed as u32 & 0xffff) * 64;
     let conversations: Vec<_> =
-        (first..first + BATCH).map(|xid| Conversation::roll(&mut dice, xid, &mut handles)).collect();
+        (first..first + BATCH).map(|xid| Conversation::roll(&mut dice, spoken, xid, &mut handles)).collect();
     let mtu = [256, 512, 1024][dice.below(3)];
     let mut fabric = Fabric::new(kind, mtu);
-    speak(&mut dice, &conversations, &mut fabric);
+    let controls = speech::greet(&mut dice, spoken, &mut fabric);
+    speech::speak(&mut dice, &conversations, &mut fabric);
 
-    let said = format!("SEED={seed} {kind:?}");
+    let said = format!("SEED={seed} {kind:?} {spoken:?}");
     let transactions = inspect(&fabric.frames, None);
     assert_eq!(transactions.len(), conversations.len(), "{said}");
     for conversation in &conversations {
         let transaction = transactions.iter().find(|one| one.xid.0 == conversation.xid).expect(&said);
         assert_eq!(transaction.missing(), [], "{said}");
+        assert_eq!(transaction.done, conversation.done.is_some(), "{said}");
         hold(transaction, conversation, &said);
+        encoded_again(conversation, &controls, &said);
     }
+
+    firsts(&fabric, mtu, &said);
 
     // What is said to be complete lacks nothing, whatever was lost.
     let lost = dice.below(fabric.frames.len());
@@ -226,6 +240,30 @@ fn batch(seed: u64, kind: Kind) {
             conversation.unwrap_or_else(|| panic!("{said}: {} was invented", transaction.xid.0));
         if transaction.missing().is_empty() {
             hold(&transaction, conversation, &said);
+        }
+    }
+}
+
+/// Each First packet of an RDMA Write that is lost costs its own bytes alone, however the Calls interleave, once both
+/// directions are known to be one. This is so for RoCE, where the Last packets tell the end of an RDMA Write; over iWARP every
+/// segment names its place, but without CRC a lost TCP segment may take FPDUs with it until one is found again.
+fn firsts(fabric: &Fabric, mtu: usize, said: &str) {
+    let is_known = |lost: &usize| *lost > fabric.first_reply.unwrap_or(usize::MAX);
+    for lost in fabric.write_firsts.iter().copied().filter(is_known) {
+        for transaction in inspect(&fabric.frames, Some(lost)) {
+            if transaction.call.is_none() || transaction.reply.is_none() {
+                continue;
+            }
+            let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
+            let missing =
+                chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned.unwrap_or(0).into()));
+            let missing: u64 = missing.map(|range| range.end - range.start).sum();
+            assert!(
+                missing <= mtu as u64,
+                "{said} without frame {}: {missing} bytes are missing of XID {:#x}",
+                lost + 1,
+                transaction.xid.0
+            );
         }
     }
 }

@@ -191,7 +191,7 @@ impl Recorder {
             Err(error) if error.is_cut() => End::Cut,
             Err(_) => End::Undecoded,
         };
-        let proc = sent.rpcrdma.map(|words| self.word(&words.proc.to_string()));
+        let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
         // Positions count from the RPC message on.
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };

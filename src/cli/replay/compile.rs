@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
+use crate::cli::dialect::DialectArgs;
 use crate::cli::progress::Progress;
 use crate::cli::{Exit, complain, outputs, unwritten};
 use crate::escape;
@@ -75,6 +77,9 @@ pub(super) struct CompileArgs {
     /// Say nothing of what was compiled
     #[arg(short = 'q', long)]
     quiet: bool,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
 }
 
 /// Compiles captures.
@@ -100,7 +105,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     };
     let to = outputs::seekable(&args.output, &InputFiles::new(&args.files))?;
     let mut compiler = Compiler::new(to, keeping).map_err(failed)?.with_key(args.key);
-    let errors = read(&mut source, filter, &mut compiler).map_err(failed)?;
+    let errors = read(&mut source, (filter, args.dialect.named()), &mut compiler).map_err(failed)?;
     for error in &errors {
         complain(error);
     }
@@ -127,7 +132,7 @@ pub(super) fn passing(capture: &Path) -> Result<ScratchFile> {
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
     let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
-    let errors = read(&mut source, None, &mut compiler).map_err(failed)?;
+    let errors = read(&mut source, (None, None), &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
     }
@@ -138,13 +143,14 @@ pub(super) fn passing(capture: &Path) -> Result<ScratchFile> {
 
 fn read<W: Write + Seek>(
     source: &mut Source,
-    filter: Option<Filter>,
+    (filter, dialect): (Option<Filter>, Option<Dialect>),
     compiler: &mut Compiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(Limits {
         keep_data: true,
         lingering_transactions: LINGERING,
         kept_bytes: KEPT,
+        dialect,
         ..Limits::default()
     });
     let mut selection = filter.map(Selection::new);

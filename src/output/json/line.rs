@@ -13,6 +13,7 @@ use nfsrdma_dissectors::flow::transaction::{
     ChunkListState, Delivered, Direction, MessageRecord, Missing, Phases, Which,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rpcrdma::{Dialect, MessageType};
 use nfsrdma_dissectors::xdr::Error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -283,11 +284,7 @@ pub(crate) fn status(facts: &Facts) -> Option<Name> {
 pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     match status {
         RpcStatus::Rpc(status) => status.name(),
-        RpcStatus::RdmaError(code) => match code.name() {
-            Some("ERR_VERS") => Some("RDMA_ERROR:ERR_VERS"),
-            Some("ERR_CHUNK") => Some("RDMA_ERROR:ERR_CHUNK"),
-            _ => None,
-        },
+        RpcStatus::RdmaError(code) => code.status_name(),
     }
 }
 
@@ -448,6 +445,7 @@ struct Message<'t> {
     delivered: Text<Delivered>,
     copies: u32,
     resent: u32,
+    sends: u32,
     lists: Option<&'static str>,
     rpcrdma: Option<RpcRdma>,
     length: Option<usize>,
@@ -457,9 +455,10 @@ struct Message<'t> {
 
 #[derive(Serialize)]
 struct RpcRdma {
-    proc: Text<nfsrdma_dissectors::rpcrdma::Proc>,
+    proc: Text<MessageType>,
     version: u32,
-    credits: u32,
+    dialect: Option<&'static str>,
+    credits: Option<u32>,
 }
 
 struct Frames<'t>(&'t [FrameNumber]);
@@ -482,11 +481,13 @@ impl<'t> Message<'t> {
             delivered: Text(record.delivered),
             copies: record.copies,
             resent: record.resent,
+            sends: record.sends,
             lists: record.chunk_lists().map(ChunkListState::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdma {
-                proc: Text(words.proc),
+                proc: Text(words.message_type),
                 version: words.version,
-                credits: words.credits,
+                dialect: record.dialect().map(Dialect::key),
+                credits: words.credit_word(),
             }),
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),

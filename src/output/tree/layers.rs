@@ -65,7 +65,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("iwarp_rdma.atomic", "Atomic Header", &["request_identifier"]),
     ("iwarp_rdma.term_ctrl", "Terminate Control", &["layer", "error_type", "code"]),
     ("iwarp_rdma.terminate", "Terminated DDP segment", &["length"]),
-    ("rpcordma", "RPC over RDMA", &["rdma_xid", "proc", "rdma_credit"]),
+    ("rpcordma", "RPC over RDMA", &["rdma_xid", "rc_xid", "proc", "htype", "rdma_credit"]),
     ("rpcordma.private_data", "RPC-over-RDMA private data", &[]),
     ("rpc", "Remote Procedure Call", &["mtype", "prog", "vers", "proc", "stat"]),
 ];
@@ -82,5 +82,5 @@ pub(super) fn summary(field: &Field) -> &'static [&'static str] {
 
 /// Whether a group is there for the RFC's notation alone.
 pub(super) fn is_wrapper(field: &Field) -> bool {
-    matches!(field.name, "rpc.body" | "rpcordma.body")
+    matches!(field.name, "rpc.body" | "rpcordma.body" | "rpcordma.prototype_body" | "rpcordma.v2_body")
 }

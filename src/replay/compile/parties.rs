@@ -118,7 +118,7 @@ impl Parties {
             if let Some(message) = side
                 && let Some(words) = message.rpcrdma
             {
-                *credits = (*credits).max(words.credits);
+                *credits = (*credits).max(words.calls_in_flight_credits().unwrap_or(0));
                 *longest = (*longest).max(u32::try_from(message.length).unwrap_or(u32::MAX));
             }
         }

@@ -67,7 +67,8 @@ impl Lengths {
             _ => Form::RECORD,
         };
         let credits = |message: Option<&MessageRecord>| {
-            message.and_then(|message| message.rpcrdma).map_or(0, |words| words.credits)
+            let words = message.and_then(|message| message.rpcrdma);
+            words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
         };
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
         Carried {
@@ -75,7 +76,7 @@ impl Lengths {
             reply: form(reply),
             credits: [credits(call), credits(reply)],
             rdma_error: match facts.rpc_status {
-                Some(RpcStatus::RdmaError(code)) => code.0,
+                Some(RpcStatus::RdmaError(code)) => code.number(),
                 _ => 0,
             },
             returned: List::from(&self.returned[..]),

@@ -234,7 +234,7 @@ fn record(sent: Sent, xid: Xid, rdma_error: u32, lists: &Lists) -> MessageRecord
         Form::ERROR => Proc::RDMA_ERROR,
         _ => Proc::RDMA_MSG,
     };
-    let rpcrdma = is_rdma.then_some(HeaderWords { proc, version: VERSION, credits: sent.credits });
+    let rpcrdma = is_rdma.then_some(HeaderWords::version1(proc, sent.credits));
     let rpc_at = Some(header.len());
     let mut bytes = header;
     if matches!(sent.form, Form::RECORD | Form::MESSAGE) {
@@ -243,6 +243,7 @@ fn record(sent: Sent, xid: Xid, rdma_error: u32, lists: &Lists) -> MessageRecord
     let time = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
     let [begin, end] = sent.times;
     MessageRecord {
+        sends: 1,
         frames: (sent.frame > 0).then_some(FrameNumber(sent.frame)).into_iter().collect(),
         time: time(begin),
         end_time: time(end),

@@ -32,6 +32,7 @@ pub(in crate::tui) const COLUMNS: &[Column] = &[
     number("GRANTED", 7, 2),
     number("IN USE", 6, 2),
     number("AT LIMIT", 8, 4),
+    text("DIALECT", 9, 10),
 ];
 
 /// The table of connections.
@@ -72,13 +73,14 @@ impl TableView for Connections {
             10 => of(|row| u64::from(row.tally.granted)),
             11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
             12 => of(|row| row.at_limit_ns().unwrap_or(0)),
+            13 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.dialect))),
             _ => of(|row| row.tally.bytes),
         }
     }
 
     fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
         let Some(row) = app.side().tables.connections.get(row) else { return Vec::new() };
-        let [ends, number, transport, transactions, bytes, incomplete, state, granted, used] =
+        let [ends, number, transport, dialect, transactions, bytes, incomplete, state, granted, used] =
             connections::cells(row, app.signs.glyphs);
         let at_limit = match row.at_limit_ns() {
             Some(ns) if ns > 0 => Duration(ns, app.signs.glyphs).to_string(),
@@ -100,6 +102,7 @@ impl TableView for Connections {
             (granted, plain),
             (used, plain),
             (at_limit, theme.error),
+            (dialect, theme.dim),
         ]
     }
 

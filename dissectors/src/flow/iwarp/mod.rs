@@ -77,7 +77,8 @@ pub(super) fn begins_fpdu(data: Data<'_>, is_expected: bool) -> bool {
     is_expected
         || payload.is_some_and(|(segment, payload)| {
             segment.opcode.is_send()
-                && rpcrdma::recognize(payload.bytes, payload.length) == rpcrdma::Evidence::Strong
+                && rpcrdma::recognize_dialect(payload.bytes, payload.length, None).0
+                    == rpcrdma::Evidence::Strong
         })
 }
 

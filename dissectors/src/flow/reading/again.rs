@@ -4,7 +4,7 @@ use crate::field::Unobserved;
 use crate::nfs::Procedure;
 use crate::rpc;
 use crate::rpc::gss::{self, Control, Payload};
-use crate::rpcrdma::Header;
+use crate::rpcrdma::{Dialect, MessageHeader};
 use crate::xdr::{Cursor, Encoder, Error, Splice, Xdr};
 
 use super::{Reading, Which};
@@ -51,9 +51,10 @@ impl<'a> Reading<'a> {
         if !is_whole {
             return None;
         }
+        let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
         if record.is_rdma_error() {
             let message = Beside { sent: &[], encoded: Vec::new() };
-            return Some(header_again(&record.bytes).map(|header| Again {
+            return Some(header_again(dialect, &record.bytes).map(|header| Again {
                 header,
                 message,
                 splices: Vec::new(),
@@ -69,7 +70,7 @@ impl<'a> Reading<'a> {
         let end =
             if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
         let header = record.bytes.get(..end).unwrap_or_default();
-        Some(header_again(header).and_then(|header| {
+        Some(header_again(dialect, header).and_then(|header| {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
             message_again(which, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
@@ -78,10 +79,10 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn header_again(sent: &[u8]) -> Result<Beside<'_>, Error> {
+fn header_again(dialect: Dialect, sent: &[u8]) -> Result<Beside<'_>, Error> {
     let mut encoder = Encoder::new();
     if !sent.is_empty() {
-        Header::decode(&mut Cursor::new(sent), &mut Unobserved)?.encode(&mut encoder);
+        MessageHeader::decode(dialect, &mut Cursor::new(sent), &mut Unobserved)?.encode(&mut encoder);
     }
     Ok(Beside { sent, encoded: encoder.finish().0 })
 }

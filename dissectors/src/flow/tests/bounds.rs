@@ -51,6 +51,7 @@ const LIMITS: Limits = Limits {
     note_steps: false,
     note_closed: false,
     prompt: false,
+    dialect: None,
     keep_data: true,
     check_icrc: false,
 };

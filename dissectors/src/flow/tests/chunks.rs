@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::chunk::ChunkKind;
-use crate::rpcrdma::{self, Proc};
+use crate::rpcrdma::{self, Dialect, MessageType, Proc};
 
 #[test]
 fn a_handle_and_offset_may_be_used_again_by_the_next_call() {
@@ -365,7 +365,8 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 2"]);
     let words = outcome.transactions[0].call.as_ref().unwrap().rpcrdma.unwrap();
-    assert_eq!(words.proc, Proc::RDMA_MSGP);
+    assert_eq!(words.message_type, MessageType::Version1(Proc::RDMA_MSGP));
+    assert_eq!(words.dialect, Dialect::Rfc5666);
 }
 
 /// Keeps the file data of a message.

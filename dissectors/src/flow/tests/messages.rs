@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rpc::AcceptStat;
-use crate::rpcrdma::{Body, Proc, RdmaError, Unread, Versions};
+use crate::rpcrdma::{Body, MessageType, Proc, RdmaError, Unread, Versions};
 use crate::xdr::Rest;
 
 /// XIDs count in each direction by themselves: RFC 8167 section 2.4.1.
@@ -97,7 +97,10 @@ fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
     let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
     let words = |which| outcome.transactions[0].message(which).and_then(|message| message.rpcrdma).unwrap();
     assert_eq!((words(Which::Call).credits, words(Which::Reply).credits), (128, 0));
-    assert_eq!((words(Which::Reply).version, words(Which::Reply).proc), (1, Proc::RDMA_MSG));
+    assert_eq!(
+        (words(Which::Reply).version, words(Which::Reply).message_type),
+        (1, MessageType::Version1(Proc::RDMA_MSG))
+    );
 }
 
 fn unread(proc: u32, bytes: &[u8]) -> Body<'_> {
@@ -105,12 +108,12 @@ fn unread(proc: u32, bytes: &[u8]) -> Body<'_> {
 }
 
 #[test]
-fn messages_of_version_2_are_shown_as_what_they_are() {
+fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),
-        link.send_bytes(Client, &header(7, 2, 32, unread(0, &[1; 60]))),
-        link.send_bytes(Server, &header(7, 2, 16, unread(0, &[2; 40]))),
+        link.send_bytes(Client, &header(7, 3, 32, unread(0, &[1; 60]))),
+        link.send_bytes(Server, &header(7, 3, 16, unread(0, &[2; 40]))),
     ]
     .concat();
     let outcome = expect_all(
@@ -122,19 +125,21 @@ fn messages_of_version_2_are_shown_as_what_they_are() {
     );
     let t = &outcome.transactions[1];
     let words = t.reply.as_ref().unwrap().rpcrdma.unwrap();
-    assert_eq!((words.version, words.credits, words.proc), (2, 16, Proc::RDMA_MSG));
+    let proc = MessageType::Version1(Proc::RDMA_MSG);
+    assert_eq!((words.version, words.credits, words.message_type), (3, 16, proc));
+    assert_eq!(t.reply.as_ref().unwrap().dialect(), None);
     assert_eq!((t.rpc_length(Which::Call), t.missing()), (Some(0), vec![]));
 }
 
 /// RFC 8166 section 4.5.1.
 #[test]
 fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
-    for version in [1, 2] {
+    for version in [1, 3] {
         let mut link = Link::new(17);
         let error = RdmaError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 1 });
         let frames = [
             getattr(&mut link, 6),
-            link.send_bytes(Client, &header(7, 2, 32, unread(0, &[1; 60]))),
+            link.send_bytes(Client, &header(7, 3, 32, unread(0, &[1; 60]))),
             link.send_bytes(Server, &header(7, version, 16, Body::Error(error))),
         ]
         .concat();

@@ -7,6 +7,7 @@ mod closing;
 mod connections;
 mod control_messages;
 mod cut;
+mod dialects;
 mod iwarp;
 mod loss;
 mod message;

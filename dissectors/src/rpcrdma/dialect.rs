@@ -1,0 +1,54 @@
+//! The dialects of RPC-over-RDMA: four ways in which its headers were written since 2003.
+
+use std::fmt;
+
+/// A dialect of RPC-over-RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// The header with one list of chunks, without credits. NFS over RDMA (SIGCOMM 2003) section 4.4.
+    Prototype,
+    /// Version 1 with RDMA_MSGP, RDMA_DONE or Read lists in Replies. RFC 5666 section 4.2.
+    Rfc5666,
+    /// Version 1 without them. RFC 8166 section 4.2.
+    Rfc8166,
+    /// Version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.
+    Version2,
+}
+
+impl Dialect {
+    /// Every one, the oldest first.
+    pub const ALL: [Self; 4] = [Self::Prototype, Self::Rfc5666, Self::Rfc8166, Self::Version2];
+
+    /// Its name in output and options.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Prototype => "prototype",
+            Self::Rfc5666 => "rfc5666",
+            Self::Rfc8166 => "rfc8166",
+            Self::Version2 => "v2",
+        }
+    }
+
+    /// Whether its header is that of version 1, which RFC 5666 and RFC 8166 write alike.
+    pub const fn is_version1(self) -> bool {
+        matches!(self, Self::Rfc5666 | Self::Rfc8166)
+    }
+
+    /// The dialect of a message by the version in its header, on a connection whose messages are of `known`.
+    pub fn of_version(version: u32, known: Option<Self>) -> Self {
+        match (known, version) {
+            // The paper gives the version no number.
+            (Some(Self::Prototype), _) => Self::Prototype,
+            (_, super::version2::VERSION) => Self::Version2,
+            (Some(known), super::VERSION) if known.is_version1() => known,
+            (Some(Self::Version2), version) if version != super::VERSION => Self::Version2,
+            _ => Self::Rfc8166,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.key())
+    }
+}

@@ -1,0 +1,272 @@
+//! Headers of the prototype and of version 2, held to words that are written from their specifications.
+
+use super::version2::{
+    Body, ErrCode, Header, HeaderType, Property, PropertyId, ReverseDirection, TransportError,
+};
+use super::*;
+use crate::field::Unobserved;
+use crate::rdma::Handle;
+use crate::rpc::Xid;
+use crate::xdr::{Cursor, Enclosed, Encoder, Opaque};
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Decodes a header without anything after it, and holds it to encode to its own bytes.
+fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
+    let mut cursor = Cursor::new(bytes);
+    let header = MessageHeader::decode(dialect, &mut cursor, &mut Unobserved).unwrap();
+    assert_eq!(cursor.remaining(), 0, "{header:?}");
+    let mut encoder = Encoder::new();
+    header.encode(&mut encoder);
+    assert_eq!(encoder.bytes(), bytes);
+    header
+}
+
+fn version2(bytes: &[u8]) -> Header<'_> {
+    match round_trip(Dialect::Version2, bytes) {
+        MessageHeader::Version2(header) => header,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn weighed(bytes: &[u8]) -> (Evidence, Dialect) {
+    recognize_dialect(bytes, bytes.len(), None)
+}
+
+/// A Read segment as a list entry, a Write chunk of two segments, a Reply chunk of one.
+const READ: [u32; 6] = [1, 180, 0xa1, 0x2000, 0x9c8d_f27d, 0x0359_2000];
+const WRITE: [u32; 10] = [1, 2, 0xb1, 0x1000, 0, 0x1000, 0xb2, 0x800, 0, 0x8000];
+const REPLY: [u32; 6] = [1, 1, 0xc1, 0x400, 1, 0];
+/// A Call of NFSv3 NULL with AUTH_NONE, and its Reply.
+const CALL: [u32; 10] = [7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+const ANSWER: [u32; 6] = [7, 1, 0, 0, 0, 0];
+
+/// NFS over RDMA (SIGCOMM 2003) section 4.4, figure 11.
+#[test]
+fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
+    let bytes = words(&[7, 1, 0, 1, 44, 4096, 0xd1, 0, 0x8000, 1, 4200, 100, 0xd2, 1, 0, 0]);
+    let header = round_trip(Dialect::Prototype, &bytes);
+    assert_eq!((header.xid(), header.carriage()), (Xid(7), Carriage::Inline));
+    assert_eq!(header.message_type().to_string(), "RDMA_MSG");
+    let MessageHeader::Prototype(header) = header else { panic!() };
+    let chunks: Vec<_> = header.chunks().iter().collect();
+    assert_eq!(chunks.len(), 2);
+    let first =
+        prototype::ListedChunk { c_xdroff: 44, c_len: 4096, c_shandle: Handle(0xd1), c_saddr: 0x8000 };
+    assert_eq!(chunks[0], first);
+    assert_eq!(chunks[1].c_saddr, 1 << 32);
+
+    let done = words(&[7, 1, 1]);
+    assert_eq!(round_trip(Dialect::Prototype, &done).carriage(), Carriage::Done);
+}
+
+/// NFS over RDMA (SIGCOMM 2003) section 4.6.2.
+#[test]
+fn a_first_chunk_at_offset_0_is_the_whole_message_of_the_prototype() {
+    let bytes = words(&[7, 1, 0, 1, 0, 4096, 0xd1, 0, 0x8000, 1, 4200, 100, 0xd2, 1, 0, 0]);
+    assert_eq!(round_trip(Dialect::Prototype, &bytes).carriage(), Carriage::InChunk);
+    assert_eq!(weighed(&bytes), (Evidence::Strong, Dialect::Prototype));
+}
+
+/// Sections 6.3.5 to 6.3.10: the chunk lists of each header type, and how its RPC message travels.
+#[test]
+fn each_header_type_of_version_2_has_its_structure() {
+    let inline = |htype: u32, lists: &[&[u32]]| words(&[&[7, 2, 9, htype][..], &lists.concat()].concat());
+    let cases = [
+        (
+            HeaderType::RDMA2_CALL_EXTERNAL,
+            Carriage::InChunk,
+            inline(8, &[&[0xa1], &[1, 0, 0xa0, 64, 0, 1, 0], &READ, &[0], &WRITE, &[0], &REPLY]),
+            [2, 1, 1],
+        ),
+        (HeaderType::RDMA2_CALL_MIDDLE, Carriage::Part, inline(9, &[&[300]]), [0, 0, 0]),
+        (
+            HeaderType::RDMA2_CALL_INLINE,
+            Carriage::Inline,
+            inline(10, &[&[0], &READ, &[0], &WRITE, &[0], &REPLY]),
+            [1, 1, 1],
+        ),
+        (HeaderType::RDMA2_REPLY_EXTERNAL, Carriage::InChunk, inline(11, &[&WRITE, &[0], &REPLY]), [0, 1, 1]),
+        (HeaderType::RDMA2_REPLY_MIDDLE, Carriage::Part, inline(12, &[&[300]]), [0, 0, 0]),
+        (HeaderType::RDMA2_REPLY_INLINE, Carriage::Inline, inline(13, &[&WRITE, &[0]]), [0, 1, 0]),
+        (HeaderType::RDMA2_GRANT, Carriage::Control, inline(5, &[]), [0, 0, 0]),
+    ];
+    for (htype, carriage, bytes, lists) in cases {
+        let header = version2(&bytes);
+        assert_eq!((header.header_type(), header.rdma_credit), (htype, 9));
+        let counts = [
+            header.reads().count(),
+            header.writes().len() as usize,
+            usize::from(header.reply_chunk().is_some()),
+        ];
+        assert_eq!(counts, lists, "{htype}");
+        let header = MessageHeader::Version2(header);
+        assert_eq!(header.carriage(), carriage, "{htype}");
+        assert_eq!(header.remaining_bytes(), (carriage == Carriage::Part).then_some(300));
+    }
+}
+
+/// Section 5: four sizes, the support of the reverse direction, a message of authentication, a property that is not known,
+/// and one of which the default is meant.
+#[test]
+fn properties_of_version_2_have_their_types() {
+    let set = [
+        7,
+        1,
+        4,
+        8192,
+        2,
+        4,
+        16384,
+        3,
+        4,
+        1 << 20,
+        4,
+        4,
+        16,
+        5,
+        4,
+        2,
+        6,
+        8,
+        4,
+        0x7365_6372,
+        99,
+        3,
+        0x6162_6300,
+    ];
+    for htype in [6, 7] {
+        let bytes = words(&[&[0, 2, 9, htype][..], &set].concat());
+        let header = version2(&bytes);
+        let properties: Vec<_> = header.properties().unwrap().rdma_props.iter().collect();
+        assert_eq!(
+            properties,
+            [
+                Property::SendSize(Enclosed::Known(8192)),
+                Property::ReceiveSize(Enclosed::Known(16384)),
+                Property::SegmentSize(Enclosed::Known(1 << 20)),
+                Property::SegmentCount(Enclosed::Known(16)),
+                Property::Reverse(Enclosed::Known(ReverseDirection::RDMA2_RVRSDIR_CONT)),
+                Property::HostAuth(Enclosed::Known(Opaque(b"secr"))),
+                Property::Other(PropertyId(99), Opaque(b"abc")),
+            ]
+        );
+        assert_eq!(weighed(&bytes), (Evidence::Strong, Dialect::Version2));
+    }
+    let default = words(&[0, 2, 9, 7, 1, 1, 0]);
+    let header = version2(&default);
+    let first = header.properties().unwrap().rdma_props.iter().next();
+    assert_eq!(first, Some(Property::SendSize(Enclosed::Unread(Opaque(b"")))));
+}
+
+/// Section 6.3.1.
+#[test]
+fn errors_of_version_2_carry_what_their_code_asks_for() {
+    let cases = [
+        (vec![1, 1, 2], TransportError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 2 })),
+        (vec![2], TransportError::Plain(ErrCode::RDMA2_ERR_BAD_XDR)),
+        (vec![6, 4], TransportError::ReadChunks(4)),
+        (vec![7, 5], TransportError::WriteChunks(5)),
+        (vec![8, 16], TransportError::Segments(16)),
+        (
+            vec![9, 1, 4096],
+            TransportError::WriteResource(version2::ShortWriteChunk {
+                rdma_chunk_index: 1,
+                rdma_length_needed: 4096,
+            }),
+        ),
+        (vec![10, 8192], TransportError::ReplyResource(8192)),
+        (vec![11], TransportError::Plain(ErrCode::RDMA2_ERR_VERS_MISMATCH)),
+        (vec![100], TransportError::Plain(ErrCode::RDMA2_ERR_SYSTEM)),
+    ];
+    for (content, expected) in cases {
+        let bytes = words(&[&[7, 2, 9, 4][..], &content].concat());
+        let header = version2(&bytes);
+        assert_eq!(header.rdma_body, Body::Error(expected));
+        let code = MessageHeader::Version2(header).error().unwrap();
+        assert_eq!(code.number(), content[0]);
+        assert_eq!(code.status_name(), code.name().map(|name| format!("RDMA_ERROR:{name}")).as_deref());
+    }
+}
+
+/// Section 4.3: a server that speaks only version 1 answers in a form that both versions have.
+#[test]
+fn the_error_of_an_unknown_version_is_read_in_both_versions() {
+    for vers in [1, 2, 9] {
+        let bytes = words(&[7, vers, 32, 4, 1, 1, 1]);
+        for dialect in [Dialect::Rfc8166, Dialect::Version2] {
+            assert_eq!(round_trip(dialect, &bytes).carriage(), Carriage::Error, "{vers} {dialect}");
+        }
+    }
+    let unknown = words(&[7, 9, 32, 10, 0, 0]);
+    assert_eq!(round_trip(Dialect::Version2, &unknown).carriage(), Carriage::Unknown);
+    let extension = words(&[7, 2, 32, 14, 5]);
+    assert_eq!(round_trip(Dialect::Version2, &extension).carriage(), Carriage::Unknown);
+}
+
+#[test]
+fn each_dialect_is_told_by_the_structure_of_a_call_and_of_a_reply() {
+    for rpc in [&CALL[..], &ANSWER] {
+        let htype = if rpc[1] == 0 { 10 } else { 13 };
+        let v2_lists: &[u32] = if rpc[1] == 0 { &[0, 0, 0, 0] } else { &[0] };
+        let cases = [
+            (Dialect::Rfc8166, vec![7, 1, 32, 0, 0, 0, 0]),
+            (Dialect::Version2, [&[7, 2, 32, htype][..], v2_lists].concat()),
+            (Dialect::Prototype, vec![7, 1, 0, 0]),
+            (Dialect::Prototype, vec![7, 1, 0, 1, 44, 100, 0xa1, 0, 1, 0]),
+        ];
+        for (dialect, header) in cases {
+            let bytes = words(&[&header[..], rpc].concat());
+            assert_eq!(weighed(&bytes), (Evidence::Strong, dialect), "{header:?}");
+            for asked in Dialect::ALL {
+                let is_same = asked == dialect || (asked.is_version1() && dialect.is_version1());
+                let (evidence, named) = recognize_dialect(&bytes, bytes.len(), Some(asked));
+                assert_eq!((evidence == Evidence::Strong, named), (is_same, asked), "{header:?}");
+            }
+        }
+    }
+    // Only the first part of a message begins as one.
+    let part = |rpc: &[u32]| weighed(&words(&[&[7, 2, 32, 9, 300][..], rpc].concat())).0;
+    assert_eq!((part(&CALL), part(&[1, 2, 3])), (Evidence::Strong, Evidence::Weak));
+}
+
+/// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.
+#[test]
+fn test_patterns_are_of_no_dialect() {
+    for length in [12, 16, 20, 28, 40, 64, 256, 4096] {
+        let counters = words(&(0..length as u32 / 4).collect::<Vec<_>>());
+        let patterns = [
+            vec![0; length],
+            vec![0xff; length],
+            words(&vec![1; length / 4]),
+            words(&vec![2; length / 4]),
+            counters,
+        ];
+        for pattern in patterns {
+            assert!(weighed(&pattern).0 < Evidence::Strong, "{length} {:?}", &pattern[..12]);
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn arbitrary_words_never_panic_and_are_never_claimed(
+        xid in 1u32.., vers in 0u32..3, credit: u32, htype in 0u32..15, rest: Vec<u8>, more: u16,
+    ) {
+        let bytes = [words(&[xid, vers, credit, htype]), rest].concat();
+        for asked in [None, Some(Dialect::Prototype), Some(Dialect::Version2)] {
+            let length = bytes.len() + usize::from(more);
+            proptest::prop_assert!(recognize_dialect(&bytes, length, asked).0 < Evidence::Strong);
+        }
+    }
+
+    #[test]
+    fn small_words_never_panic(htype in 0u32..15, vers in 1u32..3, small in proptest::collection::vec(0u32..3, 0..80)) {
+        let bytes = words(&[&[7, vers, 32, htype][..], &small].concat());
+        for dialect in Dialect::ALL {
+            let _ = MessageHeader::decode(dialect, &mut Cursor::new(&bytes), &mut Unobserved);
+        }
+    }
+}

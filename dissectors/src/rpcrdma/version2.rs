@@ -1,0 +1,320 @@
+//! The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 5, 6 and 8.
+//!
+//! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end where the draft
+//! puts `rdma_rpc_first_word`: that is the first word of the RPC message, or of a part of it.
+
+use crate::field::registry::Registry;
+use crate::field::{Field, Kind, Observer, Unobserved};
+use crate::rdma::Handle;
+use crate::rpc::Xid;
+use crate::xdr::{Chain, Cursor, Enclosed, Encoder, Error, List, Opaque, Xdr};
+
+use super::header::{FixedFields, ReadSegment, Unread, Versions, WriteChunk};
+
+/// The version.
+pub const VERSION: u32 = 2;
+
+crate::xdr! { "rpcordma";
+    /// Header types. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
+    enum HeaderType {
+        RDMA2_ERROR = 4,
+        RDMA2_GRANT = 5,
+        RDMA2_CONNPROP_MIDDLE = 6,
+        RDMA2_CONNPROP_FINAL = 7,
+        RDMA2_CALL_EXTERNAL = 8,
+        RDMA2_CALL_MIDDLE = 9,
+        RDMA2_CALL_INLINE = 10,
+        RDMA2_REPLY_EXTERNAL = 11,
+        RDMA2_REPLY_MIDDLE = 12,
+        RDMA2_REPLY_INLINE = 13,
+    }
+
+    /// rpcrdma2_propid: names a transport property. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
+    enum PropertyId {
+        RDMA2_PROPID_SBSIZ = 1,
+        RDMA2_PROPID_RBSIZ = 2,
+        RDMA2_PROPID_RSSIZ = 3,
+        RDMA2_PROPID_RCSIZ = 4,
+        RDMA2_PROPID_BRS = 5,
+        RDMA2_PROPID_HOSTAUTH = 6,
+    }
+
+    /// rpcrdma2_prop_brs: how far a client supports reverse-direction operation. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.5.
+    enum ReverseDirection {
+        RDMA2_RVRSDIR_NONE = 0,
+        RDMA2_RVRSDIR_SIMPLE = 1,
+        RDMA2_RVRSDIR_CONT = 2,
+        RDMA2_RVRSDIR_GENL = 3,
+    }
+
+    /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two section 5.1.
+    union Property<'a> switch (which: PropertyId => "rpcordma.propid") {
+        /// Maximum Send Size in bytes.
+        RDMA2_PROPID_SBSIZ => SendSize(Enclosed<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
+        /// Receive Buffer Size in bytes.
+        RDMA2_PROPID_RBSIZ => ReceiveSize(Enclosed<'a, u32>) as rdma_rbsiz => "rpcordma.rbsiz",
+        /// Maximum Segment Size in bytes.
+        RDMA2_PROPID_RSSIZ => SegmentSize(Enclosed<'a, u32>) as rdma_rssiz => "rpcordma.rssiz",
+        /// Maximum Segment Count of a header.
+        RDMA2_PROPID_RCSIZ => SegmentCount(Enclosed<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
+        /// Reverse-Direction Support.
+        RDMA2_PROPID_BRS => Reverse(Enclosed<'a, ReverseDirection>) as rdma_brs => "rpcordma.brs",
+        /// Host Authentication Message.
+        RDMA2_PROPID_HOSTAUTH => HostAuth(Enclosed<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
+        /// A property that is not known, which receivers ignore.
+        default => Other(Opaque<'a>) as rdma_data => "rpcordma.propval",
+    }
+
+    /// rpcrdma2_hdr_connprop. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.3.
+    struct Properties<'a> { rdma_props: List<'a, Property<'a>> => "rpcordma.property" }
+
+    /// rpcrdma2_errcode. draft-ietf-nfsv4-rpcrdma-version-two section 7.
+    enum ErrCode {
+        RDMA2_ERR_VERS = 1,
+        RDMA2_ERR_BAD_XDR = 2,
+        RDMA2_ERR_BAD_PROPVAL = 3,
+        RDMA2_ERR_INVAL_HTYPE = 4,
+        RDMA2_ERR_INVAL_CONT = 5,
+        RDMA2_ERR_READ_CHUNKS = 6,
+        RDMA2_ERR_WRITE_CHUNKS = 7,
+        RDMA2_ERR_SEGMENTS = 8,
+        RDMA2_ERR_WRITE_RESOURCE = 9,
+        RDMA2_ERR_REPLY_RESOURCE = 10,
+        RDMA2_ERR_VERS_MISMATCH = 11,
+        RDMA2_ERR_SYSTEM = 100,
+    }
+
+    /// rpcrdma2_err_write: the first Write chunk that is too short, counted from 1, and the bytes that it needs. draft-ietf-nfsv4-rpcrdma-version-two section 7.3.4.
+    struct ShortWriteChunk {
+        rdma_chunk_index: u32 => "rpcordma.chunk_index",
+        rdma_length_needed: u32 => "rpcordma.length_needed",
+    }
+
+    /// rpcrdma2_hdr_error. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.1.
+    union TransportError switch (err: ErrCode => "rpcordma.v2_errcode") {
+        RDMA2_ERR_VERS => Vers(Versions),
+        RDMA2_ERR_READ_CHUNKS => ReadChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
+        RDMA2_ERR_WRITE_CHUNKS => WriteChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
+        RDMA2_ERR_SEGMENTS => Segments(u32) as rdma_max_segments => "rpcordma.max_segments",
+        RDMA2_ERR_WRITE_RESOURCE => WriteResource(ShortWriteChunk),
+        RDMA2_ERR_REPLY_RESOURCE => ReplyResource(u32) as rdma_length_needed => "rpcordma.length_needed",
+        /// An error that carries no more than its code.
+        default => Plain,
+    }
+
+    /// rpcrdma2_hdr_call_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.5.
+    struct CallExternal<'a> {
+        rdma_inv_handle: Handle => "rpcordma.inv_handle",
+        rdma_call: Chain<'a, ReadSegment> => "rpcordma.call",
+        rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
+        rdma_provisional_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_provisional_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
+    }
+
+    /// rpcrdma2_hdr_call_middle and rpcrdma2_hdr_reply_middle: a part of a message, and the bytes that remain to be sent behind it. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.6.
+    struct Middle { rdma_remaining: u32 => "rpcordma.remaining" }
+
+    /// rpcrdma2_hdr_call_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.7.
+    struct CallInline<'a> {
+        rdma_inv_handle: Handle => "rpcordma.inv_handle",
+        rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
+        rdma_provisional_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_provisional_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
+    }
+
+    /// rpcrdma2_hdr_reply_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.8.
+    struct ReplyExternal<'a> {
+        rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
+    }
+
+    /// rpcrdma2_hdr_reply_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.10.
+    struct ReplyInline<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
+
+    /// The structure that the header type names. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
+    union Body<'a> switch (htype: HeaderType => "rpcordma.htype") {
+        /// A Call or a control message could not be processed.
+        RDMA2_ERROR => Error(TransportError) as rdma_error => "rpcordma.error",
+        /// The sender grants credits and says nothing else.
+        RDMA2_GRANT => Grant,
+        /// Properties of the sender; more follow.
+        RDMA2_CONNPROP_MIDDLE => ConnpropMiddle(Properties<'a>),
+        /// The last properties of the sender.
+        RDMA2_CONNPROP_FINAL => ConnpropFinal(Properties<'a>),
+        /// The Call travels in a Call chunk.
+        RDMA2_CALL_EXTERNAL => CallExternal(CallExternal<'a>),
+        /// A part of a Call follows, but not the last.
+        RDMA2_CALL_MIDDLE => CallMiddle(Middle),
+        /// A Call follows, or the last part of one.
+        RDMA2_CALL_INLINE => CallInline(CallInline<'a>),
+        /// The Reply travels in the Reply chunk.
+        RDMA2_REPLY_EXTERNAL => ReplyExternal(ReplyExternal<'a>),
+        /// A part of a Reply follows, but not the last.
+        RDMA2_REPLY_MIDDLE => ReplyMiddle(Middle),
+        /// A Reply follows, or the last part of one.
+        RDMA2_REPLY_INLINE => ReplyInline(ReplyInline<'a>),
+        /// A header type of an extension, or another version.
+        default => Unread(Unread<'a>),
+    }
+}
+
+/// rpcrdma2_hdr_prefix, and the structure that its header type names. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3
+/// and 6.4.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header<'a> {
+    /// The XID of the RPC message; of no meaning in RDMA2_GRANT.
+    pub rdma_xid: Xid,
+    /// The version, 2.
+    pub rdma_vers: u32,
+    /// How many messages the receiver of this header may have sent on the connection, counted from its beginning and
+    /// modulo 2^32. draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1.
+    pub rdma_credit: u32,
+    /// The header type, and its structure.
+    pub rdma_body: Body<'a>,
+}
+
+impl<'a> Header<'a> {
+    /// The header as one group of fields.
+    pub const FIELD: &'static Field = &Field::group(
+        "rpcordma",
+        "rpcrdma2_hdr",
+        "Header of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.4",
+    );
+
+    /// The header type.
+    pub fn header_type(&self) -> HeaderType {
+        self.rdma_body.tag()
+    }
+
+    /// The properties, in a message that tells some.
+    pub fn properties(&self) -> Option<&Properties<'a>> {
+        match &self.rdma_body {
+            Body::ConnpropMiddle(properties) | Body::ConnpropFinal(properties) => Some(properties),
+            _ => None,
+        }
+    }
+
+    /// The segments of the Call chunk, and then those of the other Read chunks.
+    pub fn reads(&self) -> impl Iterator<Item = ReadSegment> + use<'a> {
+        let (call, reads) = match &self.rdma_body {
+            Body::CallExternal(call) => (call.rdma_call, call.rdma_reads),
+            Body::CallInline(call) => (Chain::default(), call.rdma_reads),
+            _ => (Chain::default(), Chain::default()),
+        };
+        call.iter().chain(reads.iter())
+    }
+
+    /// The Write list.
+    pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
+        match &self.rdma_body {
+            Body::CallExternal(call) => call.rdma_provisional_writes,
+            Body::CallInline(call) => call.rdma_provisional_writes,
+            Body::ReplyExternal(reply) => reply.rdma_writes,
+            Body::ReplyInline(reply) => reply.rdma_writes,
+            _ => Chain::default(),
+        }
+    }
+
+    /// The Reply chunk.
+    pub fn reply_chunk(&self) -> Option<&WriteChunk<'a>> {
+        match &self.rdma_body {
+            Body::CallExternal(call) => call.rdma_provisional_reply.as_ref(),
+            Body::CallInline(call) => call.rdma_provisional_reply.as_ref(),
+            Body::ReplyExternal(reply) => reply.rdma_reply.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// The transport properties that a peer has told, by all of its messages. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerProperties {
+    /// Maximum Send Size.
+    pub send_size_bytes: Option<u32>,
+    /// Receive Buffer Size.
+    pub receive_size_bytes: Option<u32>,
+    /// Maximum Segment Size.
+    pub segment_size_bytes: Option<u32>,
+    /// Maximum Segment Count of a header.
+    pub segment_count: Option<u32>,
+    /// Reverse-Direction Support.
+    pub reverse_direction: Option<ReverseDirection>,
+    /// Whether the peer sent a Host Authentication Message.
+    pub has_host_auth: bool,
+}
+
+impl PeerProperties {
+    /// Takes the properties of one message. A later value replaces the one before.
+    pub fn note(&mut self, properties: &Properties<'_>) {
+        // An empty value is the default (section 5.1); one that is something else says nothing.
+        fn value<T: Copy>(value: &Enclosed<'_, T>, default: T) -> Option<T> {
+            match value {
+                Enclosed::Known(value) => Some(*value),
+                Enclosed::Unread(Opaque([])) => Some(default),
+                Enclosed::Unread(_) => None,
+            }
+        }
+        for property in properties.rdma_props.iter() {
+            match property {
+                Property::SendSize(size) => self.send_size_bytes = value(&size, 4096),
+                Property::ReceiveSize(size) => self.receive_size_bytes = value(&size, 4096),
+                Property::SegmentSize(size) => self.segment_size_bytes = value(&size, 1 << 20),
+                Property::SegmentCount(count) => self.segment_count = value(&count, 16),
+                Property::Reverse(support) => {
+                    self.reverse_direction = value(&support, ReverseDirection::RDMA2_RVRSDIR_NONE);
+                }
+                Property::HostAuth(_) => self.has_host_auth = true,
+                Property::Other(..) => {}
+            }
+        }
+    }
+}
+
+impl<'a> Xdr<'a> for Header<'a> {
+    const KIND: Kind = Kind::Group;
+
+    fn describe(registry: &mut Registry) {
+        FixedFields::describe(registry);
+        registry.xdr::<Body<'_>>(&BODY, "");
+    }
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, Error> {
+        observer.enter(field, cursor.position());
+        let [xid, vers, credit] = FixedFields::FIELDS;
+        let rdma_xid = Xid::decode(cursor, xid, observer)?;
+        let rdma_vers = u32::decode(cursor, vers, observer)?;
+        let rdma_credit = u32::decode(cursor, credit, observer)?;
+        let rdma_body = if rdma_vers == VERSION || is_version_error(*cursor) {
+            Body::decode(cursor, &BODY, observer)?
+        } else {
+            let htype = HeaderType::decode(cursor, Body::TAG, observer)?;
+            Body::Unread(htype, Unread::decode(cursor, &BODY, observer)?)
+        };
+        observer.leave(cursor.position());
+        Ok(Self { rdma_xid, rdma_vers, rdma_credit, rdma_body })
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        self.rdma_xid.encode(encoder);
+        self.rdma_vers.encode(encoder);
+        self.rdma_credit.encode(encoder);
+        self.rdma_body.encode(encoder);
+    }
+}
+
+static BODY: Field = Field::group(
+    "rpcordma.v2_body",
+    "rdma_body",
+    "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
+);
+
+/// The error that answers an unknown version has the same form in every version (section 4.3.2).
+fn is_version_error(mut cursor: Cursor<'_>) -> bool {
+    let body = Body::decode(&mut cursor, &BODY, &mut Unobserved);
+    matches!(body, Ok(Body::Error(TransportError::Vers(_)))) && cursor.remaining() == 0
+}

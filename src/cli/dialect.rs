@@ -1,0 +1,41 @@
+//! The option that names the dialect of RPC-over-RDMA.
+
+use clap::{Args, ValueEnum};
+use nfsrdma_dissectors::rpcrdma::Dialect;
+
+/// The dialect in which messages of RPC-over-RDMA are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Choice {
+    /// The messages of each connection tell its dialect
+    #[default]
+    Auto,
+    /// The header of the paper "NFS over RDMA" of 2003: one list of chunks
+    Prototype,
+    /// Version 1 with RDMA_MSGP, RDMA_DONE and Read lists in Replies
+    Rfc5666,
+    /// Version 1
+    Rfc8166,
+    /// Version 2: draft-ietf-nfsv4-rpcrdma-version-two
+    V2,
+}
+
+/// The option.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct DialectArgs {
+    /// Dialect of RPC-over-RDMA
+    #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
+    dialect: Choice,
+}
+
+impl DialectArgs {
+    /// The dialect that was named.
+    pub(super) fn named(self) -> Option<Dialect> {
+        match self.dialect {
+            Choice::Auto => None,
+            Choice::Prototype => Some(Dialect::Prototype),
+            Choice::Rfc5666 => Some(Dialect::Rfc5666),
+            Choice::Rfc8166 => Some(Dialect::Rfc8166),
+            Choice::V2 => Some(Dialect::Version2),
+        }
+    }
+}
