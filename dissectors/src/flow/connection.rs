@@ -16,6 +16,7 @@ use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
 use crate::rdma::Side;
 
+use super::bounded;
 use super::early::Early;
 use super::exchange::Exchange;
 use super::recent::Identities;
@@ -383,7 +384,7 @@ impl Connections {
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
-        let at = self.slots.insert(connection);
+        let at = bounded::insert(&mut self.slots, self.bound, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
         if !is_paired {
             self.unpaired.entry(addresses).or_default().push(at);

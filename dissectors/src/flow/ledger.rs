@@ -2,6 +2,7 @@
 //! which they closed.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{Owner, Side};
@@ -24,12 +25,12 @@ impl Key {
 
     /// The key as the note that a transport keeps, with one of the Transaction's segments.
     pub(super) fn owner(self, segment: SegmentAt) -> Owner {
-        Owner(Some((self.0, segment.0)))
+        Owner(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
     /// The key and segment that a transport noted.
     pub(super) fn noted(owner: Owner) -> Option<(Key, SegmentAt)> {
-        owner.0.map(|(key, segment)| (Key(key), SegmentAt(segment)))
+        owner.0.map(|(key, segment)| (Key(key.get()), SegmentAt(segment)))
     }
 }
 
@@ -305,7 +306,8 @@ impl Ledger {
             (self.slots.len() - 1) as u32
         });
         let place = &mut self.slots[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
+        // Never 0, so that no key is.
+        place.generation = place.generation.checked_add(1).unwrap_or(1);
         place.entry = Some(entry);
         let key = Key(u64::from(place.generation) << 32 | u64::from(slot));
         self.opened.push_back(key);

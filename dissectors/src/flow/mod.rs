@@ -5,6 +5,7 @@
 //! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
 //! - [`packets`]: each packet finds its connection, and what it does there;
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
+//! - [`assembly`]: messages of several packets;
 //! - [`delivery`]: which copy of a packet its receiver accepted;
 //! - [`early`]: packets that were captured before what tells their place;
 //! - [`recent`]: frames that the capture holds twice;
@@ -20,6 +21,8 @@
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
 mod account;
+mod assembly;
+mod bounded;
 pub mod chunk;
 mod closing;
 mod connection;

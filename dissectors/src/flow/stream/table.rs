@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::Port;
 use crate::flow::account::Undecoded;
+use crate::flow::bounded;
 use crate::flow::connection::{ConnectionKey, Ports};
 use crate::flow::records::Records;
 use crate::frame::{FrameNumber, Timestamp};
@@ -234,10 +235,10 @@ impl Streams {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
             _ => {
-                let Self { slots, by_ports, count, .. } = self;
+                let Self { slots, by_ports, count, bound, .. } = self;
                 *by_ports.entry(ports.in_order().0).or_insert_with(|| {
                     *count += 1;
-                    slots.insert(Stream::new(ports, *count - 1))
+                    bounded::insert(slots, *bound, Stream::new(ports, *count - 1))
                 })
             }
         };
