@@ -193,6 +193,14 @@ impl Assembly {
         Delivered { message, first, last, is_refused }
     }
 
+    /// The memory that it takes without the packets that are held, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.parts.capacity() * size_of::<Part>()
+            + self.message.capacity()
+            + self.message_frames.capacity() * size_of::<FrameNumber>()
+    }
+
     /// Whether no packet is held.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()

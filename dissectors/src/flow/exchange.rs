@@ -20,8 +20,8 @@ use super::account::{GivenUp, Undecoded};
 use super::chunk::Segment;
 use super::delivery::Stall;
 use super::envelope::Envelope;
+use super::handles::{HandleUse, Use};
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
-use super::memory::{HandleUse, Use};
 use super::step::Deed;
 use super::transaction::{CreditUse, Delivered, Direction, HeaderWords, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
@@ -97,6 +97,12 @@ impl Exchange {
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
+    /// The memory that is taken besides the value itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.calls.capacity() * size_of::<((Side, Xid), Key)>()
+            + self.handles.capacity() * size_of::<((Side, Handle), HandleUse)>()
+    }
+
     /// The Transactions that are open or lingering here.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.calls.values().copied()
@@ -120,7 +126,7 @@ impl Exchange {
     /// How many Calls and handles are known.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
-        let uses = self.handles.values().map(|uses| 1 + uses.others.len());
+        let uses = self.handles.values().map(HandleUse::size);
         (self.calls.len(), uses.sum())
     }
 
@@ -306,7 +312,7 @@ impl Exchange {
         answered: Option<Key>,
     ) -> Key {
         if answered.is_none()
-            && (desk.ledger.open() >= desk.limits.open_transactions || desk.ledger.is_full())
+            && desk.ledger.open() >= desk.limits.open_transactions
             && let Some(oldest) = desk.ledger.oldest_open()
         {
             desk.ledger.close(oldest, desk.sight);
@@ -483,7 +489,7 @@ impl Exchange {
 
 /// Gives room back of which little is used any more.
 fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
-    if map.capacity() > 64 && map.len() < map.capacity() / 8 {
+    if map.capacity() > 16 && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());
     }
 }
@@ -613,6 +619,7 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         }
     }
     let frames = desk.sight.frames;
+    let (is_heavy, is_pool_used_up) = (desk.ledger.is_heavy(), desk.ledger.is_pool_used_up());
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
     };
@@ -620,17 +627,26 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         chunk.touch(desk.sight.accepted());
     }
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
-    let Some(growth) = segment.growth(data) else {
-        segment.add(offset, data, frames);
+    if is_heavy && segment.is_scattered(offset, data) {
+        desk.account.gave_up(GivenUp::MovedRange);
         return Meaning::Data { key, kind: at.kind(), chunk: at.chunk() };
-    };
-    if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
-        desk.account.kept_bytes -= segment.stop_keeping();
-        desk.account.gave_up(GivenUp::KeptChunk);
     }
-    desk.account.kept_bytes -= segment.kept_bytes();
-    segment.add(offset, data, frames);
-    desk.account.kept_bytes += segment.kept_bytes();
+    let before = segment.moved.heap_bytes();
+    if let Some(growth) = segment.growth(data) {
+        if desk.account.kept_bytes + growth > desk.limits.kept_bytes || is_pool_used_up {
+            desk.account.kept_bytes -= segment.stop_keeping();
+            desk.account.gave_up(GivenUp::KeptChunk);
+        }
+        desk.account.kept_bytes -= segment.kept_bytes();
+        segment.add(offset, data, frames);
+        desk.account.kept_bytes += segment.kept_bytes();
+    } else {
+        segment.add(offset, data, frames);
+    }
+    let after = segment.moved.heap_bytes();
+    if before != after {
+        desk.ledger.weigh_change(key, before, after);
+    }
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }
 

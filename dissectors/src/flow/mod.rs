@@ -12,6 +12,8 @@
 //! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
 //! - [`datagrams`]: messages in datagrams of UDP;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
+//! - [`handles`]: which segments a handle names;
+//! - [`memory`]: what all this may take;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
 //! - [`closing`]: which connections are over;
@@ -34,6 +36,7 @@ mod envelope;
 mod exchange;
 pub mod fragments;
 mod gaps;
+mod handles;
 mod iwarp;
 mod ledger;
 mod meaning;
@@ -99,8 +102,13 @@ pub struct Limits {
     pub call_age_ns: Option<u64>,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
-    /// Bytes of the messages of Transactions, open or closed; then those that wait for late copies are given out, and then
-    /// the oldest that are open.
+    /// Bytes that messages, chunk lists and the ranges of data that was seen may take together, with those of the kinds below;
+    /// see [`memory`].
+    pub pool_bytes: usize,
+    /// Bytes that connections and streams take with what is remembered of each.
+    pub table_bytes: usize,
+    /// Bytes of Transactions, open or closed, with their messages and chunk lists; then those that wait for late copies are
+    /// given out, and then the oldest that are open.
     pub message_bytes: usize,
     /// Streams of TCP that are remembered; then those that were silent longest are forgotten.
     pub streams: usize,
@@ -129,31 +137,6 @@ pub struct Limits {
     /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 16_384,
-            open_transactions: 16_384,
-            call_age_ns: None,
-            lingering_transactions: 4_096,
-            message_bytes: 64 << 20,
-            streams: 32_768,
-            hole_bytes: 8 << 20,
-            stream_bytes: 64 << 20,
-            set_ups: 4_096,
-            part_bytes: 64 << 20,
-            fragments: fragments::Bounds::default(),
-            early_bytes: 4 << 20,
-            kept_bytes: 64 << 20,
-            keep_data: false,
-            check_icrc: false,
-            note_steps: false,
-            note_closed: false,
-            prompt: false,
-        }
-    }
 }
 
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
@@ -273,7 +256,7 @@ impl Flow {
     pub fn new(limits: Limits) -> Self {
         Self {
             connections: Connections::new(limits.connections),
-            ledger: Ledger::new(limits.lingering_transactions, limits.message_bytes, limits.prompt),
+            ledger: Ledger::new(&limits),
             set_ups: SetUps::new(limits.set_ups),
             fragments: Fragments::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
@@ -363,8 +346,12 @@ impl Flow {
 
     #[inline]
     fn release_due(&mut self, now: Timestamp) {
+        self.ledger.note_pooled(self.pooled_bytes());
         while let Some(key) = self.ledger.is_due(now) {
             self.release(key);
+        }
+        if self.ledger.is_full() {
+            self.give_up_heavy_calls(now);
         }
         self.give_up_old_calls(now);
     }

@@ -168,6 +168,14 @@ impl Requests {
         })
     }
 
+    /// The memory that is taken besides the value itself and the parts of messages, in bytes.
+    #[inline]
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+            + self.sent.capacity() * size_of::<Sent>()
+            + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
+    }
+
     /// Whether a request was seen.
     pub(super) fn has_begun(&self) -> bool {
         self.newest.is_some()

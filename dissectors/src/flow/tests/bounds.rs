@@ -35,6 +35,8 @@ impl Flow {
 }
 
 const LIMITS: Limits = Limits {
+    pool_bytes: usize::MAX,
+    table_bytes: usize::MAX,
     connections: 500,
     open_transactions: 300,
     call_age_ns: None,
