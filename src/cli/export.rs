@@ -9,10 +9,12 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
+use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::{Exit, complain};
 use crate::export::Export;
 use crate::interrupt;
+use crate::memory;
 use crate::output_file::{InputFiles, OutputError};
 use crate::source::{Source, SourceError, reason};
 
@@ -35,6 +37,9 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
+    #[command(flatten)]
+    memory: MemoryArgs,
+
     /// Connections that are remembered; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", hide_short_help = true,
         default_value_t = NonZeroUsize::new(Limits::default().connections).unwrap_or(NonZeroUsize::MIN))]
@@ -50,6 +55,7 @@ struct Capture<'a> {
 /// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
     interrupt::watch()?;
+    args.memory.plan(&args.files, 1)?;
     let inputs = InputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {
@@ -119,7 +125,7 @@ fn read(
     inputs: &InputFiles,
     source: &mut Source,
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
-    let mut flow = Flow::new(Limits { connections: args.max_connections.get(), ..Limits::default() });
+    let mut flow = Flow::new(Limits { connections: args.max_connections.get(), ..memory::limits() });
     let mut progress = Progress::new();
     let mut errors = Vec::new();
     let mut tables = None;

@@ -17,6 +17,7 @@ mod inspect;
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
+mod memory;
 mod outputs;
 mod probe;
 mod progress;

@@ -19,6 +19,7 @@ use super::bytes::Bytes;
 use super::live::{LiveArgs, Session, Stop};
 use super::seconds::Seconds;
 use super::style;
+use crate::memory;
 use crate::output::{Filehandles, TimeFormat};
 use crate::source::Source;
 use crate::tui::capture::Capture;
@@ -172,6 +173,8 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
     }
+    // One flow reads the capture, and another what is looked at again.
+    memory::plan(memory::DEFAULT_BYTES, &args.files, 2);
     let capture = capture(args)?;
     let screen = style::screen(style::Color::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
@@ -181,7 +184,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
         memory: size(args.memory),
         theme: Theme::named(args.theme, is_colored, background.as_deref()),
         glyphs,
-        limits: Limits { call_age_ns: args.max_call_age.map(|age| age.0), ..Limits::default() },
+        limits: Limits { call_age_ns: args.max_call_age.map(|age| age.0), ..memory::limits() },
         filehandles: args.filehandles,
         time: args.time,
         filter: args.display_filter.clone(),

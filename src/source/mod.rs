@@ -47,7 +47,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -60,6 +60,7 @@ use merge::Merge;
 pub use pcapng::Interface;
 pub use place::Place;
 use reader::Reader;
+pub(crate) use zstd::begins as begins_zstd;
 
 /// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.
 const WINDOW: usize = 256 << 10;
@@ -143,7 +144,7 @@ impl Source {
         paths: impl IntoIterator<Item = P>,
         ending: Option<&Orderly>,
     ) -> Result<Self, SourceError> {
-        let mut inputs: Vec<(String, Box<dyn Read + Send>, Option<u64>)> = Vec::new();
+        let mut inputs: Vec<(String, Box<dyn Read + Send>, Option<u64>, Option<PathBuf>)> = Vec::new();
         let mut standard_input = false;
         for path in paths {
             let path = path.as_ref();
@@ -158,7 +159,7 @@ impl Source {
                     Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
-                inputs.push((name, input, None));
+                inputs.push((name, input, None, None));
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
@@ -167,14 +168,21 @@ impl Source {
                             Some(ending) => Box::new(ending.input(file)),
                             None => Box::new(file),
                         };
-                        inputs.push((name, input, total));
+                        inputs.push((name, input, total, total.map(|_| path.to_owned())));
                     }
                     Err(kind) => return Err(unopened(name, kind)),
                 }
             }
         }
         let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
-        Ok(Self::of(inputs.into_iter().map(|(name, input, total)| Reader::new(name, input, total, window))))
+        let readers = inputs.into_iter().map(|(name, input, total, path)| {
+            let reader = Reader::new(name, input, total, window);
+            match path {
+                Some(path) => reader.opened_from(path),
+                None => reader,
+            }
+        });
+        Ok(Self::of(readers))
     }
 
     /// Takes the bytes of a capture file from `reader`. `name` stands for it in errors.

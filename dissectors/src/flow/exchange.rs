@@ -291,8 +291,9 @@ impl Exchange {
                 call.copies += 1;
                 call.resent += u32::from(!desk.sight.is_idle());
             }
-            list(&mut call.frames, &copy.frames, desk.account);
+            let listed_bytes = list(&mut call.frames, &copy.frames, desk.account);
             call.complete(copy);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
             return Before::Copy(key);
         }
         // The XID is used for another Call: nothing more comes to the one before.
@@ -423,8 +424,10 @@ impl Exchange {
                 before.copies += 1;
                 before.resent += u32::from(!desk.sight.is_idle());
             }
-            list(&mut before.frames, &reply.frames, desk.account);
-            if before.complete(&reply) {
+            let listed_bytes = list(&mut before.frames, &reply.frames, desk.account);
+            let is_more = before.complete(&reply);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
+            if is_more {
                 desk.ledger.close(key, desk.sight);
             }
             return key;
@@ -575,13 +578,15 @@ fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
 /// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
 const MESSAGE_FRAMES: usize = 4096;
 
-/// Lists the frames of a copy.
-fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) {
+/// Lists the frames of a copy; returns how many bytes of memory that took.
+fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) -> usize {
+    let before = frames.capacity();
     if frames.len() < MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
     } else {
         account.gave_up(GivenUp::Copy);
     }
+    (frames.capacity() - before) * size_of::<FrameNumber>()
 }
 
 fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
@@ -706,7 +711,7 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         _ => (Which::Reply, &mut transaction.reply),
     };
     let Some(message) = message else { return Meaning::MessageAgain { key, which } };
-    list(&mut message.frames, sight.frames, desk.account);
+    let listed_bytes = list(&mut message.frames, sight.frames, desk.account);
     message.copies += u32::from(ends && !sight.is_captured_twice());
     let is_accepted = sight.stall().is_some() && !sight.is_idle() && !sight.is_refused();
     let is_needed = message.delivered == Delivered::Assumed && (which == Which::Reply || !is_answered);
@@ -724,6 +729,7 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
             desk.ledger.close(key, sight);
         }
     }
+    desk.ledger.weigh_change(key, 0, listed_bytes);
     Meaning::MessageAgain { key, which }
 }
 

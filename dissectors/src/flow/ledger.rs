@@ -294,10 +294,12 @@ impl Ledger {
         self.weight.saturating_add(self.pooled) > self.pool
     }
 
-    /// Whether Transactions take more memory than they may.
+    /// Whether Transactions take more memory than they may, or the pool is nearly used up: what closed Transactions take is
+    /// free before others have to give up anything.
     #[inline]
     pub(super) fn is_heavy(&self) -> bool {
-        self.weight > self.heaviest || self.is_pool_used_up()
+        let used = self.weight.saturating_add(self.pooled);
+        self.weight > self.heaviest || used > self.pool - self.pool / 16
     }
 
     /// Whether open Transactions alone take more memory than they may: of a pool that is used up, more than all others.

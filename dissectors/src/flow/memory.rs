@@ -26,7 +26,7 @@ impl Limits {
             part_bytes: bytes(most),
             fragments: fragments::Bounds { bytes: bytes(pool / 15 * 2), ..Default::default() },
             early_bytes: pool / 15,
-            kept_bytes: most,
+            kept_bytes: pool,
             connections: 16_384,
             open_transactions: 16_384,
             call_age_ns: None,
