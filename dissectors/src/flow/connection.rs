@@ -302,14 +302,13 @@ impl Connections {
         )
     }
 
-    /// Finds again how much memory a connection takes; tells whether that is more than before.
+    /// Finds again how much memory a connection takes.
     #[inline]
-    pub(super) fn weigh(&mut self, at: usize) -> bool {
-        let Some(connection) = self.slots.get_mut(at) else { return false };
+    pub(super) fn weigh(&mut self, at: usize) {
+        let Some(connection) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(connection.memory_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut connection.weight, now);
         self.weight = (self.weight + now as usize).saturating_sub(before as usize);
-        now > before
     }
 
     /// Memory of all connections, in bytes.

@@ -4,6 +4,8 @@
 //! kinds that come and go with the traffic share a pool, because they are seldom large at the same time: when the pool is
 //! used up, closed Transactions are given out first, then each kind gives up its own when it would grow.
 
+use crate::frame::Timestamp;
+
 use super::{Flow, Limits, Sight, fragments};
 
 /// Memory of a flow unless it is told otherwise, in bytes.
@@ -63,15 +65,20 @@ impl Flow {
 
     /// Keeps connections and streams within their share: of the kind that takes more, those are forgotten that were silent
     /// longest.
-    pub(super) fn keep_tables_small(&mut self, newest: Option<usize>, sight: Sight<'_>) {
-        let (connections, streams) = (self.connections.memory_bytes(), self.streams.memory_bytes());
-        if connections + streams <= self.limits.table_bytes {
-            return;
-        }
-        if streams > connections && self.streams.len() > 1 {
-            self.forget_streams(usize::MAX, sight.time);
+    #[cold]
+    pub(super) fn forget_heavier_table(&mut self, now: Timestamp) {
+        if self.streams.memory_bytes() > self.connections.memory_bytes() {
+            if self.streams.len() > 1 {
+                self.forget_streams(usize::MAX, now);
+            }
         } else if self.connections.len() > 1 {
-            self.forget_connections(newest, sight);
+            self.forget_connections(None, Sight::new(&[], now));
         }
+    }
+
+    /// Whether connections and streams take more than their share.
+    #[inline]
+    pub(super) fn are_tables_full(&self) -> bool {
+        self.connections.memory_bytes() + self.streams.memory_bytes() > self.limits.table_bytes
     }
 }

@@ -346,6 +346,9 @@ impl Flow {
 
     #[inline]
     fn release_due(&mut self, now: Timestamp) {
+        if self.are_tables_full() {
+            self.forget_heavier_table(now);
+        }
         self.ledger.note_pooled(self.pooled_bytes());
         while let Some(key) = self.ledger.is_due(now) {
             self.release(key);
@@ -490,6 +493,7 @@ impl Flow {
     fn follow_message(&mut self, at: usize, meaning: Meaning, sight: Sight<'_>) {
         let Meaning::Message { key, which } = meaning else { return };
         self.first_message(at);
+        self.connections.weigh(at);
         if which == Which::Call {
             self.note_retry(key, sight);
         }

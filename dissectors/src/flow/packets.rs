@@ -120,8 +120,8 @@ impl Flow {
         self.reorder(at, sender, sight, packet, meaning);
         // Only the first and the last packet of an operation make a connection remember more.
         let place = packet.form.place;
-        if (place.begins() || place.ends()) && self.connections.weigh(at) {
-            self.keep_tables_small(Some(at), sight);
+        if place.begins() || place.ends() {
+            self.connections.weigh(at);
         }
         meaning
     }

@@ -267,11 +267,9 @@ impl Flow {
         if remark.is_none() {
             self.after(at, sender, sight, segment, data);
         }
-        let has_grown = self.streams.weigh(at);
+        self.streams.weigh(at);
         if self.streams.is_over_bound() {
             self.forget_streams(at, sight.time);
-        } else if has_grown {
-            self.keep_tables_small(None, sight);
         }
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,

@@ -328,14 +328,13 @@ impl Streams {
         ends.into_iter().find(|(deadline, _)| half::is_over(*deadline, now)).map(|(_, at)| *at)
     }
 
-    /// Finds again how much memory a stream takes; tells whether that is more than before.
+    /// Finds again how much memory a stream takes.
     #[inline]
-    pub(in crate::flow) fn weigh(&mut self, at: usize) -> bool {
-        let Some(stream) = self.slots.get_mut(at) else { return false };
+    pub(in crate::flow) fn weigh(&mut self, at: usize) {
+        let Some(stream) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut stream.weight, now);
         self.weight = (self.weight + now as usize).saturating_sub(before as usize);
-        now > before
     }
 
     /// Memory of all streams without what they hold, in bytes.
