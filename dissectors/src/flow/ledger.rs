@@ -510,11 +510,11 @@ impl Ledger {
         while let Some(closing) = self.closings.front() {
             // Where the clock went back, the time may never come.
             let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
-            if !waited
-                && self.closed <= self.lingering
-                && !self.is_heavy()
-                && !(self.is_prompt && self.expects_nothing(closing, now))
-            {
+            let may_leave = waited
+                || self.closed > self.lingering
+                || self.is_heavy()
+                || (self.is_prompt && self.expects_nothing(closing, now));
+            if !may_leave {
                 return None;
             }
             if self.counts(closing) {

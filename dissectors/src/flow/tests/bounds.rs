@@ -249,7 +249,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
     let mut link = Link::new(17);
     let segments: Vec<_> = (0..100).map(|at| memory(at as u32, at * 10, 8)).collect();
     // Many small Calls first: each of the large ones that follow must make more than one of them go.
-    let calls = (0..500).map(|xid| getattr_call(xid));
+    let calls = (0..500).map(getattr_call);
     let calls = calls.chain((500..1000).map(|xid| read_call(xid, 800).write(&segments)));
     let mut most_bytes = 0;
     let frames = calls.flat_map(|call| link.send(Client, &call)).collect::<Vec<_>>();
