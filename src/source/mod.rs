@@ -144,7 +144,7 @@ impl Source {
         paths: impl IntoIterator<Item = P>,
         ending: Option<&Orderly>,
     ) -> Result<Self, SourceError> {
-        let mut inputs: Vec<(String, Box<dyn Read + Send>, Option<u64>, Option<PathBuf>)> = Vec::new();
+        let mut inputs: Vec<Opened> = Vec::new();
         let mut standard_input = false;
         for path in paths {
             let path = path.as_ref();
@@ -159,7 +159,7 @@ impl Source {
                     Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
-                inputs.push((name, input, None, None));
+                inputs.push(Opened { name, input, total: None, path: None });
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
@@ -168,14 +168,15 @@ impl Source {
                             Some(ending) => Box::new(ending.input(file)),
                             None => Box::new(file),
                         };
-                        inputs.push((name, input, total, total.map(|_| path.to_owned())));
+                        let path = total.map(|_| path.to_owned());
+                        inputs.push(Opened { name, input, total, path });
                     }
                     Err(kind) => return Err(unopened(name, kind)),
                 }
             }
         }
         let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
-        let readers = inputs.into_iter().map(|(name, input, total, path)| {
+        let readers = inputs.into_iter().map(|Opened { name, input, total, path }| {
             let reader = Reader::new(name, input, total, window);
             match path {
                 Some(path) => reader.opened_from(path),
@@ -359,6 +360,16 @@ impl Source {
     fn last_reader(&self) -> Option<&Reader> {
         self.readers.get(self.last?)
     }
+}
+
+/// An input that was opened.
+struct Opened {
+    name: String,
+    input: Box<dyn Read + Send>,
+    /// Its length in bytes, where it is a regular file.
+    total: Option<u64>,
+    /// Where it can be opened again.
+    path: Option<PathBuf>,
 }
 
 /// Standard input without the buffer of the standard library, so that waiting for it tells whether there is something to read.

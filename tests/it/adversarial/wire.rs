@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 /// An IPv4 address.
-pub type Ip = [u8; 4];
+pub(super) type Ip = [u8; 4];
 
-pub const CLIENT: Ip = [10, 0, 0, 2];
-pub const SERVER: Ip = [10, 0, 0, 1];
+pub(super) const CLIENT: Ip = [10, 0, 0, 2];
+pub(super) const SERVER: Ip = [10, 0, 0, 1];
 
 /// Opcodes of Reliable Connection (InfiniBand Architecture Specification volume 1, table 38).
 const SEND_ONLY: u8 = 0x04;
@@ -18,11 +18,11 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 /// Who sends to which queue pair of whom, under which sequence number.
 #[derive(Clone, Copy)]
-pub struct Route {
-    pub from: Ip,
-    pub to: Ip,
-    pub qpn: u32,
-    pub psn: u32,
+pub(super) struct Route {
+    pub(super) from: Ip,
+    pub(super) to: Ip,
+    pub(super) qpn: u32,
+    pub(super) psn: u32,
 }
 
 fn ipv4(from: Ip, to: Ip, protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -53,21 +53,21 @@ fn roce(route: Route, opcode: u8, extension: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 /// A message.
-pub fn send(route: Route, message: &[u8]) -> Vec<u8> {
+pub(super) fn send(route: Route, message: &[u8]) -> Vec<u8> {
     roce(route, SEND_ONLY, &[], message)
 }
 
 /// An RDMA Write of one packet.
-pub fn write(route: Route, handle: u32, offset: u64, data: &[u8]) -> Vec<u8> {
+pub(super) fn write(route: Route, handle: u32, offset: u64, data: &[u8]) -> Vec<u8> {
     let reth = [&offset.to_be_bytes()[..], &words(&[handle, data.len() as u32])].concat();
     roce(route, WRITE_ONLY, &reth, data)
 }
 
 /// A segment of a chunk: handle, length, offset.
-pub type Segment = (u32, u32, u64);
+pub(super) type Segment = (u32, u32, u64);
 
 /// An RDMA_MSG with a Write list of one chunk, or of none (RFC 8166 section 4.3).
-pub fn rdma_msg(xid: u32, write_chunk: &[Segment], rpc: &[u8]) -> Vec<u8> {
+pub(super) fn rdma_msg(xid: u32, write_chunk: &[Segment], rpc: &[u8]) -> Vec<u8> {
     let mut message = words(&[xid, 1, 32, 0, 0]);
     if !write_chunk.is_empty() {
         message.extend(words(&[1, write_chunk.len() as u32]));
@@ -81,12 +81,12 @@ pub fn rdma_msg(xid: u32, write_chunk: &[Segment], rpc: &[u8]) -> Vec<u8> {
 }
 
 /// A Call of NFSv3 without credentials (RFC 5531 section 9).
-pub fn call(xid: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
+pub(super) fn call(xid: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
     [words(&[xid, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0]), arguments.to_vec()].concat()
 }
 
 /// A Reply that was accepted.
-pub fn reply(xid: u32, results: &[u8]) -> Vec<u8> {
+pub(super) fn reply(xid: u32, results: &[u8]) -> Vec<u8> {
     [words(&[xid, 1, 0, 0, 0, 0]), results.to_vec()].concat()
 }
 
@@ -96,17 +96,17 @@ fn filehandle(number: u32) -> Vec<u8> {
 }
 
 /// Arguments of LOOKUP of `d` in a directory (RFC 1813 section 3.3.3).
-pub fn lookup(directory: u32) -> Vec<u8> {
+pub(super) fn lookup(directory: u32) -> Vec<u8> {
     [filehandle(directory), words(&[1]), b"d\0\0\0".to_vec()].concat()
 }
 
 /// Results of LOOKUP without attributes.
-pub fn found(file: u32) -> Vec<u8> {
+pub(super) fn found(file: u32) -> Vec<u8> {
     [words(&[0]), filehandle(file), words(&[0, 0])].concat()
 }
 
 /// A segment of TCP from a port of a client to port 2049.
-pub fn tcp(from: Ip, port: u16, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn tcp(from: Ip, port: u16, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut tcp = [port.to_be_bytes(), 2049_u16.to_be_bytes()].concat();
     tcp.extend(words(&[sequence, 1]));
     tcp.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
@@ -115,23 +115,23 @@ pub fn tcp(from: Ip, port: u16, sequence: u32, flags: u8, payload: &[u8]) -> Vec
 }
 
 /// A record of RPC (RFC 5531 section 11).
-pub fn record(message: &[u8]) -> Vec<u8> {
+pub(super) fn record(message: &[u8]) -> Vec<u8> {
     [&(0x8000_0000 | message.len() as u32).to_be_bytes()[..], message].concat()
 }
 
 /// Writes frames as pcap, 10 µs apart.
-pub struct Pcap<W> {
+pub(super) struct Pcap<W> {
     to: W,
     frames: u64,
 }
 
 impl<W: Write> Pcap<W> {
-    pub fn new(mut to: W) -> io::Result<Self> {
+    pub(super) fn new(mut to: W) -> io::Result<Self> {
         to.write_all(&pcap_header())?;
         Ok(Self { to, frames: 0 })
     }
 
-    pub fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.frames += 1;
         let time_us = self.frames * 10;
         self.to.write_all(&pcap_record(time_us, bytes.len() as u32))?;
@@ -153,7 +153,7 @@ const BLOCK: u32 = 128 << 10;
 
 /// A pcap file as zstd with a window of 2^`window_log` bytes, as `zstd --long` writes them: `frames` frames of 128 KiB of
 /// zeros, a microsecond apart from `time_us` on, in some 25 bytes each.
-pub fn zstd_pcap(window_log: u8, time_us: u64, frames: u64) -> Vec<u8> {
+pub(super) fn zstd_pcap(window_log: u8, time_us: u64, frames: u64) -> Vec<u8> {
     // RFC 8878 section 3.1.1: magic number, descriptor, window descriptor.
     let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3];
     let mut block = |is_last: bool, is_repeated: bool, length: u32, bytes: &[u8]| {
