@@ -8,6 +8,7 @@ pub mod escape;
 pub mod export;
 pub mod filter;
 mod interrupt;
+pub mod memory;
 pub mod output;
 pub mod output_file;
 pub mod replay;

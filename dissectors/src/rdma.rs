@@ -4,6 +4,7 @@
 //! module knows which transport it was.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::flow::Stall;
@@ -71,7 +72,7 @@ pub struct Message<'a> {
 /// Where the layer above notes what the packets of one RDMA operation belong to, so that it is looked up once for an
 /// operation and a packet that is sent again finds the owner of the first copy. Its content means nothing here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owner(pub Option<(u64, u32)>);
+pub struct Owner(pub Option<(NonZeroU64, u32)>);
 
 /// What one side of a connection did.
 #[derive(Debug)]

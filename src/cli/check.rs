@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 
+use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::replay::check::{Reported, check as replayed};
 use super::replay::part::PartArgs;
@@ -54,6 +55,9 @@ pub(super) struct CheckArgs {
     /// Capture files, each with its baseline beside it
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    memory: MemoryArgs,
 
     /// Write the baselines instead; the settings that stand in one stay
     #[arg(long)]
@@ -129,6 +133,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.bless && args.junit.is_some() {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
     }
+    args.memory.plan(&args.files, 1)?;
     let baselines = args.files.iter().map(|file| beside(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {

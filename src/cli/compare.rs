@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
+use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::style::{self, Color};
 use super::traces::Reader;
@@ -78,6 +79,9 @@ pub(super) struct CompareArgs {
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<usize>,
 
+    #[command(flatten)]
+    memory: MemoryArgs,
+
     /// Say nothing; the exit code tells
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -105,6 +109,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
+    args.memory.plan([&args.a, &args.b], 2)?;
     let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
     let mut recorder = Recorder::default();
     let mut progress = Progress::new();

@@ -10,10 +10,12 @@ use clap::{Args, ValueHint};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use super::dialect::DialectArgs;
+use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::{Exit, complain};
 use crate::export::Export;
 use crate::interrupt;
+use crate::memory;
 use crate::output_file::{InputFiles, OutputError};
 use crate::source::{Source, SourceError, reason};
 
@@ -36,6 +38,9 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
+    #[command(flatten)]
+    memory: MemoryArgs,
+
     /// Connections that are remembered; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", hide_short_help = true,
         default_value_t = NonZeroUsize::new(Limits::default().connections).unwrap_or(NonZeroUsize::MIN))]
@@ -54,6 +59,7 @@ struct Capture<'a> {
 /// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
     interrupt::watch()?;
+    args.memory.plan(&args.files, 1)?;
     let inputs = InputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {
@@ -126,7 +132,7 @@ fn read(
     let mut flow = Flow::new(Limits {
         connections: args.max_connections.get(),
         dialect: args.dialect.named(),
-        ..Limits::default()
+        ..memory::limits()
     });
     let mut progress = Progress::new();
     let mut errors = Vec::new();

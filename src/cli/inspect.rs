@@ -17,6 +17,7 @@ use super::field_lines::{self, Layout};
 use super::interfaces;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
+use super::memory::MemoryArgs;
 use super::mistaken;
 use super::progress::Progress;
 use super::seconds::Seconds;
@@ -26,6 +27,7 @@ use super::{Exit, PATIENCE, complain, unwritten};
 use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
 use crate::interrupt::Orderly;
+use crate::memory;
 use crate::output::fields::FieldLines;
 use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::output_file::is_standard_output;
@@ -176,6 +178,9 @@ pub(super) struct InspectArgs {
 /// What a capture of any length can make the program remember. What a bound made it give up is in the summary.
 #[derive(Debug, Args)]
 struct Bounds {
+    #[command(flatten)]
+    memory: MemoryArgs,
+
     /// Connections; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
         default_value_t = of(Limits::default().connections))]
@@ -195,10 +200,9 @@ struct Bounds {
         default_value_t = of(Limits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
-    /// Bytes of the messages of all Transactions; then those that are done are given out, and then the oldest
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().message_bytes as u64))]
-    max_message_bytes: Bytes,
+    /// Bytes of all Transactions, with their messages and chunk lists; then those that are done are given out, and then the oldest [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_message_bytes: Option<Bytes>,
 
     /// Connections that are being set up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
@@ -210,40 +214,33 @@ struct Bounds {
         default_value_t = of(Limits::default().streams))]
     max_streams: NonZeroUsize,
 
-    /// Bytes of one TCP stream that wait behind a hole; then the hole is given up
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().hole_bytes as u64))]
-    max_hole_bytes: Bytes,
+    /// Bytes of one TCP stream that wait behind a hole; then the hole is given up [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_hole_bytes: Option<Bytes>,
 
-    /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().stream_bytes as u64))]
-    max_stream_bytes: Bytes,
+    /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_stream_bytes: Option<Bytes>,
 
-    /// Bytes of RDMA messages that are not whole yet
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().part_bytes as u64))]
-    max_part_bytes: Bytes,
+    /// Bytes of RDMA messages that are not whole yet [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_part_bytes: Option<Bytes>,
 
-    /// Bytes of RDMA packets that were captured before what tells their place
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().early_bytes))]
-    max_early_bytes: Bytes,
+    /// Bytes of RDMA packets that were captured before what tells their place [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_early_bytes: Option<Bytes>,
 
-    /// Bytes of IP fragments that wait for the others of their datagram
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().fragments.bytes as u64))]
-    max_fragment_bytes: Bytes,
+    /// Bytes of IP fragments that wait for the others of their datagram [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_fragment_bytes: Option<Bytes>,
 
-    /// Bytes of chunks that are kept until they are decoded
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(Limits::default().kept_bytes))]
-    max_kept_bytes: Bytes,
+    /// Bytes of chunks that are kept until they are decoded [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_kept_bytes: Option<Bytes>,
 
-    /// Bytes of what waits until it is known which Transaction it belongs to, with -w
-    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = Bytes(256 << 20))]
-    max_write_bytes: Bytes,
+    /// Bytes of what waits until it is known which Transaction it belongs to, with -w [default: a share of --max-memory]
+    #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
+    max_write_bytes: Option<Bytes>,
 }
 
 fn of(count: usize) -> NonZeroUsize {
@@ -252,31 +249,35 @@ fn of(count: usize) -> NonZeroUsize {
 
 impl InspectArgs {
     fn limits(&self) -> Limits {
-        let limits = Limits::default();
-        let bytes = |bytes: &Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
+        let limits = memory::limits();
+        let bytes = |given: &Option<Bytes>, share: usize| {
+            given.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
+        };
+        let bounds = &self.bounds;
         Limits {
-            connections: self.bounds.max_connections.get(),
-            open_transactions: self.bounds.max_open_transactions.get(),
-            call_age_ns: self.bounds.max_call_age.map(|age| age.0),
-            lingering_transactions: self.bounds.max_lingering_transactions.get(),
-            set_ups: self.bounds.max_set_ups.get(),
-            message_bytes: bytes(&self.bounds.max_message_bytes),
-            streams: self.bounds.max_streams.get(),
-            hole_bytes: bytes(&self.bounds.max_hole_bytes),
-            stream_bytes: bytes(&self.bounds.max_stream_bytes),
-            part_bytes: bytes(&self.bounds.max_part_bytes),
-            early_bytes: self.bounds.max_early_bytes.0,
+            connections: bounds.max_connections.get(),
+            open_transactions: bounds.max_open_transactions.get(),
+            call_age_ns: bounds.max_call_age.map(|age| age.0),
+            lingering_transactions: bounds.max_lingering_transactions.get(),
+            set_ups: bounds.max_set_ups.get(),
+            message_bytes: bytes(&bounds.max_message_bytes, limits.message_bytes),
+            streams: bounds.max_streams.get(),
+            hole_bytes: bytes(&bounds.max_hole_bytes, limits.hole_bytes),
+            stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
+            part_bytes: bytes(&bounds.max_part_bytes, limits.part_bytes),
+            early_bytes: bounds.max_early_bytes.map_or(limits.early_bytes, |bytes| bytes.0),
             fragments: fragments::Bounds {
-                bytes: bytes(&self.bounds.max_fragment_bytes),
+                bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
-            kept_bytes: self.bounds.max_kept_bytes.0,
+            kept_bytes: bounds.max_kept_bytes.map_or(limits.kept_bytes, |bytes| bytes.0),
             dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
             note_closed: self.view == View::Connections && !self.quiet,
             prompt: self.line_buffered || self.is_live(),
             keep_data: (self.tree && !self.view.counts()) || (self.bytes && self.view == View::Transactions),
+            ..limits
         }
     }
 
@@ -388,7 +389,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     };
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
-    let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
+    args.bounds.memory.plan(files.iter().copied(), 1)?;
+    let room = args.bounds.max_write_bytes.map_or(memory::view_bytes(), |bytes| bytes.0);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
     let write = || {
         args.write
             .as_ref()

@@ -18,6 +18,7 @@ mod inspect;
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
+mod memory;
 mod mistaken;
 mod outputs;
 mod probe;

@@ -13,6 +13,7 @@ use crate::analysis::comparison::Client;
 use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::trace::Trace;
+use crate::memory;
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::retold::Retelling;
 use crate::replay::trace::{self, TraceError};
@@ -21,8 +22,6 @@ use crate::source::{self, Source, SourceError};
 /// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is hashed,
 /// so they are fewer than where nothing looks into it.
 const LINGERING: usize = 256;
-/// Bytes of chunks that are kept until they are hashed: what so many Transactions of 1 MiB have.
-const KEPT: u64 = 256 << 20;
 
 /// What records are read from.
 enum From {
@@ -165,7 +164,6 @@ impl Reader {
 }
 
 fn capture(path: &Path) -> Result<From, SourceError> {
-    let limits =
-        Limits { keep_data: true, lingering_transactions: LINGERING, kept_bytes: KEPT, ..Limits::default() };
+    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, ..memory::limits() };
     Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
 }

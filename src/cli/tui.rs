@@ -20,6 +20,7 @@ use super::dialect::DialectArgs;
 use super::live::{LiveArgs, Session, Stop};
 use super::seconds::Seconds;
 use super::style;
+use crate::memory;
 use crate::output::{Filehandles, TimeFormat};
 #[cfg(feature = "live")]
 use crate::source::LinkState;
@@ -204,6 +205,8 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
     }
+    // One flow reads the capture, and another what is looked at again.
+    memory::plan(memory::DEFAULT_BYTES, &args.files, 2);
     let capture = capture(args)?;
     let screen = style::screen(style::Color::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
@@ -216,7 +219,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
         limits: Limits {
             call_age_ns: args.max_call_age.map(|age| age.0),
             dialect: args.dialect.named(),
-            ..Limits::default()
+            ..memory::limits()
         },
         filehandles: args.filehandles,
         time: args.time,

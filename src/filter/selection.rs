@@ -24,9 +24,8 @@ use super::program::Node;
 use super::value::{Value, Values};
 use super::{Column, Filter, Shown, about};
 use crate::analysis::names::{About, Filehandles, Names};
+use crate::memory;
 
-/// Bytes of values that are kept for Transactions that are not done yet; what comes beyond them is not kept.
-const KEPT: usize = 64 << 20;
 /// Frames with parts of messages that are remembered until the message is whole.
 const PARTS: usize = 4_096;
 /// Transactions that are done whose memory is used again, where it is not more bytes than this.
@@ -83,6 +82,8 @@ pub struct Selection {
     chosen: FxHashSet<Key>,
     last_chosen: Option<Key>,
     kept: usize,
+    /// Bytes of values that are kept at most for Transactions that are not done yet.
+    most_kept: usize,
     not_kept: u64,
     first: Option<Timestamp>,
     before: Option<Timestamp>,
@@ -114,6 +115,7 @@ impl Selection {
             chosen: FxHashSet::default(),
             last_chosen: None,
             kept: 0,
+            most_kept: usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX),
             not_kept: 0,
             first: None,
             before: None,
@@ -186,7 +188,7 @@ impl Selection {
             let kept = open.entry(key).or_insert_with(|| Kept { tally: Tally::default(), values: empty() });
             kept.tally.add(frame.length, frame.time);
             let mut grown = 0;
-            if self.to.wants.of_frame() && self.kept < KEPT {
+            if self.to.wants.of_frame() && self.kept < self.most_kept {
                 grown += kept.values.merge(&self.to.values);
             } else if self.to.wants.of_frame() {
                 self.not_kept += 1;

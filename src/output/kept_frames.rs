@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
+use crate::memory;
+
 use super::tree::Frames;
 
 /// A frame that was copied out of its buffer.
@@ -28,9 +30,6 @@ pub struct KeptFrames {
 }
 
 impl KeptFrames {
-    /// As many bytes as a view needs: Transactions are shown not long after their frames.
-    pub const ROOM: usize = 64 << 20;
-
     /// Keeps frames of at most `room` bytes together, what is known of each frame included.
     pub fn new(room: usize) -> Self {
         Self { frames: VecDeque::new(), bytes: 0, room }
@@ -70,7 +69,7 @@ impl KeptFrames {
 
 impl Default for KeptFrames {
     fn default() -> Self {
-        Self::new(Self::ROOM)
+        Self::new(usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX))
     }
 }
 

@@ -37,6 +37,11 @@ impl Input {
         matches!(self.stream, Stream::Gzip(_) | Stream::Zstd(_))
     }
 
+    /// Whether it holds a window of memory that others may need.
+    pub(super) fn has_window(&self) -> bool {
+        matches!(self.stream, Stream::Zstd(_))
+    }
+
     /// Bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {

@@ -6,6 +6,7 @@ use std::io;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::escape;
+use crate::memory;
 
 /// Why a file could not be read, or not be read further.
 ///
@@ -95,6 +96,13 @@ pub enum SourceErrorKind {
     },
     /// The compressed data ends too early: the compression.
     TornCompression(&'static str),
+    /// The compressed data needs a window that does not fit into the memory that is left for windows.
+    Window {
+        /// Bytes of the window.
+        needed_bytes: u64,
+        /// Bytes that no other file takes.
+        free_bytes: u64,
+    },
     /// The compressed data is damaged, or needs what is not supported: the compression, and the details.
     Compression(&'static str, String),
 }
@@ -108,6 +116,11 @@ impl SourceErrorKind {
 
 /// EMFILE: the process has as many files open as it may.
 const TOO_MANY_FILES: i32 = rustix::io::Errno::MFILE.raw_os_error();
+
+/// A size as `--max-memory` takes it: `128M`, rounded up.
+fn mebibytes(bytes: u64) -> String {
+    format!("{}M", bytes.div_ceil(1 << 20))
+}
 
 const DAMAGED: &str = "the file is damaged from here on; frames before it are valid";
 
@@ -172,6 +185,18 @@ impl fmt::Display for SourceErrorKind {
                 "the file ends after {have} of the {need} bytes of this record; frames before it are valid, \
                  copy the file again if there should be more"
             ),
+            Self::Window { needed_bytes, free_bytes } => {
+                let budget =
+                    needed_bytes.saturating_add(memory::windows_bytes() - free_bytes).saturating_mul(2);
+                write!(
+                    f,
+                    "the zstd data needs a window of {}, and {} are left for it; give --max-memory {}, name fewer \
+                     compressed files at a time, or decompress it first (zstd -d --long=31)",
+                    mebibytes(*needed_bytes),
+                    mebibytes(*free_bytes),
+                    mebibytes(budget.max(memory::DEFAULT_BYTES)),
+                )
+            }
             Self::Absurd(length) => write!(f, "absurd record length of {length} bytes; {DAMAGED}"),
             Self::Block(kind, what) => write!(f, "pcapng block of type {kind:#010x} {what}; {DAMAGED}"),
             Self::Interface(id) => {

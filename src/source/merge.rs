@@ -5,6 +5,8 @@ use std::collections::BinaryHeap;
 
 use nfsrdma_dissectors::frame::Timestamp;
 
+use crate::memory;
+
 use super::error::SourceError;
 use super::reader::Reader;
 
@@ -30,6 +32,9 @@ impl Merge {
             let index = self.started;
             self.started += 1;
             if let Some(time) = reader.advance()? {
+                if memory::are_windows_tight() {
+                    reader.park();
+                }
                 self.waiting.push(Reverse((time, index)));
             }
         }
@@ -45,6 +50,12 @@ impl Merge {
             };
         } else {
             self.current = self.waiting.pop().map(|Reverse((_, index))| index);
+        }
+        if let Some(reader) = self.current.and_then(|index| readers.get_mut(index))
+            && let Err(error) = reader.unpark()
+        {
+            self.current = None;
+            return Err(error);
         }
         Ok(self.current)
     }

@@ -48,7 +48,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -62,6 +62,7 @@ use merge::Merge;
 pub use pcapng::Interface;
 pub use place::Place;
 use reader::Reader;
+pub(crate) use zstd::begins as begins_zstd;
 
 /// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.
 const WINDOW: usize = 256 << 10;
@@ -145,7 +146,7 @@ impl Source {
         paths: impl IntoIterator<Item = P>,
         ending: Option<&Orderly>,
     ) -> Result<Self, SourceError> {
-        let mut inputs: Vec<(String, Box<dyn Read + Send>, Option<u64>)> = Vec::new();
+        let mut inputs: Vec<Opened> = Vec::new();
         let mut standard_input = false;
         for path in paths {
             let path = path.as_ref();
@@ -160,7 +161,7 @@ impl Source {
                     Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
-                inputs.push((name, input, None));
+                inputs.push(Opened { name, input, total: None, path: None });
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
@@ -169,14 +170,22 @@ impl Source {
                             Some(ending) => Box::new(ending.input(file)),
                             None => Box::new(file),
                         };
-                        inputs.push((name, input, total));
+                        let path = total.map(|_| path.to_owned());
+                        inputs.push(Opened { name, input, total, path });
                     }
                     Err(kind) => return Err(unopened(name, kind)),
                 }
             }
         }
         let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
-        Ok(Self::of(inputs.into_iter().map(|(name, input, total)| Reader::new(name, input, total, window))))
+        let readers = inputs.into_iter().map(|Opened { name, input, total, path }| {
+            let reader = Reader::new(name, input, total, window);
+            match path {
+                Some(path) => reader.opened_from(path),
+                None => reader,
+            }
+        });
+        Ok(Self::of(readers))
     }
 
     /// Takes the bytes of a capture file from `reader`. `name` stands for it in errors.
@@ -353,6 +362,16 @@ impl Source {
     fn last_reader(&self) -> Option<&Reader> {
         self.readers.get(self.last?)
     }
+}
+
+/// An input that was opened.
+struct Opened {
+    name: String,
+    input: Box<dyn Read + Send>,
+    /// Its length in bytes, where it is a regular file.
+    total: Option<u64>,
+    /// Where it can be opened again.
+    path: Option<PathBuf>,
 }
 
 /// Standard input without the buffer of the standard library, so that waiting for it tells whether there is something to read.

@@ -1,6 +1,8 @@
 //! One file, read to its end.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
@@ -25,6 +27,12 @@ pub(super) struct Reader {
     /// Where the first frame ended, and what the file had described by then.
     first: Option<(u64, (u64, usize))>,
     ended: bool,
+    /// Where the file is opened again.
+    path: Option<PathBuf>,
+    /// Whether the file was closed at its first frame, until that frame is wanted.
+    is_parked: bool,
+    /// Bytes of the window.
+    window: usize,
     /// Whether it was told that there is a link type that is not known.
     has_told_link: bool,
 }
@@ -43,8 +51,53 @@ impl Reader {
             frames: 0,
             first: None,
             ended: false,
+            path: None,
+            is_parked: false,
+            window,
             has_told_link: false,
         }
+    }
+
+    /// The file can be opened again under this path.
+    pub(super) fn opened_from(self, path: PathBuf) -> Self {
+        Self { path: Some(path), ..self }
+    }
+
+    /// Closes a file whose first frame was read, and which takes memory that others may need, until that frame is wanted:
+    /// files of a ring buffer are read one after another.
+    pub(super) fn park(&mut self) {
+        if self.frames == 1 && self.path.is_some() && self.input().has_window() {
+            self.reset(Box::new(io::empty()));
+            self.is_parked = true;
+        }
+    }
+
+    fn reset(&mut self, input: Box<dyn Read + Send>) {
+        self.buffer = Buffer::new(Input::new(input, self.input().total()), self.window);
+        self.format = None;
+        self.holds = false;
+        self.frames = 0;
+    }
+
+    /// Opens a file again that was closed at its first frame, and reads that.
+    ///
+    /// # Errors
+    /// Those of [`Reader::advance`]; the file has then ended.
+    #[inline]
+    pub(super) fn unpark(&mut self) -> Result<(), SourceError> {
+        if self.is_parked { self.begin_again() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn begin_again(&mut self) -> Result<(), SourceError> {
+        self.is_parked = false;
+        if let Some(path) = &self.path {
+            match File::open(path) {
+                Ok(file) => self.reset(Box::new(file)),
+                Err(error) => return Err(self.fail(SourceErrorKind::Open(error))),
+            }
+        }
+        self.advance().map(|_| ())
     }
 
     /// The name to tell of it.

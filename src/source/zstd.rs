@@ -2,7 +2,10 @@
 
 use std::io::Read;
 
+use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use crate::memory::{self, WindowMemory};
 
 use super::compression::Compressed;
 use super::error::SourceErrorKind;
@@ -15,7 +18,7 @@ const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// Whether `first` begins a frame, or a skippable frame as pzstd and the seekable format write them
 /// (RFC 8878 sections 3.1.1 and 3.1.2).
-pub(super) fn begins(first: &[u8]) -> bool {
+pub(crate) fn begins(first: &[u8]) -> bool {
     first.starts_with(&MAGIC) || first.first_chunk().is_some_and(is_skippable)
 }
 
@@ -23,13 +26,23 @@ fn is_skippable(magic: &[u8; 4]) -> bool {
     matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18])
 }
 
+/// The longest block, in bytes (RFC 8878 section 3.1.1.2).
+const BLOCK: u64 = 128 << 10;
+
+/// Blocks that a decompressor has besides its window.
+const BLOCKS: u64 = 2;
+
 /// A decompressor that gives what comes before an error, and then the error.
 ///
-/// Windows of more than 128 MiB are refused, as the zstd program does without `--long=31` or `--memory`.
+/// The windows of all decompressors share a budget ([`memory`]). A window counts as far as it is filled, because a window
+/// that was asked for takes no memory before that.
 pub(super) struct Zstd {
     input: Compressed,
     decoder: FrameDecoder,
     next: Next,
+    /// Window of the frame that is read, in bytes.
+    window: u64,
+    memory: WindowMemory,
 }
 
 enum Next {
@@ -41,7 +54,13 @@ enum Next {
 
 impl Zstd {
     pub(super) fn new(input: Compressed) -> Self {
-        Self { input, decoder: FrameDecoder::new(), next: Next::FrameOrEnd }
+        Self {
+            input,
+            decoder: FrameDecoder::new(),
+            next: Next::FrameOrEnd,
+            window: 0,
+            memory: WindowMemory::default(),
+        }
     }
 
     pub(super) fn input(&self) -> &Compressed {
@@ -52,19 +71,33 @@ impl Zstd {
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.next {
-                Next::FrameOrEnd => self.next = self.begin()?,
+                Next::FrameOrEnd => match self.begin() {
+                    Ok(Next::End) => self.end(),
+                    Ok(next) => self.next = next,
+                    Err(error) => {
+                        self.end();
+                        return Err(error);
+                    }
+                },
                 Next::Blocks if self.decoder.can_collect() > 0 => return self.collect(into),
                 Next::Blocks if self.decoder.is_finished() => self.next = self.check(),
                 Next::Blocks => self.decode(),
                 Next::Fail(_) if self.decoder.can_collect() > 0 => return self.collect(into),
                 Next::Fail(error) => {
                     let error = error.take();
-                    self.next = Next::End;
+                    self.end();
                     return error.map_or(Ok(0), Err);
                 }
                 Next::End => return Ok(0),
             }
         }
+    }
+
+    /// Nothing more is read: gives the memory back.
+    fn end(&mut self) {
+        self.next = Next::End;
+        self.decoder = FrameDecoder::new();
+        self.memory = WindowMemory::default();
     }
 
     fn collect(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
@@ -87,13 +120,30 @@ impl Zstd {
         if magic != MAGIC {
             return Err(corrupt("no zstd frame where one should begin"));
         }
-        match self.decoder.reset(magic.chain(&mut self.input.raw)) {
-            Ok(()) => Ok(Next::Blocks),
+        // No header is shorter (RFC 8878 section 3.1.1.1).
+        let mut header = [0; 2];
+        self.input.read_all(&mut header, FORMAT)?;
+        self.decoder.set_max_window_size(memory::windows_bytes());
+        match self.decoder.reset(magic.chain(&header[..]).chain(&mut self.input.raw)) {
+            Ok(()) => {
+                let [descriptor, window] = header;
+                self.window = window_bytes(descriptor, window).unwrap_or(self.decoder.content_size());
+                Ok(Next::Blocks)
+            }
+            Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
+                Err(SourceErrorKind::Window { needed_bytes: requested, free_bytes: memory::windows_bytes() })
+            }
             Err(error) => Err(self.input.explain(FORMAT, &error)),
         }
     }
 
     fn decode(&mut self) {
+        let filled = (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(BLOCK).min(self.window);
+        if let Err(free_bytes) = self.memory.grow_to(filled + BLOCKS * BLOCK) {
+            self.next = Next::Fail(Some(SourceErrorKind::Window { needed_bytes: self.window, free_bytes }));
+            let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
+            return;
+        }
         let decoded = self.decoder.decode_blocks(&mut self.input.raw, BlockDecodingStrategy::UptoBlocks(1));
         if let Err(error) = decoded {
             self.next = Next::Fail(Some(self.input.explain(FORMAT, &error)));
@@ -111,6 +161,13 @@ impl Zstd {
             _ => Next::FrameOrEnd,
         }
     }
+}
+
+/// The window of a frame by its header; `None` where its content is the window (RFC 8878 section 3.1.1.1.2).
+fn window_bytes(descriptor: u8, window: u8) -> Option<u64> {
+    let is_single_segment = descriptor & 0x20 != 0;
+    let base = 1_u64 << (10 + (window >> 3));
+    (!is_single_segment).then(|| base + base / 8 * u64::from(window & 7))
 }
 
 fn corrupt(what: &str) -> SourceErrorKind {
@@ -170,9 +227,18 @@ mod tests {
     }
 
     #[test]
-    fn a_window_above_128_mib_is_refused_before_it_is_allocated() {
+    fn a_window_beyond_its_share_is_refused_before_it_is_allocated() {
         let (all, end) = drain(input_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 1, 0, 0]));
         assert!(all.is_empty());
-        assert!(matches!(end, Err(SourceErrorKind::Compression("zstd", _))));
+        let Err(SourceErrorKind::Window { needed_bytes, free_bytes }) = end else { panic!("{end:?}") };
+        assert!(needed_bytes > free_bytes, "{needed_bytes} {free_bytes}");
+    }
+
+    #[test]
+    fn rfc8878_section_3_1_1_1_2_windows_are_told_by_their_header() {
+        assert_eq!(window_bytes(0, 0), Some(1024));
+        assert_eq!(window_bytes(0, 17 << 3), Some(128 << 20));
+        assert_eq!(window_bytes(0, 17 << 3 | 7), Some((128 << 20) / 8 * 15));
+        assert_eq!(window_bytes(0x20, 0), None);
     }
 }

@@ -8,6 +8,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
+mod adversarial;
 mod captures;
 mod checks;
 mod clocks;

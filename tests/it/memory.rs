@@ -241,7 +241,7 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
     flow.finish();
     transactions += std::iter::from_fn(|| flow.next_transaction()).count();
     assert_eq!(transactions, 100_000);
-    assert!(first.bytes_max < 76 * MIB, "{first:?}");
+    assert!(first.bytes_max < 64 * MIB, "{first:?}");
     assert!(rest.bytes_max < 8 * MIB, "{rest:?}");
     // Of the streams on the port of NFS that say nothing of RPC.
     let mut undecoded = flow.account().undecoded_counts();

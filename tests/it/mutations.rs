@@ -231,6 +231,8 @@ fn apply(frames: &mut Vec<Kept>, mutation: &Mutation, others: &[Kept]) {
 /// Bounds that a small capture reaches.
 fn narrow() -> Limits {
     Limits {
+        pool_bytes: 8000,
+        table_bytes: 4000,
         connections: 2,
         open_transactions: 3,
         call_age_ns: Some(1_000_000_000),

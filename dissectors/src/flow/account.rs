@@ -82,6 +82,8 @@ counted! {
         MessageParts = "message_parts",
         /// The number of one more frame that repeats a message.
         Copy = "copies",
+        /// Bytes of a chunk that were seen far from the others, where there was no memory to remember one more range of them.
+        MovedRange = "moved_ranges",
         /// The bytes of a chunk that a view would have looked into.
         KeptChunk = "kept_chunks",
         /// A set-up of a connection that was never answered.

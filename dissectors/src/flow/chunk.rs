@@ -35,7 +35,7 @@ pub struct Segment {
     /// First and last frame that moved any.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// The bytes themselves, where something needs them.
-    pub kept: Option<Kept>,
+    pub kept: Option<Box<Kept>>,
 }
 
 /// Bytes of a segment that are kept because a view or a decoder looks into them.
@@ -53,8 +53,11 @@ pub struct Kept {
     is_message: bool,
 }
 
-/// What bytes that came ahead take besides themselves, in bytes.
-const AHEAD: u64 = 64;
+/// What bytes that came ahead take besides themselves, in bytes: their place, and the range that they are.
+const AHEAD: u64 = 128;
+
+/// What finds a segment by its handle, in bytes.
+const HANDLE_BYTES: usize = 64;
 
 impl Kept {
     fn add(&mut self, at: usize, bytes: &[u8]) {
@@ -116,6 +119,13 @@ impl Segment {
         }
     }
 
+    /// Whether these bytes would be noted as one more range of those that were seen.
+    #[cold]
+    pub(super) fn is_scattered(&self, offset: u64, data: &Data<'_>) -> bool {
+        let Some(at) = offset.checked_sub(self.offset) else { return false };
+        !self.moved.touches(&(at..at + u64::from(data.length)))
+    }
+
     /// Bytes of memory that keeping this data takes at most, if its bytes are kept.
     pub(super) fn growth(&self, data: &Data<'_>) -> Option<u64> {
         self.kept.as_ref().map(|_| AHEAD + data.bytes.len() as u64)
@@ -165,6 +175,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Memory that it takes besides the value itself and the bytes that are kept, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let ranges: usize = self.segments.iter().map(|segment| segment.moved.heap_bytes()).sum();
+        self.segments.capacity() * size_of::<Segment>() + self.segments.len() * HANDLE_BYTES + ranges
+    }
+
     /// Bytes that the Call offers.
     pub fn offered(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.length)).sum()
@@ -252,7 +268,7 @@ mod tests {
     #[test]
     fn what_a_snap_length_cut_still_counts_as_moved() {
         let mut segment = segment(0, 1024);
-        segment.kept = Some(Kept::default());
+        segment.kept = Some(Box::default());
         segment.add(0, &Data { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
         assert_eq!(segment.moved.seen(), 1024);
         assert_eq!(segment.kept.unwrap().prefix(), b"abc");
@@ -261,7 +277,7 @@ mod tests {
     #[test]
     fn kept_bytes_are_put_in_order_however_they_come() {
         let mut segment = segment(0, 10);
-        segment.kept = Some(Kept::default());
+        segment.kept = Some(Box::default());
         for (at, bytes) in [(8, "89"), (4, "456"), (4, "45"), (6, "678"), (2, "23")] {
             segment.add(at, &data(bytes.as_bytes()), &[FrameNumber(1)]);
         }
@@ -277,7 +293,7 @@ mod tests {
     #[test]
     fn bytes_at_the_far_end_take_no_more_than_themselves() {
         let mut segment = segment(0, u32::MAX);
-        segment.kept = Some(Kept::default());
+        segment.kept = Some(Box::default());
         segment.add(u64::from(u32::MAX) - 3, &data(b"abc"), &[FrameNumber(1)]);
         assert_eq!(segment.kept_bytes(), 3 + AHEAD);
     }

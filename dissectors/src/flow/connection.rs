@@ -17,6 +17,7 @@ use crate::infiniband::cm::CommunicationId;
 use crate::rdma::Side;
 use crate::rpcrdma::version2::PeerProperties;
 
+use super::bounded;
 use super::early::Early;
 use super::exchange::Exchange;
 use super::recent::Identities;
@@ -145,6 +146,8 @@ pub(super) struct Connection {
     pub(super) terms: Option<Terms>,
     /// Whether its stream goes on as MPA, under the same number.
     pub(super) has_next_phase: bool,
+    /// The memory that it was found to take, in bytes.
+    weight: u32,
 }
 
 impl Connection {
@@ -179,6 +182,13 @@ impl Connection {
     pub(super) fn route(&self, caller: Side) -> (Tenant, Address, Address) {
         let own = self.end(caller);
         (own.tenant, own.address, self.end(caller.peer()).address)
+    }
+
+    /// The memory that it takes without packets that wait, in bytes.
+    #[inline]
+    fn memory_bytes(&self) -> usize {
+        let ends = self.a.requests.memory_bytes() + self.b.requests.memory_bytes();
+        CONNECTION_BYTES + ends + self.exchange.memory_bytes()
     }
 
     /// Whether packets of it were seen.
@@ -216,6 +226,9 @@ impl Connection {
     }
 }
 
+/// Memory of a connection itself and of its places among the others, in bytes.
+const CONNECTION_BYTES: usize = size_of::<Connection>() + 4 * size_of::<(Path, (usize, Side))>();
+
 /// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of
 /// theirs, the latest first: where one direction is not captured at all, every packet asks.
 const CANDIDATES: usize = 256;
@@ -233,6 +246,8 @@ pub(super) struct Connections {
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
     last: Option<(Path, usize, Side)>,
     bound: usize,
+    /// Memory of all connections, in bytes.
+    weight: usize,
 }
 
 /// What looking for a path's connection did.
@@ -258,6 +273,7 @@ impl Connections {
             unpaired: FxHashMap::default(),
             last: None,
             bound: bound.max(1),
+            weight: 0,
         }
     }
 
@@ -289,6 +305,25 @@ impl Connections {
             self.slots.len().max(self.paths.len().div_ceil(2)).max(unpaired),
             ends.map(|end| end.requests.held_bytes()).sum(),
         )
+    }
+
+    /// Finds again how much memory a connection takes.
+    #[inline]
+    pub(super) fn weigh(&mut self, at: usize) {
+        let Some(connection) = self.slots.get_mut(at) else { return };
+        let now = u32::try_from(connection.memory_bytes()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut connection.weight, now);
+        self.weight = (self.weight + now as usize).saturating_sub(before as usize);
+    }
+
+    /// Memory of all connections, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.weight
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
     }
 
     pub(super) fn is_over_bound(&self) -> bool {
@@ -385,14 +420,16 @@ impl Connections {
             communication: None,
             terms: None,
             has_next_phase: false,
+            weight: 0,
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
-        let at = self.slots.insert(connection);
+        let at = bounded::insert(&mut self.slots, self.bound, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
         if !is_paired {
             self.unpaired.entry(addresses).or_default().push(at);
         }
+        self.weigh(at);
         at
     }
 
@@ -511,6 +548,7 @@ impl Connections {
     pub(super) fn take(&mut self, at: usize) -> Option<Connection> {
         self.last = None;
         let connection = self.slots.try_remove(at)?;
+        self.weight -= connection.weight as usize;
         for (path, _) in connection.paths() {
             if self.paths.get(&path).is_some_and(|(other, _)| *other == at) {
                 self.paths.remove(&path);

@@ -8,9 +8,13 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     first: Range<u64>,
-    /// The end of each later range by its beginning: disjoint, not touching each other.
-    others: BTreeMap<u64, u64>,
+    /// The end of each later range by its beginning: disjoint, not touching each other. `None` where there are none.
+    #[expect(clippy::box_collection, reason = "an empty map would make every segment 16 bytes larger")]
+    others: Option<Box<BTreeMap<u64, u64>>>,
 }
+
+/// Memory that one more range takes, in bytes: two words in a node of a B-tree that is two thirds full.
+const RANGE_BYTES: usize = 32;
 
 impl Coverage {
     /// Marks bytes as seen.
@@ -21,7 +25,7 @@ impl Coverage {
         }
         if self.first.is_empty() {
             self.first = bytes;
-        } else if self.others.is_empty() && bytes.start >= self.first.start && bytes.start <= self.first.end {
+        } else if self.others.is_none() && bytes.start >= self.first.start && bytes.start <= self.first.end {
             self.first.end = self.first.end.max(bytes.end);
         } else {
             self.add_out_of_order(bytes);
@@ -30,29 +34,47 @@ impl Coverage {
 
     #[cold]
     fn add_out_of_order(&mut self, bytes: Range<u64>) {
-        if let Some(mut last) = self.others.last_entry()
+        let others = self.others.get_or_insert_default();
+        if let Some(mut last) = others.last_entry()
             && (*last.key()..=*last.get()).contains(&bytes.start)
         {
             *last.get_mut() = bytes.end.max(*last.get());
             return;
         }
         let Range { mut start, mut end } = bytes;
-        self.others.insert(self.first.start, self.first.end);
-        while let Some((before, its_end)) =
-            self.others.range(..=end).next_back().map(|(from, to)| (*from, *to))
+        others.insert(self.first.start, self.first.end);
+        while let Some((before, its_end)) = others.range(..=end).next_back().map(|(from, to)| (*from, *to))
             && its_end >= start
         {
-            self.others.remove(&before);
+            others.remove(&before);
             (start, end) = (start.min(before), end.max(its_end));
         }
-        self.others.insert(start, end);
-        if let Some((start, end)) = self.others.pop_first() {
+        others.insert(start, end);
+        if let Some((start, end)) = others.pop_first() {
             self.first = start..end;
+        }
+        if others.is_empty() {
+            self.others = None;
         }
     }
 
+    /// Whether bytes can be marked without one more range: they touch one that is there.
+    pub fn touches(&self, bytes: &Range<u64>) -> bool {
+        let touches = |range: &Range<u64>| range.start <= bytes.end && bytes.start <= range.end;
+        let before = self.others.iter().filter_map(|others| others.range(..=bytes.end).next_back());
+        self.first.is_empty()
+            || touches(&self.first)
+            || before.map(|(from, to)| *from..*to).any(|range| touches(&range))
+    }
+
+    /// Memory that the ranges take besides the value itself, in bytes.
+    #[inline]
+    pub fn heap_bytes(&self) -> usize {
+        self.others.as_ref().map_or(0, |others| others.len() * RANGE_BYTES)
+    }
+
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let others = self.others.iter().map(|(start, end)| *start..*end);
+        let others = self.others.iter().flat_map(|others| others.iter()).map(|(start, end)| *start..*end);
         std::iter::once(self.first.clone()).chain(others)
     }
 
@@ -116,7 +138,9 @@ mod tests {
             let mut coverage = Coverage::default();
             let mut bitmap = [false; 80];
             for (start, length) in ranges {
+                let (touches, before) = (coverage.touches(&(start..start + length)), coverage.heap_bytes());
                 coverage.add(start..start + length);
+                prop_assert!(!touches || coverage.heap_bytes() <= before);
                 bitmap[start as usize..(start + length) as usize].fill(true);
             }
             prop_assert_eq!(coverage.seen(), bitmap.iter().filter(|bit| **bit).count() as u64);

@@ -12,6 +12,8 @@
 //!   for the acknowledgement in vain;
 //! - a packet that was acknowledged before it was sent again is a surplus copy.
 
+use std::num::NonZeroU64;
+
 use crate::frame::Timestamp;
 
 use super::reliable::Sequence;
@@ -66,17 +68,9 @@ struct Gap {
 /// missing was not captured, and no acknowledgement tells.
 const LONGEST: u64 = 16_000_000_000;
 
-/// What the receiver of one direction has accepted.
-#[derive(Debug, Default)]
-pub(super) struct Delivery {
-    /// The number that the receiver accepts next; unknown before the first packet, and behind an RDMA Read of unknown size.
-    expected: Option<Sequence>,
-    /// Where that began: what comes from before it may be late.
-    from: Sequence,
-    /// Every packet before this was acknowledged.
-    acknowledged: Sequence,
-    /// When a packet was seen last.
-    last: Timestamp,
+/// Packets that one direction lost, or sent again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
     gap: Option<Gap>,
     /// When the receiver refused a packet last.
     refused: Option<Timestamp>,
@@ -84,16 +78,53 @@ pub(super) struct Delivery {
     repeated: Option<Timestamp>,
 }
 
+/// What the receiver of one direction has accepted.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The number that the receiver accepts next; unknown before the first packet, and behind an RDMA Read of unknown size.
+    expected: Option<NonZeroU64>,
+    /// Where that began: packets from before it may be late.
+    from: Sequence,
+    /// Every packet before this was acknowledged.
+    acknowledged: Sequence,
+    /// When a packet was seen last.
+    last: Timestamp,
+    /// Allocated by the first loss: most connections have none, and there may be very many connections.
+    losses: Option<Box<Losses>>,
+}
+
 impl Delivery {
     /// Takes a packet that uses `count` numbers from `sequence` on; `None` where the count is not known.
     #[inline]
     pub(super) fn arrive(&mut self, sequence: Sequence, count: Option<u64>, now: Timestamp) -> Fate {
         let last = std::mem::replace(&mut self.last, now);
-        if self.gap.is_none() && self.expected == Some(sequence) {
-            self.expected = count.map(|count| sequence + count);
+        let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
+        if is_in_turn && self.gap().is_none() {
+            self.expect_behind(sequence, count);
             return Fate::Accepted;
         }
         self.arrive_out_of_turn(sequence, count, last, now)
+    }
+
+    /// The next packet comes behind the `count` numbers from `sequence` on.
+    #[inline]
+    fn expect_behind(&mut self, sequence: Sequence, count: Option<u64>) {
+        self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
+    }
+
+    #[inline]
+    fn gap(&self) -> Option<&Gap> {
+        self.losses.as_ref().and_then(|losses| losses.gap.as_ref())
+    }
+
+    fn end_gap(&mut self) {
+        if let Some(losses) = &mut self.losses {
+            losses.gap = None;
+        }
+    }
+
+    fn losses(&mut self) -> &mut Losses {
+        self.losses.get_or_insert_default()
     }
 
     #[cold]
@@ -105,46 +136,53 @@ impl Delivery {
         now: Timestamp,
     ) -> Fate {
         if sequence < self.acknowledged && self.expected.is_some() {
-            self.repeated = Some(now);
+            self.losses().repeated = Some(now);
             return Fate::Surplus;
         }
-        if self.gap.is_some_and(|gap| now.apart(gap.since) > LONGEST) {
-            (self.gap, self.expected) = (None, None);
+        if self.gap().is_some_and(|gap| now.apart(gap.since) > LONGEST) {
+            self.end_gap();
+            self.expected = None;
         }
-        let expected = *self.expected.get_or_insert_with(|| {
+        let Some(expected) = self.expected.map(NonZeroU64::get) else {
             self.from = sequence;
-            sequence
-        });
+            return self.accept(sequence, count, now);
+        };
         if sequence < self.from {
             return Fate::Accepted;
         }
         if sequence > expected {
-            let gap = self.gap.get_or_insert(Gap {
-                since: now,
-                refused: sequence,
-                newest: sequence,
-                is_proven: false,
-            });
+            let seen = Gap { since: now, refused: sequence, newest: sequence, is_proven: false };
+            let gap = self.losses().gap.get_or_insert(seen);
             gap.refused = gap.refused.min(sequence);
             gap.newest = gap.newest.max(sequence);
             return Fate::Refused;
         }
         if sequence < expected {
-            self.repeated = Some(now);
+            let is_acknowledged = self.acknowledged > 0;
+            let losses = self.losses();
+            losses.repeated = Some(now);
             // Where acknowledgements are not captured nothing tells which copy it was.
-            if self.acknowledged == 0 {
+            if !is_acknowledged {
                 return Fate::Surplus;
             }
             // Its acknowledgement did not come in time.
             let newest = expected - 1;
-            let gap = self.gap.get_or_insert(Gap { since: last, refused: sequence, newest, is_proven: true });
+            let timed_out = Gap { since: last, refused: sequence, newest, is_proven: true };
+            let gap = losses.gap.get_or_insert(timed_out);
             gap.newest = gap.newest.max(newest);
             gap.is_proven = true;
         }
-        self.expected = count.map(|count| sequence + count);
-        let Some(gap) = &mut self.gap else { return Fate::Accepted };
+        self.accept(sequence, count, now)
+    }
+
+    /// The receiver takes a packet: in its turn, or as one of those that come again after a gap.
+    fn accept(&mut self, sequence: Sequence, count: Option<u64>, now: Timestamp) -> Fate {
+        self.expect_behind(sequence, count);
+        let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
+            return Fate::Accepted;
+        };
         if sequence > gap.newest {
-            self.gap = None;
+            self.end_gap();
             return Fate::Accepted;
         }
         gap.is_proven |= sequence >= gap.refused;
@@ -158,48 +196,50 @@ impl Delivery {
     #[inline]
     pub(super) fn acknowledge(&mut self, next: Sequence) {
         self.acknowledged = self.acknowledged.max(next);
-        if let Some(expected) = &mut self.expected {
-            *expected = next.max(*expected);
+        if let Some(expected) = self.expected {
+            self.expected = NonZeroU64::new(expected.get().max(next));
         }
-        if self.gap.is_some_and(|gap| gap.newest < next) {
-            self.gap = None;
+        if self.gap().is_some_and(|gap| gap.newest < next) {
+            self.end_gap();
         }
     }
 
     /// The receiver asks for everything from `next` on, `now`.
     pub(super) fn refuse(&mut self, next: Sequence, now: Timestamp) {
         self.acknowledge(next);
-        self.refused = Some(now);
-        let Some(expected) = self.expected else { return };
-        match &mut self.gap {
+        let expected = self.expected.map(NonZeroU64::get);
+        let losses = self.losses();
+        losses.refused = Some(now);
+        let Some(expected) = expected else { return };
+        match &mut losses.gap {
             Some(gap) => gap.is_proven = true,
             None if next < expected => {
                 let newest = expected - 1;
-                self.gap = Some(Gap { since: now, refused: next, newest, is_proven: true });
+                losses.gap = Some(Gap { since: now, refused: next, newest, is_proven: true });
             }
             None => {}
         }
-        self.expected = Some(next);
+        self.expected = NonZeroU64::new(next);
     }
 
     /// The number that the receiver accepts next; 0 where that is not known.
     pub(super) fn expected(&self) -> Sequence {
-        self.expected.unwrap_or(0)
+        self.expected.map_or(0, NonZeroU64::get)
     }
 
     /// When the receiver asked for packets again last.
     pub(super) fn refused(&self) -> Option<Timestamp> {
-        self.refused
+        self.losses.as_ref()?.refused
     }
 
     /// When a packet was sent again last.
     pub(super) fn repeated(&self) -> Option<Timestamp> {
-        self.repeated
+        self.losses.as_ref()?.repeated
     }
 
     /// Whether packets were refused for certain that did not all come again yet.
     pub(super) fn has_proven_gap(&self) -> bool {
-        self.gap.is_some_and(|gap| gap.is_proven)
+        self.gap().is_some_and(|gap| gap.is_proven)
     }
 }
 

@@ -26,8 +26,8 @@ use super::chunk::Segment;
 use super::continued::Continuations;
 use super::delivery::Stall;
 use super::envelope::Envelope;
+use super::handles::{HandleUse, Use};
 use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
-use super::memory::{HandleUse, Use};
 use super::step::Deed;
 use super::transaction::{CreditUse, Delivered, Direction, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
@@ -113,6 +113,12 @@ impl Exchange {
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
+    /// The memory that is taken besides the value itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.calls.capacity() * size_of::<((Side, Xid), Key)>()
+            + self.handles.capacity() * size_of::<((Side, Handle), HandleUse)>()
+    }
+
     /// The Transactions that are open or lingering here.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.calls.values().copied()
@@ -136,7 +142,7 @@ impl Exchange {
     /// How many Calls and handles are known.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
-        let uses = self.handles.values().map(|uses| 1 + uses.others.len());
+        let uses = self.handles.values().map(HandleUse::size);
         (self.calls.len(), uses.sum())
     }
 
@@ -227,8 +233,9 @@ impl Exchange {
                 call.copies += 1;
                 call.resent += u32::from(!desk.sight.is_idle());
             }
-            list(&mut call.frames, &copy.frames, desk.account);
+            let listed_bytes = list(&mut call.frames, &copy.frames, desk.account);
             call.complete(copy);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
             return Before::Copy(key);
         }
         // The XID is used for another Call: nothing more comes to the one before.
@@ -248,7 +255,7 @@ impl Exchange {
         answered: Option<Key>,
     ) -> Key {
         if answered.is_none()
-            && (desk.ledger.open() >= desk.limits.open_transactions || desk.ledger.is_full())
+            && desk.ledger.open() >= desk.limits.open_transactions
             && let Some(oldest) = desk.ledger.oldest_open()
         {
             desk.ledger.close(oldest, desk.sight);
@@ -359,8 +366,10 @@ impl Exchange {
                 before.copies += 1;
                 before.resent += u32::from(!desk.sight.is_idle());
             }
-            list(&mut before.frames, &reply.frames, desk.account);
-            if before.complete(&reply) {
+            let listed_bytes = list(&mut before.frames, &reply.frames, desk.account);
+            let is_more = before.complete(&reply);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
+            if is_more {
                 desk.ledger.close(key, desk.sight);
             }
             return key;
@@ -416,7 +425,7 @@ impl Exchange {
 
 /// Gives room back of which little is used any more.
 fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
-    if map.capacity() > 64 && map.len() < map.capacity() / 8 {
+    if map.capacity() > 16 && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());
     }
 }
@@ -521,13 +530,15 @@ fn inline<'a>(message: &Message<'a>, envelope: &Envelope) -> Cursor<'a> {
 /// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
 const MESSAGE_FRAMES: usize = 4096;
 
-/// Lists the frames of a copy.
-fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) {
+/// Lists the frames of a copy; returns how many bytes of memory that took.
+fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut Account) -> usize {
+    let before = frames.capacity();
     if frames.len() < MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
     } else {
         account.gave_up(GivenUp::Copy);
     }
+    (frames.capacity() - before) * size_of::<FrameNumber>()
 }
 
 fn record(message: &Message<'_>, envelope: &Envelope) -> MessageRecord {
@@ -566,6 +577,7 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         }
     }
     let frames = desk.sight.frames;
+    let (is_heavy, is_pool_used_up) = (desk.ledger.is_heavy(), desk.ledger.is_pool_used_up());
     let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return desk.account.undecoded(unknown);
     };
@@ -573,17 +585,26 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         chunk.touch(desk.sight.accepted());
     }
     let Some(segment) = chunk.segments.get_mut(index) else { return Meaning::Nothing };
-    let Some(growth) = segment.growth(data) else {
-        segment.add(offset, data, frames);
+    if is_heavy && segment.is_scattered(offset, data) {
+        desk.account.gave_up(GivenUp::MovedRange);
         return Meaning::Data { key, kind: at.kind(), chunk: at.chunk() };
-    };
-    if desk.account.kept_bytes + growth > desk.limits.kept_bytes {
-        desk.account.kept_bytes -= segment.stop_keeping();
-        desk.account.gave_up(GivenUp::KeptChunk);
     }
-    desk.account.kept_bytes -= segment.kept_bytes();
-    segment.add(offset, data, frames);
-    desk.account.kept_bytes += segment.kept_bytes();
+    let before = segment.moved.heap_bytes();
+    if let Some(growth) = segment.growth(data) {
+        if desk.account.kept_bytes + growth > desk.limits.kept_bytes || is_pool_used_up {
+            desk.account.kept_bytes -= segment.stop_keeping();
+            desk.account.gave_up(GivenUp::KeptChunk);
+        }
+        desk.account.kept_bytes -= segment.kept_bytes();
+        segment.add(offset, data, frames);
+        desk.account.kept_bytes += segment.kept_bytes();
+    } else {
+        segment.add(offset, data, frames);
+    }
+    let after = segment.moved.heap_bytes();
+    if before != after {
+        desk.ledger.weigh_change(key, before, after);
+    }
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }
 
@@ -646,7 +667,7 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         _ => (Which::Reply, &mut transaction.reply),
     };
     let Some(message) = message else { return Meaning::MessageAgain { key, which } };
-    list(&mut message.frames, sight.frames, desk.account);
+    let listed_bytes = list(&mut message.frames, sight.frames, desk.account);
     message.copies += u32::from(ends && !sight.is_captured_twice());
     let is_accepted = sight.stall().is_some() && !sight.is_idle() && !sight.is_refused();
     let is_needed = message.delivered == Delivered::Assumed && (which == Which::Reply || !is_answered);
@@ -664,5 +685,6 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
             desk.ledger.close(key, sight);
         }
     }
+    desk.ledger.weigh_change(key, 0, listed_bytes);
     Meaning::MessageAgain { key, which }
 }

@@ -2,16 +2,17 @@
 //! which they closed.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{Owner, Side};
 
-use super::Sight;
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
 use super::settling;
 use super::step::{Deed, Step};
 use super::transaction::{Delivered, MessageRecord, Transaction, Which};
+use super::{Limits, Sight};
 
 /// Names an open or lingering Transaction; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,12 +28,12 @@ impl Key {
 
     /// The key as the note that a transport keeps, with one of the Transaction's segments.
     pub(super) fn owner(self, segment: SegmentAt) -> Owner {
-        Owner(Some((self.0, segment.0)))
+        Owner(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
     /// The key and segment that a transport noted.
     pub(super) fn noted(owner: Owner) -> Option<(Key, SegmentAt)> {
-        owner.0.map(|(key, segment)| (Key(key), SegmentAt(segment)))
+        owner.0.map(|(key, segment)| (Key(key.get()), SegmentAt(segment)))
     }
 }
 
@@ -94,6 +95,9 @@ pub(super) enum State {
     Closed(u64),
 }
 
+/// Memory of an entry itself, and of its places in tables and queues, in bytes.
+const ENTRY_BYTES: usize = size_of::<Slot>() + 256;
+
 /// A Transaction, and what only the flow needs to know of it.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -104,7 +108,7 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// The entry that repeats this one on another connection.
     pub(super) repeated_by: Option<Key>,
-    /// What its messages were found to take, in bytes.
+    /// The memory that it was found to take, in bytes.
     pub(super) weight: usize,
     /// Whether its Reply was acknowledged.
     pub(super) is_settled: bool,
@@ -116,6 +120,29 @@ impl Entry {
     /// Whether it waits for its Reply.
     pub(super) fn is_open(&self) -> bool {
         self.state == State::Open
+    }
+
+    /// The memory that it takes, without the bytes of chunks that are kept.
+    fn memory_bytes(&self) -> usize {
+        let Transaction {
+            call,
+            reply,
+            read_chunks,
+            write_chunks,
+            reply_chunk,
+            reply_read_chunks,
+            stalls,
+            ..
+        } = &self.transaction;
+        let lists = [read_chunks, write_chunks, reply_read_chunks];
+        let places = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
+        let chunks = lists.into_iter().flatten().chain(reply_chunk);
+        let messages = call.iter().chain(reply);
+        ENTRY_BYTES
+            + size_of_val(stalls.as_slice())
+            + places
+            + chunks.map(Chunk::heap_bytes).sum::<usize>()
+            + messages.map(MessageRecord::weight).sum::<usize>()
     }
 
     /// Whether no Reply was seen.
@@ -215,9 +242,14 @@ pub(super) struct Ledger {
     closed_on: Vec<usize>,
     /// How many entries of each side are open on each connection.
     open_on: Vec<[u32; 2]>,
-    /// What the messages of all entries take, in bytes.
+    /// Memory of all entries, in bytes.
     weight: usize,
+    /// The most that it may be.
     heaviest: usize,
+    /// Memory of the pool that others use, in bytes.
+    pooled: usize,
+    /// The most that both may be together.
+    pool: usize,
     /// Whether what is settled leaves at once.
     is_prompt: bool,
     /// What was done for Transactions since this was emptied, where somebody wants to know.
@@ -228,23 +260,25 @@ pub(super) struct Ledger {
 const CLUTTER: usize = 1024;
 
 impl Ledger {
-    /// `lingering` closed Transactions at most wait for copies, and none once the messages take more than `heaviest` bytes;
-    /// the first to close leave first. Where it `is_prompt`, those do not wait that expect nothing more.
-    pub(super) fn new(lingering: usize, heaviest: usize, is_prompt: bool) -> Self {
+    /// `lingering_transactions` closed Transactions at most wait for copies, and none once the memory is used up; the first to
+    /// close leave first. Where it is `prompt`, those do not wait that expect nothing more.
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             closings: VecDeque::new(),
             closing: 0,
             opened: VecDeque::new(),
-            lingering,
+            lingering: limits.lingering_transactions,
             open: 0,
             closed: 0,
             closed_on: Vec::new(),
             open_on: Vec::new(),
             weight: 0,
-            heaviest,
-            is_prompt,
+            heaviest: limits.message_bytes,
+            pooled: 0,
+            pool: limits.pool_bytes,
+            is_prompt: limits.prompt,
             steps: Vec::new(),
         }
     }
@@ -255,18 +289,45 @@ impl Ledger {
         self.steps.extend(sight.frames.iter().map(|frame| Step { frame: *frame, key, deed }));
     }
 
-    /// Whether the messages of open Transactions alone take more than they may.
-    pub(super) fn is_full(&self) -> bool {
-        self.weight > self.heaviest && self.closed == 0
+    /// Others use so many bytes of the pool.
+    #[inline]
+    pub(super) fn note_pooled(&mut self, bytes: usize) {
+        self.pooled = bytes;
     }
 
-    /// Finds again what the messages of an entry take.
+    /// Whether the pool is used up.
+    #[inline]
+    pub(super) fn is_pool_used_up(&self) -> bool {
+        self.weight.saturating_add(self.pooled) > self.pool
+    }
+
+    /// Whether Transactions take more memory than they may, or the pool is nearly used up: what closed Transactions take is
+    /// free before others have to give up anything.
+    #[inline]
+    pub(super) fn is_heavy(&self) -> bool {
+        let used = self.weight.saturating_add(self.pooled);
+        self.weight > self.heaviest || used > self.pool - self.pool / 16
+    }
+
+    /// Whether open Transactions alone take more memory than they may: of a pool that is used up, more than all others.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.is_heavy() && self.closed == 0 && (self.weight > self.heaviest || self.weight > self.pooled)
+    }
+
+    /// Finds again how much memory an entry takes.
     fn weigh(&mut self, key: Key) {
         let Some(entry) = self.get_mut(key) else { return };
-        let messages = entry.transaction.call.iter().chain(&entry.transaction.reply);
-        let now = messages.map(MessageRecord::weight).sum();
+        let now = entry.memory_bytes();
         let before = std::mem::replace(&mut entry.weight, now);
         self.weight = (self.weight + now).saturating_sub(before);
+    }
+
+    /// An entry took more memory, or less.
+    pub(super) fn weigh_change(&mut self, key: Key, before: usize, after: usize) {
+        let Some(entry) = self.get_mut(key) else { return };
+        entry.weight = (entry.weight + after).saturating_sub(before);
+        self.weight = (self.weight + after).saturating_sub(before);
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Entry> {
@@ -312,7 +373,8 @@ impl Ledger {
             (self.slots.len() - 1) as u32
         });
         let place = &mut self.slots[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
+        // Never 0, so that no key is.
+        place.generation = place.generation.checked_add(1).unwrap_or(1);
         place.entry = Some(entry);
         let key = Key(u64::from(place.generation) << 32 | u64::from(slot));
         self.opened.push_back(key);
@@ -456,11 +518,11 @@ impl Ledger {
         while let Some(closing) = self.closings.front() {
             // Where the clock went back, the time may never come.
             let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
-            if !waited
-                && self.closed <= self.lingering
-                && self.weight <= self.heaviest
-                && !(self.is_prompt && self.expects_nothing(closing, now))
-            {
+            let may_leave = waited
+                || self.closed > self.lingering
+                || self.is_heavy()
+                || (self.is_prompt && self.expects_nothing(closing, now));
+            if !may_leave {
                 return None;
             }
             if self.counts(closing) {

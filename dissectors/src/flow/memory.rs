@@ -1,64 +1,85 @@
-//! Which segments a handle names.
+//! The memory that a flow may use: one budget, and the share of each kind of state in it.
+//!
+//! Everything that input makes the flow allocate is weighed in bytes. Each kind has a bound of its own in [`Limits`], and the
+//! kinds that come and go with the traffic share a pool, because they are seldom large at the same time: when the pool is
+//! used up, closed Transactions are given out first, then each kind gives up its own when it would grow.
 
-use std::collections::BTreeMap;
+use crate::frame::Timestamp;
 
-use super::ledger::{Key, SegmentAt};
+use super::{Flow, Limits, Sight, fragments};
 
-/// A segment that was offered under a handle.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
-    pub(super) key: Key,
-    pub(super) at: SegmentAt,
-    pub(super) offset: u64,
+/// Memory of a flow unless it is told otherwise, in bytes.
+const DEFAULT_BYTES: u64 = 96 << 20;
+
+impl Limits {
+    /// Bounds for a flow that may use so many bytes of memory.
+    ///
+    /// Five eighths are the pool, of which no kind has more than four fifths; three eighths are for connections and streams.
+    pub fn within(memory_bytes: u64) -> Self {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let pool = memory_bytes / 8 * 5;
+        let most = pool / 5 * 4;
+        Self {
+            pool_bytes: bytes(pool),
+            table_bytes: bytes(memory_bytes / 8 * 3),
+            message_bytes: bytes(most),
+            hole_bytes: bytes(most / 6),
+            stream_bytes: bytes(most),
+            part_bytes: bytes(most),
+            fragments: fragments::Bounds { bytes: bytes(pool / 15 * 2), ..Default::default() },
+            early_bytes: pool / 15,
+            kept_bytes: pool,
+            connections: 16_384,
+            open_transactions: 16_384,
+            call_age_ns: None,
+            lingering_transactions: 4_096,
+            streams: 32_768,
+            set_ups: 4_096,
+            keep_data: false,
+            dialect: None,
+            check_icrc: false,
+            note_steps: false,
+            note_closed: false,
+            prompt: false,
+        }
+    }
 }
 
-/// The segments that a handle names. There is nearly always one; but a chunk may have several of one handle, a handle is
-/// used again by later Calls, and some clients have one handle for all their memory.
-#[derive(Debug)]
-pub(super) struct HandleUse {
-    pub(super) latest: Use,
-    /// By their offsets.
-    pub(super) others: BTreeMap<u64, (Key, SegmentAt)>,
-    /// With so many others, those are thrown out whose Calls were answered.
-    enough: usize,
+impl Default for Limits {
+    fn default() -> Self {
+        Self::within(DEFAULT_BYTES)
+    }
 }
 
-/// How many segments before an offset are looked at for one that holds it: more than one only where they overlap.
-const NEIGHBOURS: usize = 8;
-
-impl HandleUse {
-    pub(super) fn new(latest: Use) -> Self {
-        Self { latest, others: BTreeMap::new(), enough: NEIGHBOURS }
+impl Flow {
+    /// Memory of the pool that is used beside Transactions, in bytes.
+    #[inline]
+    pub(super) fn pooled_bytes(&self) -> usize {
+        let account = &self.account;
+        let packets = account.kept_bytes.saturating_add(account.early_bytes);
+        usize::try_from(packets)
+            .unwrap_or(usize::MAX)
+            .saturating_add(self.held)
+            .saturating_add(self.stream_bytes)
+            .saturating_add(self.fragments.kept_bytes())
     }
 
-    /// A new segment comes before those that are known.
-    pub(super) fn add(&mut self, latest: Use, is_open: impl Fn(Key) -> bool) {
-        let before = std::mem::replace(&mut self.latest, latest);
-        // A Call that was answered no longer owns what it advertised.
-        if is_open(before.key) {
-            self.others.insert(before.offset, (before.key, before.at));
-        }
-        if self.others.len() > self.enough {
-            self.others.retain(|_, (key, _)| is_open(*key));
-            self.enough = NEIGHBOURS.max(2 * self.others.len());
+    /// Keeps connections and streams within their share: of the kind that takes more, those are forgotten that were silent
+    /// longest.
+    #[cold]
+    pub(super) fn forget_heavier_table(&mut self, now: Timestamp) {
+        if self.streams.memory_bytes() > self.connections.memory_bytes() {
+            if self.streams.len() > 1 {
+                self.forget_streams(usize::MAX, now);
+            }
+        } else if self.connections.len() > 1 {
+            self.forget_connections(None, Sight::new(&[], now));
         }
     }
 
-    /// Takes a segment out; tells whether none is left.
-    pub(super) fn remove(&mut self, key: Key, offset: u64) -> bool {
-        if self.others.get(&offset).is_some_and(|(other, _)| *other == key) {
-            self.others.remove(&offset);
-        }
-        if self.latest.key == key {
-            let Some((offset, (key, at))) = self.others.pop_last() else { return true };
-            self.latest = Use { key, at, offset };
-        }
-        false
-    }
-
-    /// The segments that may hold what is at an offset.
-    pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (Key, SegmentAt)> + '_ {
-        let before = self.others.range(..=offset).rev().take(NEIGHBOURS);
-        std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))
+    /// Whether connections and streams take more than their share.
+    #[inline]
+    pub(super) fn are_tables_full(&self) -> bool {
+        self.connections.memory_bytes() + self.streams.memory_bytes() > self.limits.table_bytes
     }
 }

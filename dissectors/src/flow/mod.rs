@@ -5,12 +5,15 @@
 //! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
 //! - [`packets`]: each packet finds its connection, and what it does there;
 //! - [`reliable`]: packets with sequence numbers become RDMA operations;
+//! - [`assembly`]: messages of several packets;
 //! - [`delivery`]: which copy of a packet its receiver accepted;
 //! - [`early`]: packets that were captured before what tells their place;
 //! - [`recent`]: frames that the capture holds twice;
 //! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
 //! - [`datagrams`]: messages in datagrams of UDP;
 //! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
+//! - [`handles`]: which segments a handle names;
+//! - [`memory`]: what all this may take;
 //! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
 //! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
 //! - [`closing`]: which connections are over;
@@ -20,6 +23,8 @@
 //! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
 
 mod account;
+mod assembly;
+mod bounded;
 pub mod chunk;
 mod closing;
 mod connection;
@@ -32,6 +37,7 @@ mod envelope;
 mod exchange;
 pub mod fragments;
 mod gaps;
+mod handles;
 mod iwarp;
 mod ledger;
 mod meaning;
@@ -98,8 +104,13 @@ pub struct Limits {
     pub call_age_ns: Option<u64>,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
-    /// Bytes of the messages of Transactions, open or closed; then those that wait for late copies are given out, and then
-    /// the oldest that are open.
+    /// Bytes that messages, chunk lists and the ranges of data that was seen may take together, with those of the kinds below;
+    /// see [`memory`].
+    pub pool_bytes: usize,
+    /// Bytes that connections and streams take with what is remembered of each.
+    pub table_bytes: usize,
+    /// Bytes of Transactions, open or closed, with their messages and chunk lists; then those that wait for late copies are
+    /// given out, and then the oldest that are open.
     pub message_bytes: usize,
     /// Streams of TCP that are remembered; then those that were silent longest are forgotten.
     pub streams: usize,
@@ -130,32 +141,6 @@ pub struct Limits {
     /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 16_384,
-            open_transactions: 16_384,
-            call_age_ns: None,
-            lingering_transactions: 4_096,
-            message_bytes: 64 << 20,
-            streams: 32_768,
-            hole_bytes: 8 << 20,
-            stream_bytes: 64 << 20,
-            set_ups: 4_096,
-            part_bytes: 64 << 20,
-            fragments: fragments::Bounds::default(),
-            early_bytes: 4 << 20,
-            kept_bytes: 64 << 20,
-            keep_data: false,
-            dialect: None,
-            check_icrc: false,
-            note_steps: false,
-            note_closed: false,
-            prompt: false,
-        }
-    }
 }
 
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
@@ -277,7 +262,7 @@ impl Flow {
     pub fn new(limits: Limits) -> Self {
         Self {
             connections: Connections::new(limits.connections),
-            ledger: Ledger::new(limits.lingering_transactions, limits.message_bytes, limits.prompt),
+            ledger: Ledger::new(&limits),
             set_ups: SetUps::new(limits.set_ups),
             fragments: Fragments::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
@@ -375,8 +360,15 @@ impl Flow {
 
     #[inline]
     fn release_due(&mut self, now: Timestamp) {
+        if self.are_tables_full() {
+            self.forget_heavier_table(now);
+        }
+        self.ledger.note_pooled(self.pooled_bytes());
         while let Some(key) = self.ledger.is_due(now) {
             self.release(key);
+        }
+        if self.ledger.is_full() {
+            self.give_up_heavy_calls(now);
         }
         self.give_up_old_calls(now);
     }
@@ -521,6 +513,7 @@ impl Flow {
     fn follow_message(&mut self, at: usize, meaning: Meaning, sight: Sight<'_>) {
         let Meaning::Message { key, which } = meaning else { return };
         self.first_message(at);
+        self.connections.weigh(at);
         if which == Which::Call {
             self.note_retry(key, sight);
         }

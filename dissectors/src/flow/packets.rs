@@ -119,6 +119,11 @@ impl Flow {
             self.control_of = self.connections.key(at);
         }
         self.reorder(at, sender, sight, packet, meaning);
+        // Only the first and the last packet of an operation make a connection remember more.
+        let place = packet.form.place;
+        if place.begins() || place.ends() {
+            self.connections.weigh(at);
+        }
         meaning
     }
 
@@ -233,7 +238,7 @@ impl Flow {
         }
         if held > 0 || own.has_parts() {
             self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
-            if self.held > self.limits.part_bytes {
+            if self.held > self.limits.part_bytes || self.ledger.is_pool_used_up() {
                 self.held -= own.held_bytes();
                 own.drop_parts();
                 self.account.gave_up(GivenUp::MessageParts);

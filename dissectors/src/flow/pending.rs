@@ -8,7 +8,7 @@ use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
 use super::transaction::{ConnectionName, Direction, Transaction};
-use super::{Flow, GivenUp, Key};
+use super::{Flow, GivenUp, Key, Sight};
 
 /// What an unanswered Transaction has come to so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +92,19 @@ impl Flow {
                 copies: call.copies,
             })
         })
+    }
+
+    /// Open Transactions take too much memory: gives up the oldest, but for the newest.
+    #[cold]
+    pub(super) fn give_up_heavy_calls(&mut self, now: Timestamp) {
+        while self.ledger.is_full()
+            && self.ledger.open() > 1
+            && let Some(oldest) = self.ledger.oldest_open()
+        {
+            self.account.gave_up(GivenUp::OpenTransaction);
+            self.ledger.close(oldest, Sight::new(&[], now));
+            self.release(oldest);
+        }
     }
 
     /// Gives out Calls that have waited longer than [`Limits::call_age_ns`](super::Limits::call_age_ns).

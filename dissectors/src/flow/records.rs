@@ -86,6 +86,11 @@ impl Records {
         self.state = State::Mark;
     }
 
+    /// The memory that it takes without the message that is not whole yet, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.sent.capacity() * size_of::<Sent>()
+    }
+
     /// How much memory the message takes that is not whole yet, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.unfinished.as_ref().map_or(0, |unfinished| unfinished.record.weight())

@@ -6,16 +6,15 @@
 //! of their own, but for packets that come before the one that began (`early`).
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::frame::Timestamp;
 use crate::infiniband::{self, Aeth, NakCode, Packet, Place, Psn, Syndrome};
 use crate::rdma::{Data, Handle, Message, Operation, Owner};
 
 use super::Sight;
-use super::delivery::{Delivery, Fate, Stall};
-use super::early::{AGE, Orphan};
-use super::gaps::gap;
+use super::assembly::{Assembly, Run};
+use super::delivery::{Delivery, Fate};
+use super::early::Orphan;
 
 /// Why a packet of a reliable connection gave no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +36,6 @@ pub(super) enum Unplaced {
 const SPANS: usize = 128;
 /// Messages that are remembered for their copies; a copy of an older one is recognised by its XID.
 const SENT: usize = 128;
-/// Packets of unfinished messages that are held.
-const PARTS: usize = 256;
-/// Frames of one packet of an unfinished message that are listed.
-const PART_FRAMES: usize = 64;
-
 /// A sequence number counted on beyond 24 bits, so that it never wraps.
 pub(super) type Sequence = u64;
 
@@ -93,29 +87,6 @@ struct Sent {
     is_refused: bool,
 }
 
-/// A packet of a message that takes several.
-#[derive(Debug)]
-struct Part {
-    sequence: Sequence,
-    place: Place,
-    frames: Vec<FrameNumber>,
-    /// When it was seen first.
-    time: Timestamp,
-    /// When the copy of it was seen that the peer accepted, as far as is known.
-    end_time: Timestamp,
-    bytes: Vec<u8>,
-    length: u32,
-    is_refused: bool,
-    stall: Option<Stall>,
-}
-
-/// Which packets of a message are there to be delivered.
-struct Run {
-    parts: Range<usize>,
-    /// Whether the last of them ends the message.
-    ends: bool,
-}
-
 /// What one side of a connection requests of the other: the packets that count in its own sequence.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
@@ -126,10 +97,9 @@ pub(super) struct Requests {
     recent: usize,
     /// Sorted by `first`.
     sent: VecDeque<Sent>,
-    /// Sorted by `sequence`.
-    parts: Vec<Part>,
-    /// Bytes of the parts.
-    held: usize,
+    /// Packets of messages that are not whole. Allocated by the first message of several packets: most messages are one
+    /// packet, and there may be very many connections.
+    assembly: Option<Box<Assembly>>,
     /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come,
     /// but for packets that were captured late.
     over: Sequence,
@@ -141,11 +111,6 @@ pub(super) struct Requests {
     answered: Option<Sequence>,
     /// Nothing more will come.
     is_ended: bool,
-    /// Frames with parts that were dropped because nothing tells what they belong to.
-    dropped: u64,
-    message: Vec<u8>,
-    message_frames: Vec<FrameNumber>,
-    gaps: Vec<Range<u64>>,
 }
 
 /// The path MTU of a connection in bytes, learnt from its packets: every First and Middle packet is as long.
@@ -219,6 +184,14 @@ impl Requests {
             let sequence = self.extend(psn);
             sequence <= newest && newest - sequence < 1024
         })
+    }
+
+    /// The memory that is taken besides the value itself and the parts of messages, in bytes.
+    #[inline]
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+            + self.sent.capacity() * size_of::<Sent>()
+            + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
     /// Whether a request was seen.
@@ -501,167 +474,36 @@ impl Requests {
             };
             return Ok(Operation::Send { message, owner });
         }
-        self.hold(sequence, place, data, sight);
-        match self.run_around(sequence) {
-            Some(run) if run.ends => Ok(self.deliver(run)),
-            _ if self.parts.len() > PARTS => self.take_unfinished(|_| true).ok_or(Unplaced::Part),
+        let assembly = self.assembly.get_or_insert_default();
+        assembly.hold(sequence, place, data, sight);
+        match assembly.run_around(sequence) {
+            Some(run) if run.ends => self.deliver(run).ok_or(Unplaced::Part),
+            _ if assembly.is_full() => self.take_unfinished(|_| true).ok_or(Unplaced::Part),
             _ => Err(Unplaced::Part),
         }
     }
 
-    fn hold(&mut self, sequence: Sequence, place: Place, data: Data<'_>, sight: Sight<'_>) {
-        let part = Part {
-            sequence,
-            place,
-            frames: sight.frames.to_vec(),
-            time: sight.time,
-            end_time: sight.time,
-            bytes: data.bytes.to_vec(),
-            length: data.length,
-            is_refused: sight.is_refused(),
-            stall: sight.stall(),
-        };
-        let at = self.parts.partition_point(|other| other.sequence < sequence);
-        match self.parts.get_mut(at) {
-            // The first copy counts; the second adds only what a snap length may have cut from the first.
-            Some(other) if other.sequence == sequence => {
-                if other.frames.len() < PART_FRAMES {
-                    other.frames.extend(part.frames);
-                }
-                if !sight.is_idle() {
-                    // Refused or lost before, it is accepted now, or refused again.
-                    (other.end_time, other.is_refused, other.stall) =
-                        (part.end_time, part.is_refused, part.stall);
-                }
-                if other.bytes.len() < part.bytes.len() {
-                    self.held += part.bytes.len() - other.bytes.len();
-                    other.bytes = part.bytes;
-                }
-            }
-            _ => {
-                self.held += part.bytes.len();
-                self.parts.insert(at, part);
-            }
-        }
-    }
-
-    /// The unbroken run of held packets around one of them, from a First on.
-    fn run_around(&self, sequence: Sequence) -> Option<Run> {
-        let at = self.parts.partition_point(|part| part.sequence < sequence);
-        let follows = |before: &Part, part: &Part| before.sequence + 1 == part.sequence;
-        let mut start = at;
-        while self.parts.get(start)?.place != Place::First {
-            let before = start.checked_sub(1)?;
-            follows(self.parts.get(before)?, self.parts.get(start)?).then_some(())?;
-            start = before;
-        }
-        let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
-            && before.place != Place::Last
-            && part.place != Place::First
-            && follows(before, part)
-        {
-            end += 1;
-        }
-        Some(self.run(start..end))
-    }
-
-    fn run(&self, parts: Range<usize>) -> Run {
-        let ends =
-            self.parts.get(..parts.end).and_then(<[_]>::last).is_some_and(|part| part.place == Place::Last);
-        Run { parts, ends }
-    }
-
-    /// What is there of the message whose First is at `start`. One packet that is not there between two that are can only
-    /// be a Middle; more could be the end of this message and the beginning of another.
-    fn partial_run(&self, start: usize) -> Run {
-        let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
-            && before.place != Place::Last
-            && part.place != Place::First
-            && part.sequence - before.sequence <= 2
-        {
-            end += 1;
-        }
-        self.run(start..end)
-    }
-
     /// Lays the packets of a run end to end and gives them as a message.
-    fn deliver(&mut self, run: Run) -> Operation<'_> {
-        self.message.clear();
-        self.message_frames.clear();
-        self.gaps.clear();
-        // Every packet but the last is as long as the first.
-        let packet = self.parts.get(run.parts.start).map_or(0, |part| u64::from(part.length));
-        let mut length = 0;
-        let mut sequences: Option<(Sequence, Sequence)> = None;
-        let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
-        let (mut is_refused, mut stall) = (false, None::<Stall>);
-        for part in self.parts.drain(run.parts) {
-            self.held -= part.bytes.len();
-            let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
-            let lost = (part.sequence - last - 1) * packet;
-            gap(&mut self.gaps, length..length + lost);
-            length += lost;
-            sequences = Some((first, part.sequence));
-            (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
-            is_refused = part.is_refused;
-            stall = Stall::join(stall, part.stall);
-            self.message_frames.extend(part.frames);
-            if self.gaps.is_empty() {
-                self.message.extend_from_slice(&part.bytes);
-            }
-            let end = length + u64::from(part.length);
-            gap(&mut self.gaps, length + part.bytes.len() as u64..end);
-            length = end;
-        }
-        if !run.ends {
-            // At least one more packet belongs to the message; its bytes are missing, however many they were.
-            gap(&mut self.gaps, length..length + 1);
-            length += 1;
-        }
-        self.message_frames.sort_unstable();
-        let message = Message {
-            bytes: &self.message,
-            length: length as usize,
-            gaps: &self.gaps,
-            frames: &self.message_frames,
-            time,
-            end_time,
-            stall,
-        };
-        let (first, last) = sequences.unwrap_or_default();
-        Operation::Send { message, owner: remember(&mut self.sent, first, last, is_refused) }
+    fn deliver(&mut self, run: Run) -> Option<Operation<'_>> {
+        let delivered = self.assembly.as_mut()?.deliver(run);
+        let owner = remember(&mut self.sent, delivered.first, delivered.last, delivered.is_refused);
+        Some(Operation::Send { message: delivered.message, owner })
     }
 
     /// Whether there are packets of unfinished messages.
     pub(super) fn has_parts(&self) -> bool {
-        !self.parts.is_empty()
+        self.assembly.as_ref().is_some_and(|assembly| !assembly.is_empty())
     }
 
     /// How many bytes of unfinished messages are held.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held
+        self.assembly.as_ref().map_or(0, |assembly| assembly.held_bytes())
     }
 
     /// Gives up waiting for the rest of a message whose beginning `wanted` recognises.
     pub(super) fn take_unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<Operation<'_>> {
-        let begins = |part: &Part| part.place == Place::First && wanted(&part.bytes);
-        let Some(first) = self.parts.iter().position(begins) else {
-            // Nothing tells what held packets without a First belong to; the oldest make room.
-            if self.parts.len() > PARTS {
-                self.drop_first_part();
-            }
-            return None;
-        };
-        let run = self.partial_run(first);
-        Some(self.deliver(run))
-    }
-
-    fn drop_first_part(&mut self) {
-        let part = self.parts.remove(0);
-        self.held -= part.bytes.len();
-        self.dropped += part.frames.len() as u64;
+        let run = self.assembly.as_mut()?.unfinished(wanted)?;
+        self.deliver(run)
     }
 
     /// The peer acknowledges a packet and, with it, every message that was complete before it.
@@ -673,12 +515,7 @@ impl Requests {
         let sent = sent.checked_sub(1).and_then(|at| self.sent.get(at)).map(|sent| sent.first);
         let span = self.spans.partition_point(|span| span.first <= sequence);
         let span = span.checked_sub(1).and_then(|at| self.spans.get(at)).map(|span| span.first);
-        let parts =
-            self.parts.iter().filter(|part| part.sequence <= sequence).filter_map(|part| match part.place {
-                Place::First => Some(part.sequence),
-                Place::Last => Some(part.sequence + 1),
-                _ => None,
-            });
+        let parts = self.assembly.iter().flat_map(|assembly| assembly.boundaries_until(sequence));
         self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
     }
 
@@ -730,38 +567,23 @@ impl Requests {
         self.is_ended = true;
     }
 
-    /// A message that is over and was not seen whole, when what is not there of it had its time to come: the clock of who
+    /// A message that is over and was not seen whole, when the rest of it had its time to come: the clock of the host that
     /// captured the acknowledgement may be ahead.
     pub(super) fn take_over(&mut self, now: Timestamp) -> Option<Operation<'_>> {
-        while let Some(part) = self.parts.first()
-            && part.sequence < self.over
-        {
-            let run = match part.place {
-                Place::First => self.partial_run(0),
-                _ => self.run(0..1),
-            };
-            let is_old = |part: &Part| now.apart(part.time) > AGE;
-            if !self.is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
-                return None;
-            }
-            if part.place == Place::First {
-                return Some(self.deliver(run));
-            }
-            self.drop_first_part();
-        }
-        None
+        let run = self.assembly.as_mut()?.over(self.over, self.is_ended, now)?;
+        self.deliver(run)
     }
 
     /// Drops all packets of unfinished messages.
     pub(super) fn drop_parts(&mut self) {
-        while self.has_parts() {
-            self.drop_first_part();
+        if let Some(assembly) = &mut self.assembly {
+            assembly.clear();
         }
     }
 
     /// How many frames had parts that were dropped since this was asked last.
     pub(super) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
+        self.assembly.as_mut().map_or(0, |assembly| assembly.take_dropped())
     }
 }
 

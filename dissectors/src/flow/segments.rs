@@ -274,6 +274,7 @@ impl Flow {
         if remark.is_none() {
             self.after(at, sender, sight, segment, data);
         }
+        self.streams.weigh(at);
         if self.streams.is_over_bound() {
             self.forget_streams(at, sight.time);
         }
@@ -538,10 +539,11 @@ impl Flow {
             let before = std::mem::replace(&mut stream.held, held);
             self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
             let waits = stream.a.held_bytes() + stream.b.held_bytes();
-            if waits > self.limits.hole_bytes || (waits > 0 && self.stream_bytes > self.limits.stream_bytes) {
+            let is_full = self.stream_bytes > self.limits.stream_bytes || self.ledger.is_pool_used_up();
+            if waits > self.limits.hole_bytes || (waits > 0 && is_full) {
                 self.account.gave_up(GivenUp::Hole);
                 self.give_up_holes(at, now);
-            } else if self.stream_bytes > self.limits.stream_bytes {
+            } else if is_full {
                 match &mut stream.protocol {
                     Protocol::Records(records) => {
                         records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
@@ -657,7 +659,7 @@ impl Flow {
     }
 
     /// There are too many streams: those that were silent longest are forgotten.
-    fn forget_streams(&mut self, newest: usize, now: Timestamp) {
+    pub(super) fn forget_streams(&mut self, newest: usize, now: Timestamp) {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
             if !stream.is_idle() {

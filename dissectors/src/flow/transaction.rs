@@ -328,7 +328,9 @@ impl MessageRecord {
 
     /// How much memory it takes, in bytes.
     pub(super) fn weight(&self) -> usize {
-        self.bytes.capacity() + self.frames.capacity() * size_of::<FrameNumber>()
+        self.bytes.capacity()
+            + self.frames.capacity() * size_of::<FrameNumber>()
+            + self.gaps.capacity() * size_of::<Range<u64>>()
     }
 
     /// Whether this is an RDMA_ERROR or an RDMA2_ERROR.

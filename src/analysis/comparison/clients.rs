@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::Direction;
 
 use super::difference::{Difference, Half, Kind};
 use super::lane::{Lane, Row};
-use super::{Comparison, LANES, Side, WAITING};
+use super::{Comparison, Side, WAITING};
 
 impl Comparison {
     /// Drops and counts the first half of the records of each client that the other side does not have yet, until half of the
@@ -60,7 +60,7 @@ impl Comparison {
             self.lanes[*a].rows[1] = row;
         }
         // Of clients without number those go that wait for nothing; they are known again when they call again.
-        let is_crowded = self.lanes.len() > LANES && !is_all;
+        let is_crowded = self.is_crowded() && !is_all;
         let mut told = Vec::new();
         self.lanes.retain(|lane| {
             let is_idle = is_crowded && lane.rows.iter().all(Row::is_idle);

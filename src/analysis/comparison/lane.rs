@@ -101,6 +101,10 @@ impl Row {
             self.passed = self.passed.max(frame(record));
             taken.push(waiting);
         }
+        // Of thousands of clients each would keep the memory of a few records.
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
         taken
     }
 }

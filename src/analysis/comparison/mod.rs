@@ -41,20 +41,22 @@ mod walk;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use crate::memory;
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
 use lane::{LEFT, Lane, Origins, Waiting};
 use pair::{Compared, Comparer, half};
+
 use record::Record;
 use renaming::Renaming;
 use selection::Selection;
 
 /// Records of one side that wait, at most.
 pub const WAITING: usize = 16_384;
-/// Bytes that they take, at most, about.
-pub const WAITING_BYTES: usize = 64 << 20;
-/// Clients that are remembered when they wait for nothing.
+/// Clients that are remembered when they wait for nothing, at most.
 const LANES: usize = 16_384;
+/// Memory of a client that waits for nothing, in bytes, about.
+const LANE_BYTES: usize = 1_024;
 /// Operations that are counted apart.
 const OPERATIONS: usize = 1_024;
 
@@ -221,7 +223,14 @@ impl Comparison {
     /// Whether so many records of a side wait, or as many bytes in proportion.
     fn holds(&self, side: Side, records: usize) -> bool {
         let at = side as usize;
-        self.waiting[at] >= records || self.waiting_bytes[at] >= WAITING_BYTES / WAITING * records
+        // Each side has three eighths of the memory, and clients the rest.
+        self.waiting[at] >= records || self.waiting_bytes[at] >= memory_bytes() / 8 * 3 / WAITING * records
+    }
+
+    /// Whether more clients are remembered than may be. A pass over all of them must free about as many records, so that they
+    /// are fewer where fewer records can wait.
+    fn is_crowded(&self) -> bool {
+        self.lanes.len() > LANES.min(memory_bytes() / 4 / LANE_BYTES)
     }
 
     /// Of those that found no partner only so many wait for one that comes late.
@@ -396,6 +405,11 @@ impl Comparison {
     pub fn set_up(&self) -> u64 {
         self.set_up
     }
+}
+
+/// Memory for records that wait and for clients, in bytes.
+fn memory_bytes() -> usize {
+    usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX)
 }
 
 /// `NFS 4 READ` of `NFS 4.2 READ`.

@@ -25,6 +25,8 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{Direction, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Meaning};
 
+use crate::memory;
+
 use heard::Heard;
 use store::{Id, Step, Store};
 
@@ -32,8 +34,6 @@ use store::{Id, Step, Store};
 pub const FILEHANDLE: &str = "nfs.fhandle";
 /// Stands before a path whose beginning is not known.
 pub const UNKNOWN: &str = "…";
-/// Bytes that are remembered at most; some hundred a file.
-const MEMORY: usize = 32 << 20;
 
 /// How files are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -111,7 +111,7 @@ impl Names {
     pub fn new(how: Filehandles) -> Self {
         Self {
             how,
-            store: Store::new(MEMORY),
+            store: Store::new(memory::names_bytes()),
             call: Heard::default(),
             reply: Heard::default(),
             told: Told::default(),

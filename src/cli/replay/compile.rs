@@ -9,10 +9,12 @@ use nfsrdma_dissectors::flow::{Flow, Limits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use crate::cli::dialect::DialectArgs;
+use crate::cli::memory::MemoryArgs;
 use crate::cli::progress::Progress;
 use crate::cli::{Exit, complain, outputs, unwritten};
 use crate::escape;
 use crate::filter::{Filter, Selection};
+use crate::memory;
 use crate::output::units::{Count, Size};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{Compiler, Counts};
@@ -30,8 +32,6 @@ pub(super) const EXAMPLES: &str =
 /// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is written,
 /// so they are fewer than where nothing looks into it.
 const LINGERING: usize = 256;
-/// Bytes of chunks that are kept until they are written: what so many Transactions of 512 KiB have.
-const KEPT: u64 = 128 << 20;
 
 /// What becomes of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -74,6 +74,9 @@ pub(super) struct CompileArgs {
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
 
+    #[command(flatten)]
+    memory: MemoryArgs,
+
     /// Say nothing of what was compiled
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -91,6 +94,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     if args.key != 0 && args.data != Data::Key {
         bail!("--key is what --data key makes data from; add it, or leave out --key");
     }
+    args.memory.plan(&args.files, 1)?;
     if is_standard_output(&args.output) {
         bail!(
             "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
@@ -146,13 +150,8 @@ fn read<W: Write + Seek>(
     (filter, dialect): (Option<Filter>, Option<Dialect>),
     compiler: &mut Compiler<W>,
 ) -> io::Result<Vec<SourceError>> {
-    let mut flow = Flow::new(Limits {
-        keep_data: true,
-        lingering_transactions: LINGERING,
-        kept_bytes: KEPT,
-        dialect,
-        ..Limits::default()
-    });
+    let mut flow =
+        Flow::new(Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory::limits() });
     let mut selection = filter.map(Selection::new);
     let mut progress = Progress::new();
     let mut errors = Vec::new();

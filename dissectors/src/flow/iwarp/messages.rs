@@ -156,6 +156,11 @@ impl Messages {
         self.reads.iter().any(|read| read.sink_stag == stag)
     }
 
+    /// The memory that is remembered for copies and RDMA Reads, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.reads.capacity() * size_of::<Read>() + self.sent.capacity() * size_of::<Sent>()
+    }
+
     /// How many bytes the message costs that is put together.
     pub(super) fn held_bytes(&self) -> usize {
         let Assembly { bytes, gaps, frames, is_open, .. } = &self.send;

@@ -240,6 +240,11 @@ impl Iwarp {
         [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
     }
 
+    /// The memory that it takes without what is held, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.a.messages.memory_bytes() + self.b.messages.memory_bytes()
+    }
+
     /// Drops what is held.
     pub(super) fn drop_parts(&mut self) {
         for own in [&mut self.a, &mut self.b] {

@@ -31,6 +31,16 @@ pub(in crate::flow) enum Protocol {
 }
 
 impl Protocol {
+    /// The memory that it takes without that of messages that are not whole yet, in bytes.
+    #[inline]
+    pub(in crate::flow) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Records(records) => records.iter().map(Records::memory_bytes).sum(),
+            Self::Mpa(iwarp) => iwarp.memory_bytes(),
+            Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
+        }
+    }
+
     /// What is held of messages that are not whole yet, in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         match self {

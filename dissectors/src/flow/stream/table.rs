@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::Port;
 use crate::flow::account::Undecoded;
+use crate::flow::bounded;
 use crate::flow::connection::{ConnectionKey, Ports};
 use crate::flow::records::Records;
 use crate::frame::{FrameNumber, Timestamp};
@@ -36,6 +37,8 @@ pub(in crate::flow) struct Stream {
     pub(in crate::flow) stray: Option<TcpSequence>,
     /// What it holds, as it was counted last, in bytes.
     pub(in crate::flow) held: usize,
+    /// The memory that it was found to take beside that, in bytes.
+    weight: u32,
     /// When its first hole is to be given up, as it stands among the deadlines.
     deadline: Option<Timestamp>,
     /// Which stream of the capture it is, from 0.
@@ -71,6 +74,7 @@ impl Stream {
             former: None,
             stray: None,
             held: 0,
+            weight: 0,
             deadline: None,
         }
     }
@@ -197,12 +201,20 @@ impl Stream {
         self.a.held_bytes() + self.b.held_bytes() + self.protocol.held_bytes()
     }
 
+    /// The memory that it takes without what it holds, in bytes.
+    fn memory_bytes(&self) -> usize {
+        STREAM_BYTES + self.protocol.memory_bytes()
+    }
+
     /// Whether nothing is lost by forgetting it.
     pub(in crate::flow) fn is_idle(&self) -> bool {
         self.is_ending
             || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
     }
 }
+
+/// Memory of a stream itself and of its place among the others, in bytes.
+const STREAM_BYTES: usize = size_of::<Stream>() + 2 * size_of::<(Ports, usize)>();
 
 /// All streams.
 #[derive(Debug)]
@@ -214,6 +226,8 @@ pub(in crate::flow) struct Streams {
     count: u64,
     /// When the holes of streams are to be given up, in order.
     deadlines: BTreeSet<(Timestamp, usize)>,
+    /// Memory of all streams without what they hold, in bytes.
+    weight: usize,
     bound: usize,
 }
 
@@ -225,6 +239,7 @@ impl Streams {
             last: None,
             count: 0,
             deadlines: BTreeSet::new(),
+            weight: 0,
             bound: bound.max(1),
         }
     }
@@ -234,10 +249,10 @@ impl Streams {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
             _ => {
-                let Self { slots, by_ports, count, .. } = self;
+                let Self { slots, by_ports, count, bound, .. } = self;
                 *by_ports.entry(ports.in_order().0).or_insert_with(|| {
                     *count += 1;
-                    slots.insert(Stream::new(ports, *count - 1))
+                    bounded::insert(slots, *bound, Stream::new(ports, *count - 1))
                 })
             }
         };
@@ -275,7 +290,8 @@ impl Streams {
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
             let former = Formers::new(halves, now);
-            *stream = Stream { former: Some(former), ..Stream::new(ports, self.count) };
+            let weight = stream.weight;
+            *stream = Stream { former: Some(former), weight, ..Stream::new(ports, self.count) };
             self.count += 1;
         }
     }
@@ -284,6 +300,7 @@ impl Streams {
     pub(in crate::flow) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
+            self.weight -= stream.weight as usize;
             self.by_ports.remove(&stream.ports.in_order().0);
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
@@ -309,6 +326,25 @@ impl Streams {
     pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
         ends.into_iter().find(|(deadline, _)| half::is_over(*deadline, now)).map(|(_, at)| *at)
+    }
+
+    /// Finds again how much memory a stream takes.
+    #[inline]
+    pub(in crate::flow) fn weigh(&mut self, at: usize) {
+        let Some(stream) = self.slots.get_mut(at) else { return };
+        let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut stream.weight, now);
+        self.weight = (self.weight + now as usize).saturating_sub(before as usize);
+    }
+
+    /// Memory of all streams without what they hold, in bytes.
+    pub(in crate::flow) fn memory_bytes(&self) -> usize {
+        self.weight
+    }
+
+    /// How many there are.
+    pub(in crate::flow) fn len(&self) -> usize {
+        self.slots.len()
     }
 
     pub(in crate::flow) fn is_over_bound(&self) -> bool {

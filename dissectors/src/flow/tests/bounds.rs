@@ -1,6 +1,7 @@
 //! What the flow keeps is bounded, whatever comes: a capture of any length takes a fixed amount of memory.
 
 use super::*;
+use crate::flow::chunk::Segment;
 use crate::rpcrdma::Body;
 
 /// What is kept at this moment.
@@ -35,6 +36,8 @@ impl Flow {
 }
 
 const LIMITS: Limits = Limits {
+    pool_bytes: usize::MAX,
+    table_bytes: usize::MAX,
     connections: 500,
     open_transactions: 300,
     call_age_ns: None,
@@ -232,6 +235,69 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
     let outcome = run_within(Limits::default(), &frames, |_| usize::MAX);
     assert_eq!(outcome.transactions.len(), 1);
     assert_eq!(outcome.transactions[0].write_chunks[0].moved(), 800);
+}
+
+/// Memory of the segments of the Calls that wait, by their number alone.
+fn waiting_segment_bytes(flow: &Flow) -> usize {
+    let chunks = flow.pending().flat_map(|call| &call.transaction.write_chunks);
+    chunks.map(|chunk| chunk.segments.len() * size_of::<Segment>()).sum()
+}
+
+#[test]
+fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
+    let limits = Limits { message_bytes: 1 << 20, open_transactions: 10_000, ..LIMITS };
+    let mut flow = Flow::new(limits);
+    let mut link = Link::new(17);
+    let segments: Vec<_> = (0..100).map(|at| memory(at as u32, at * 10, 8)).collect();
+    // Many small Calls first: each of the large ones that follow must make more than one of them go.
+    let calls = (0..500).map(getattr_call);
+    let calls = calls.chain((500..1000).map(|xid| read_call(xid, 800).write(&segments)));
+    let mut most_bytes = 0;
+    let frames = calls.flat_map(|call| link.send(Client, &call)).collect::<Vec<_>>();
+    for (number, frame) in (1..).zip(frames) {
+        feed(&mut flow, number, number as i64, &frame, usize::MAX);
+        most_bytes = most_bytes.max(waiting_segment_bytes(&flow));
+    }
+    assert!((200_000..1 << 20).contains(&most_bytes), "{most_bytes} bytes");
+    let waiting = flow.pending().count();
+    assert_eq!(given_up(&flow), [(GivenUp::OpenTransaction, 1000 - waiting as u64)]);
+}
+
+#[test]
+fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
+    let limits = Limits { message_bytes: 64 << 10, ..LIMITS };
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0, 1 << 20);
+    let mut frames = link.send(Client, &read_call(7, 1 << 20).write(&[sink]));
+    for at in 0..10_000 {
+        frames.extend(link.write(Server, sink.from(at * 64), &data(8)));
+    }
+    // What touches a range that is known needs no memory.
+    frames.extend(link.write(Server, sink.from(8), &data(8)));
+    let outcome = run_within(Limits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
+    let [(GivenUp::MovedRange, lost)] = given_up(&outcome.flow)[..] else { panic!("{:?}", outcome.lines()) };
+    assert_eq!(outcome.transactions[0].write_chunks[0].moved(), (10_001 - lost) * 8);
+    let remembered = (10_000 - lost) * 32;
+    assert!((32_000..64 << 10).contains(&remembered), "{remembered} bytes");
+}
+
+#[test]
+fn what_connections_remember_counts_for_their_memory() {
+    let limits = Limits { table_bytes: 256 << 10, ..LIMITS };
+    let mut flow = Flow::new(limits);
+    let mut number = 0;
+    // Each connection has a few Calls, and remembers them for their copies.
+    for qpn in 0..300 {
+        let mut link = Link::new(17).qpns(1000 + qpn, 5000 + qpn);
+        for xid in 0..20 {
+            number += 1;
+            let frame = link.send(Client, &getattr_call(qpn << 8 | xid)).remove(0);
+            feed(&mut flow, number, number as i64, &frame, usize::MAX);
+        }
+    }
+    let (connections, _) = flow.connections.size();
+    assert!((20..200).contains(&connections), "{connections} connections");
+    assert!(given_up(&flow).iter().any(|(what, _)| *what == GivenUp::Connection));
 }
 
 #[test]

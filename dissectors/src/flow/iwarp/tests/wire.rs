@@ -1,5 +1,7 @@
 //! Streams made by hand: FPDUs with and without markers and CRCs, and what came of them.
 
+use std::num::NonZeroU64;
+
 use super::super::{Event, Iwarp, MpaCounts, Taker};
 use crate::flow::Sight;
 use crate::flow::stream::{Piece, Position};
@@ -201,7 +203,7 @@ impl Log {
         if owner.0.is_none() {
             self.owners += 1;
             self.lookups += 1;
-            *owner = Owner(Some((self.owners, 0)));
+            *owner = Owner(NonZeroU64::new(self.owners).map(|key| (key, 0)));
         }
     }
 
@@ -257,7 +259,7 @@ impl Taker for Log {
                 }
             }
             Event::Operation(Operation::SendAgain { owner, ends }) => {
-                Seen::Again { owner: owner.0.unwrap_or_default().0, ends }
+                Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends }
             }
             Event::Operation(Operation::Write { handle, offset, data, owner }) => {
                 self.note(owner);

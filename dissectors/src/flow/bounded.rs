@@ -1,0 +1,31 @@
+//! Tables that grow to a bound, and not to twice that.
+
+use slab::Slab;
+
+/// Adds a value to a table of at most `bound` values and one more; returns its place.
+///
+/// A vector that doubles would end up with room for twice as many, and hold both while it grows.
+pub(super) fn insert<T>(slab: &mut Slab<T>, bound: usize, value: T) -> usize {
+    let len = slab.len();
+    if len == slab.capacity() {
+        let next = if 2 * len >= bound { bound + 1 } else { 2 * len };
+        slab.reserve_exact(next.saturating_sub(len).clamp(1, len.max(4)));
+    }
+    slab.insert(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_room_for_its_bound_and_one_more() {
+        for bound in [1, 5, 100, 1000] {
+            let mut slab = Slab::new();
+            (0..=bound).for_each(|value| {
+                insert(&mut slab, bound, value);
+            });
+            assert!(slab.capacity() <= (bound + 1).max(4), "{bound}: {}", slab.capacity());
+        }
+    }
+}

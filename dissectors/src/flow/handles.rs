@@ -1,0 +1,87 @@
+//! Which segments a handle names.
+
+use std::collections::BTreeMap;
+
+use super::ledger::{Key, SegmentAt};
+
+/// A segment that was offered under a handle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    pub(super) key: Key,
+    pub(super) at: SegmentAt,
+    pub(super) offset: u64,
+}
+
+/// The segments that a handle names. There is nearly always one; but a chunk may have several of one handle, a handle is
+/// used again by later Calls, and some clients have one handle for all their memory.
+#[derive(Debug)]
+pub(super) struct HandleUse {
+    pub(super) latest: Use,
+    /// Allocated where there are any.
+    others: Option<Box<Others>>,
+}
+
+/// The segments of a handle before the latest.
+#[derive(Debug)]
+struct Others {
+    by_offset: BTreeMap<u64, (Key, SegmentAt)>,
+    /// With so many, those are thrown out whose Calls were answered.
+    enough: usize,
+}
+
+/// How many segments before an offset are looked at for one that holds it: more than one only where they overlap.
+const NEIGHBOURS: usize = 8;
+
+impl HandleUse {
+    pub(super) fn new(latest: Use) -> Self {
+        Self { latest, others: None }
+    }
+
+    /// How many segments it names.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        1 + self.others.as_ref().map_or(0, |others| others.by_offset.len())
+    }
+
+    /// A new segment comes before those that are known.
+    pub(super) fn add(&mut self, latest: Use, is_open: impl Fn(Key) -> bool) {
+        let before = std::mem::replace(&mut self.latest, latest);
+        // A Call that was answered no longer owns what it advertised.
+        if is_open(before.key) {
+            let new = || Box::new(Others { by_offset: BTreeMap::new(), enough: NEIGHBOURS });
+            let others = self.others.get_or_insert_with(new);
+            others.by_offset.insert(before.offset, (before.key, before.at));
+        }
+        if let Some(Others { by_offset, enough }) = self.others.as_deref_mut()
+            && by_offset.len() > *enough
+        {
+            by_offset.retain(|_, (key, _)| is_open(*key));
+            *enough = NEIGHBOURS.max(2 * by_offset.len());
+        }
+    }
+
+    /// Takes a segment out; tells whether none is left.
+    pub(super) fn remove(&mut self, key: Key, offset: u64) -> bool {
+        if let Some(others) = &mut self.others
+            && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
+        {
+            others.by_offset.remove(&offset);
+        }
+        if self.latest.key == key {
+            let before = self.others.as_mut().and_then(|others| others.by_offset.pop_last());
+            let Some((offset, (key, at))) = before else { return true };
+            self.latest = Use { key, at, offset };
+        }
+        if self.others.as_ref().is_some_and(|others| others.by_offset.is_empty()) {
+            self.others = None;
+        }
+        false
+    }
+
+    /// The segments that may hold what is at an offset.
+    pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (Key, SegmentAt)> + '_ {
+        let others = self.others.iter();
+        let before = others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(NEIGHBOURS));
+        std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))
+    }
+}
