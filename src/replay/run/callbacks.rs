@@ -160,7 +160,7 @@ impl Callbacks {
 
     /// Answers what the server has asked about files since the last time: `told` is given whose callback it is, the filehandle and the
     /// attributes.
-    pub(super) fn tell(&self, told: &mut dyn FnMut(Whose, &[u8], &Bitmap4<'_>) -> Option<Attributes>) {
+    pub(super) fn tell(&self, mut told: impl FnMut(Whose, &[u8], &Bitmap4<'_>) -> Option<Attributes>) {
         let state = self.state.borrow();
         let questions = state.thread.iter().flat_map(|thread| thread.questions.try_iter());
         for Question { port, handle, mask, to } in questions.take(WAITING) {
@@ -378,7 +378,7 @@ mod tests {
         });
         let mut whose = None;
         while whose.is_none() {
-            callbacks.tell(&mut |of, handle, mask| {
+            callbacks.tell(|of, handle, mask| {
                 assert_eq!((handle, mask.contains(4)), (&b"file"[..], true));
                 whose = Some(of);
                 Some((vec![0x10], 512u64.to_be_bytes().to_vec()))

@@ -221,13 +221,16 @@ fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
 #[test]
 fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs_what_needs_it() {
     let work = Work::of("rxe-v42", 4, "operations");
-    let (report, server) = replayed(&work, [], |server| server.operations = Some(6));
-    assert_eq!(report.mismatched(), 0, "{:?} {:#?}", report.reasons, report.mismatches);
-    let walked = report.walked.as_ref().unwrap();
-    assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
-    assert!(because(&report, "server-limit") > 3, "{:#?}", report.reasons);
-    assert_eq!(because(&report, "no-value"), 0, "{:#?}", report.reasons);
-    assert_eq!(server.exceeded, 0);
+    // LINK alone has more than six operations, and OPEN has six.
+    for (operations, least) in [(6, 1), (5, 20)] {
+        let (report, server) = replayed(&work, [], |server| server.operations = Some(operations));
+        assert_eq!(report.mismatched(), 0, "{operations}: {:#?}", report.mismatches);
+        let walked = report.walked.as_ref().unwrap();
+        assert_eq!((walked.differing, &walked.failed), (0, &None), "{operations}: {:#?}", walked.mismatches);
+        assert!(because(&report, "server-limit") >= least, "{operations}: {:#?}", report.reasons);
+        assert_eq!(because(&report, "no-value"), 0, "{operations}: {:#?}", report.reasons);
+        assert_eq!(server.exceeded, 0, "{operations}");
+    }
 }
 
 /// Seeds the tree of a capture on a new server, with these faults by the number of the Call. Gives what was made, the server, and how
@@ -312,7 +315,7 @@ fn the_final_check_recovers_as_the_run_does() {
         for fault in
             [Fault::BreakBefore, Fault::BreakAfter, Fault::Restart, Fault::Forget, Fault::ForgetSessions]
         {
-            for at in if capture == "rxe-v42" { vec![calls + 3, calls + 21] } else { vec![calls + 8] } {
+            for at in if capture == "rxe-v42" { vec![calls + 12, calls + 21] } else { vec![calls + 8] } {
                 let (report, _) = replayed(&work, [(at, fault)], |_| {});
                 is_as_recorded(&report, &format!("{capture} {fault:?} {at} of {calls}"));
             }

@@ -194,7 +194,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         (now, events, busy) = (Instant::now(), 0, Busy::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
-        callbacks.tell(&mut |(number, _), handle, asked| {
+        callbacks.tell(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
             engine.delegated.tell(&engine.values, handle, asked)
         });
