@@ -18,9 +18,15 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use super::containment::{Containment, Escape};
 use super::transport::{
-    Blame, Busy, Call, ConnectionId, Disconnect, Event, Expected, Payload, Shape, Source, SubmitError, Tag,
-    Transport, TransportError,
+    Blame, Busy, Call, ConnectionId, Disconnect, Event, Expected, Payload, Refusal, Shape, Source,
+    SubmitError, Tag, Target, Transport, TransportError,
 };
+
+/// How often a Call is sent again because its connection went away, and because no Reply came.
+const RESENDS: u32 = 8;
+const RETRIES: u32 = 1;
+/// Between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Bytes that the header of a Reply may have before the results, with a long verifier (RFC 5531 section 8.2).
 const REPLY_HEADER: u32 = 28 + 400;
@@ -57,6 +63,8 @@ pub struct Line<'t> {
     pub unreadable: u64,
     /// What each Call must pass, if any must.
     containment: Option<&'t mut Containment>,
+    /// What another connection is opened to where this one goes away or is silent; `None` for the Call to fail then.
+    target: Option<Target>,
 }
 
 /// Calls over one connection of a transport, each of which passed the check of a run.
@@ -88,6 +96,11 @@ impl ContainedLine<'_> {
         results: impl FnOnce(&v4::Reply<'_>) -> Result<T, xdr::Error>,
     ) -> Result<T, CallError> {
         self.0.compound(minor, operations, more, results)
+    }
+
+    /// See [`Line::connection`].
+    pub fn connection(&self) -> ConnectionId {
+        self.0.connection
     }
 
     /// Lets this program speak for a client of this name.
@@ -209,7 +222,23 @@ impl<'t> Line<'t> {
         timeout: Duration,
     ) -> Self {
         let took = Duration::ZERO;
-        Self { transport, connection, caller, next: xid.0, timeout, took, unreadable: 0, containment: None }
+        Self {
+            transport,
+            connection,
+            caller,
+            next: xid.0,
+            timeout,
+            took,
+            unreadable: 0,
+            containment: None,
+            target: None,
+        }
+    }
+
+    /// The same for Calls that are to survive their connection: where it goes away, or no Reply comes, another is opened, and the
+    /// Call is sent again as it was, with its XID.
+    pub fn reconnecting(self, target: &Target) -> Self {
+        Self { target: Some(target.clone()), ..self }
     }
 
     /// The same for a run: each Call is checked, and what its Reply gives is noted.
@@ -284,12 +313,51 @@ impl<'t> Line<'t> {
             reply: Expected { message: procedure.reply + REPLY_HEADER, payloads: procedure.results },
             shape: procedure.shape,
         };
-        let start = Instant::now();
         if let Some(containment) = &self.containment {
             containment.admit(call).map_err(CallError::Contained)?;
         }
-        self.submit(&call, start + self.timeout)?;
-        self.receive(&call, start, results)
+        let mut results = Some(results);
+        let (mut lost, mut silent) = (0, 0);
+        loop {
+            let start = Instant::now();
+            let done = match self.submit(&call, start + self.timeout) {
+                Ok(()) => self.receive(&call, start, &mut results),
+                Err(error) => Err(error),
+            };
+            match &done {
+                Err(CallError::Disconnected(Disconnect::Speaks(_))) => return done,
+                Err(
+                    CallError::Disconnected(_) | CallError::Submit(SubmitError::Refused(Refusal::Closed)),
+                ) if lost < RESENDS => {
+                    lost += 1;
+                }
+                Err(CallError::Timeout(_)) if silent < RETRIES => silent += 1,
+                _ => return done,
+            }
+            if !self.reconnect()? {
+                return done;
+            }
+        }
+    }
+
+    /// Opens a connection in the place of one that went away or is silent. Whether there is one.
+    fn reconnect(&mut self) -> Result<bool, CallError> {
+        let Some(target) = &self.target else { return Ok(false) };
+        self.transport.disconnect(self.connection);
+        let since = Instant::now();
+        loop {
+            match self.transport.connect(target) {
+                Ok(connection) => {
+                    self.connection = connection;
+                    return Ok(true);
+                }
+                // A server that restarts is not there for a while.
+                Err(error) if error.blame() == Blame::Unreachable && since.elapsed() < self.timeout => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Calls COMPOUND with these operations, and lends the results to `results`.
@@ -351,7 +419,7 @@ impl<'t> Line<'t> {
         &mut self,
         call: &Call<'_>,
         start: Instant,
-        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+        results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>>,
     ) -> Result<T, CallError> {
         let (xid, mut called) = (call.xid, None);
         let deadline = start + self.timeout;
@@ -367,6 +435,7 @@ impl<'t> Line<'t> {
                     if let Some(containment) = &mut self.containment {
                         containment.learn(call, reply.cursor());
                     }
+                    let Some(results) = results.take() else { return Err(CallError::Timeout(self.timeout)) };
                     let found = read(&mut reply.cursor(), results);
                     self.unreadable += u64::from(matches!(found, Err(CallError::Unreadable(_))));
                     return found;

@@ -117,7 +117,9 @@ impl ServerArgs {
         }
         let directory = self.directory(path, copy);
         let xid = Xid(hash(directory.as_bytes()) as u32);
-        let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout);
+        let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
+        let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout)
+            .reconnecting(&target);
         let mounted = match self.is_v3(path, trace)? {
             true => Some(self.mounted(address)?),
             false => None,
@@ -138,8 +140,6 @@ impl ServerArgs {
         files.leave();
         drop(files);
         let seeded = seeded?;
-        transport.disconnect(connection);
-        let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
         Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
     }
 

@@ -21,7 +21,7 @@ mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::rpc::gss::{Checksum, GssProc, Protected, Service};
@@ -437,14 +437,18 @@ impl<'t> ContainedTransport<'t> {
         self.transport.disconnect(connection);
     }
 
-    /// Calls as root over a connection, one at a time, each of which is checked.
+    /// Calls as root over a connection to a server, one at a time, each of which is checked; where the connection goes away, over
+    /// another.
     pub fn line<'l>(
         &'l mut self,
         connection: ConnectionId,
         xid: Xid,
-        timeout: Duration,
         containment: &'l mut Containment,
+        target: &Target,
     ) -> ContainedLine<'l> {
-        Line::new(&mut *self.transport, connection, Caller::default(), xid, timeout).contained(containment)
+        let timeout = target.wish.timeout;
+        Line::new(&mut *self.transport, connection, Caller::default(), xid, timeout)
+            .reconnecting(target)
+            .contained(containment)
     }
 }

@@ -9,14 +9,15 @@ use std::net::SocketAddr;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Call, CbClient4, Createhow4, ExchangeIdArgs, ExchangeIdFlags,
-    Fattr4, GetattrArgs, Mode4, Netaddr4, Object, Openflag4, ReaddirArgs, SetclientidArgs, ShareAccess,
-    StateProtect4A, mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, Call, CbClient4, CloseArgs, Createhow4, ExchangeIdArgs,
+    ExchangeIdFlags, Fattr4, GetattrArgs, Mode4, Netaddr4, Object, OpenArgs, OpenClaim4, Openflag4,
+    ReaddirArgs, SetclientidArgs, ShareAccess, StateProtect4A, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
+use super::engine::Borrowed;
 use super::wants::Opens;
 use crate::replay::trace::emit::Placed;
 
@@ -33,6 +34,8 @@ pub(super) struct Live<'a> {
     pub(super) is_unsigned: bool,
     /// Where this run listens for what the server calls back, if it does.
     pub(super) callback: Option<SocketAddr>,
+    /// The operations that have the stateid of an open in the place of a delegation's.
+    pub(super) borrowed: &'a [Borrowed],
 }
 
 /// What became of a COMPOUND.
@@ -51,7 +54,9 @@ const OFFERS: u32 = 0x0030_0000;
 
 /// What comes into the place of an operation's own.
 enum New {
-    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>),
+    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, IsClaimed),
+    /// CLOSE in the place of DELEGRETURN, with the next seqid of the open-owner.
+    Close(u32),
     Root,
     /// State protection takes RPCSEC_GSS: NFS4ERR_INVAL without (RFC 8881 section 18.35.3).
     Unprotected,
@@ -61,7 +66,14 @@ enum New {
     Callback(&'static str, String),
 }
 
+/// Whether OPEN claims the delegation that an open stands for: it opens by the same name or filehandle without that.
+type IsClaimed = bool;
+
 impl Live<'_> {
+    fn borrowed(&self, at: usize) -> Option<&Borrowed> {
+        self.borrowed.iter().find(|one| one.operation == at)
+    }
+
     fn has(&self, bit: u32) -> bool {
         let word =
             |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
@@ -75,8 +87,13 @@ impl Live<'_> {
         Some(New::Mask(words_of(mask.iter().filter(|bit| self.has(*bit)))))
     }
 
-    fn attributes(&self, given: &Fattr4<'_>) -> Option<New> {
-        if given.mask.iter().all(|bit| self.has(bit)) {
+    /// The attributes that the server has; where `is_undelegated`, without the times that a holder of a delegation tells (RFC 9754
+    /// section 5).
+    fn attributes(&self, given: &Fattr4<'_>, is_undelegated: bool) -> Option<New> {
+        let is_told = |bit: u32| {
+            is_undelegated && matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY)
+        };
+        if given.mask.iter().all(|bit| self.has(bit) && !is_told(bit)) {
             return None;
         }
         let mut items = Vec::new();
@@ -87,7 +104,7 @@ impl Live<'_> {
                 }
                 item => {
                     let bit = nfsrdma_dissectors::nfs::v4::Item::number(&item);
-                    if self.has(bit) {
+                    if self.has(bit) && !is_told(bit) {
                         items.push((bit, item));
                     }
                 }
@@ -113,14 +130,17 @@ impl Live<'_> {
             }),
             Args::GETATTR(args) => self.mask(&args.attr_request),
             Args::READDIR(args) => self.mask(&args.attr_request),
-            Args::CREATE(args) => self.attributes(&args.createattrs),
-            Args::SETATTR(args) => self.attributes(&args.obj_attributes),
+            Args::CREATE(args) => self.attributes(&args.createattrs, false),
+            Args::SETATTR(args) => self.attributes(&args.obj_attributes, self.borrowed(at).is_some()),
+            Args::DELEGRETURN(_) => self.borrowed(at).map(|one| New::Close(one.seqid)),
             Args::OPEN(args) => {
                 let given = match &args.openhow {
                     Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
-                        self.attributes(given)
+                        self.attributes(given, false)
                     }
-                    Openflag4::Create(Createhow4::Exclusive41(both)) => self.attributes(&both.cva_attrs),
+                    Openflag4::Create(Createhow4::Exclusive41(both)) => {
+                        self.attributes(&both.cva_attrs, false)
+                    }
                     _ => None,
                 };
                 let given = match given {
@@ -130,7 +150,10 @@ impl Live<'_> {
                 // A client may ask so of a server that says it knows (RFC 9754 section 2).
                 let offers = if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
                 let access = ShareAccess(self.opens.wants(at, args.share_access).0 & !offers);
-                (access != args.share_access || given.is_some()).then_some(New::Open(access, given))
+                let is_claimed = self.borrowed(at).is_some()
+                    && matches!(args.claim, OpenClaim4::DelegateCur(_) | OpenClaim4::DelegCurFh(_));
+                (access != args.share_access || given.is_some() || is_claimed)
+                    .then_some(New::Open(access, given, is_claimed))
             }
             _ => None,
         }
@@ -170,12 +193,14 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
             args.obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
             Args::SETATTR(args)
         }
-        (Args::OPEN(mut args), New::Open(access, None)) => {
-            args.share_access = *access;
-            Args::OPEN(args)
+        (Args::DELEGRETURN(args), New::Close(seqid)) => {
+            Args::CLOSE(CloseArgs { seqid: *seqid, open_stateid: args.deleg_stateid })
         }
-        (Args::OPEN(mut args), New::Open(access, Some((words, values)))) => {
-            args.share_access = *access;
+        (Args::OPEN(args), New::Open(access, None, is_claimed)) => {
+            Args::OPEN(opened(args, *access, *is_claimed))
+        }
+        (Args::OPEN(args), New::Open(access, Some((words, values)), is_claimed)) => {
+            let mut args = opened(args, *access, *is_claimed);
             let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
             args.openhow = match args.openhow {
                 Openflag4::Create(Createhow4::Unchecked(_)) => {
@@ -192,6 +217,16 @@ fn with<'n>(operation: Args<'n>, new: &'n New, root: &'n [u8]) -> Args<'n> {
         }
         (operation, _) => operation,
     }
+}
+
+/// OPEN with this access; where `is_claimed`, without the delegation that it claims.
+fn opened(args: OpenArgs<'_>, share_access: ShareAccess, is_claimed: bool) -> OpenArgs<'_> {
+    let claim = match args.claim {
+        OpenClaim4::DelegateCur(both) if is_claimed => OpenClaim4::Null(both.file),
+        OpenClaim4::DelegCurFh(_) if is_claimed => OpenClaim4::Fh,
+        claim => claim,
+    };
+    OpenArgs { share_access, claim, ..args }
 }
 
 /// Adapts an emitted COMPOUND and the positions of its payloads. `None` where it cannot be read, or not as a whole.
@@ -217,7 +252,7 @@ pub(super) fn adapt(message: &mut Vec<u8>, placed: &mut [Placed], live: Live<'_>
         for new in news.iter().flatten() {
             adapted.is_rooted |= matches!(new, New::Root);
             adapted.has_other_wants |= matches!(new, New::Open(..));
-            adapted.has_fewer |= matches!(new, New::Open(_, Some(_)) | New::Mask(_) | New::Attributes(..));
+            adapted.has_fewer |= matches!(new, New::Open(_, Some(_), _) | New::Mask(_) | New::Attributes(..));
         }
         let operations: Vec<Args<'_>> = operations
             .into_iter()
@@ -270,6 +305,7 @@ mod tests {
             opens: &Opens::default(),
             is_unsigned: false,
             callback: None,
+            borrowed: &[],
         };
         let adapted = adapt(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.is_rooted && !adapted.has_fewer);
@@ -295,6 +331,7 @@ mod tests {
             opens: &Opens::default(),
             is_unsigned: false,
             callback: None,
+            borrowed: &[],
         };
         assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
@@ -314,8 +351,14 @@ mod tests {
             StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
         let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
         let before = bytes.clone();
-        let mut live =
-            Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false, callback: None };
+        let mut live = Live {
+            root: b"",
+            supported: None,
+            opens: &Opens::default(),
+            is_unsigned: false,
+            callback: None,
+            borrowed: &[],
+        };
         adapt(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, before);
         live.is_unsigned = true;
@@ -338,8 +381,14 @@ mod tests {
                 callback_ident: 1,
             })])
         };
-        let mut live =
-            Live { root: b"", supported: None, opens: &Opens::default(), is_unsigned: false, callback: None };
+        let mut live = Live {
+            root: b"",
+            supported: None,
+            opens: &Opens::default(),
+            is_unsigned: false,
+            callback: None,
+            borrowed: &[],
+        };
         for (at, netid, address) in [
             (None, "tcp", "0.0.0.0.0.0"),
             (Some("127.0.0.1:20049"), "tcp", "127.0.0.1.78.81"),
@@ -365,6 +414,7 @@ mod tests {
             opens: &Opens::default(),
             is_unsigned: false,
             callback: None,
+            borrowed: &[],
         };
         assert_eq!(adapt(&mut bytes, &mut [], live), Some(Adapted::default()));
         assert_eq!(bytes, before);

@@ -3,7 +3,8 @@
 //!
 //! A port is opened when a client first tells the server where it listens, and not before. The thread waits for nothing but the
 //! network, so that an answer does not wait until the run has time, nor the run for the server's streams. What it heard the run
-//! takes when it looks around ([`Callbacks::hear`]).
+//! takes when it looks around ([`Callbacks::hear`]). What CB_GETATTR asks for the run alone knows: the thread waits until that is
+//! told ([`Callbacks::tell`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +14,9 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::nfs::v4::Bitmap4;
 
 use super::recording::{CalledBack, Tape};
 use super::report::Report;
@@ -23,6 +26,8 @@ use crate::replay::transport::{Kind, Terms};
 
 /// Ports at most: beyond them clients share those that there are.
 const PORTS: usize = 256;
+/// How long the thread waits for what the run tells of a file.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Calls that wait to be recorded; then the thread waits.
 const WAITING: usize = 256;
 
@@ -54,7 +59,21 @@ struct Thread {
     /// What the thread is woken with; its end is that of the thread.
     wake: Option<PipeWriter>,
     heard: Option<Receiver<Heard>>,
+    questions: Receiver<Question>,
     counts: Arc<Mutex<Counts>>,
+}
+
+/// The words of a mask, and the values of the attributes.
+type Attributes = (Vec<u32>, Vec<u8>);
+
+/// CB_GETATTR of a file. RFC 7530 section 18.1.
+#[derive(Debug)]
+struct Question {
+    port: usize,
+    handle: Vec<u8>,
+    /// Words of the mask of the attributes that are asked for.
+    mask: Vec<u32>,
+    to: Sender<Option<Attributes>>,
 }
 
 /// Calls by operation, and those that had no answer.
@@ -139,6 +158,19 @@ impl Callbacks {
         }
     }
 
+    /// Answers what the server has asked about files since the last time: `told` is given whose callback it is, the filehandle and the
+    /// attributes.
+    pub(super) fn tell(&self, mut told: impl FnMut(Whose, &[u8], &Bitmap4<'_>) -> Option<Attributes>) {
+        let state = self.state.borrow();
+        let questions = state.thread.iter().flat_map(|thread| thread.questions.try_iter());
+        for Question { port, handle, mask, to } in questions.take(WAITING) {
+            let whose = state.open.get(port).map(|(whose, _)| *whose);
+            let answer = whose.and_then(|whose| told(whose, &handle, &Bitmap4::from(&mask[..])));
+            // The thread may have stopped waiting.
+            let _ = to.send(answer);
+        }
+    }
+
     /// Nobody listens any more. What was counted goes into a report.
     pub(super) fn finish(self, report: &mut Report) {
         let Ports { thread, why, .. } = self.state.into_inner();
@@ -183,12 +215,13 @@ impl Thread {
         };
         let counts = Arc::new(Mutex::new(Counts::default()));
         let counted = Arc::clone(&counts);
+        let (ask, questions) = channel();
         let listen = move || {
             // Without the network there is nothing to be done here.
-            let _ = listen(woken, &added, to.as_ref(), &counted);
+            let _ = listen(woken, &added, &Run { to: to.as_ref(), ask: &ask, counts: &counted });
         };
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
-        Ok(Self { handle, ports, wake: Some(wake), heard, counts })
+        Ok(Self { handle, ports, wake: Some(wake), heard, questions, counts })
     }
 }
 
@@ -204,13 +237,25 @@ impl Drop for Thread {
     }
 }
 
+/// The run, as the thread knows it.
+struct Run<'t> {
+    to: Option<&'t SyncSender<Heard>>,
+    ask: &'t Sender<Question>,
+    counts: &'t Mutex<Counts>,
+}
+
+impl Run<'_> {
+    /// What the run tells of a file, if it does in time.
+    fn ask(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<Attributes> {
+        let (to, answer) = channel();
+        let mask = mask.words().iter().collect();
+        self.ask.send(Question { port, handle: handle.to_vec(), mask, to }).ok()?;
+        answer.recv_timeout(PATIENCE).ok()?
+    }
+}
+
 /// What the thread does until it is not to be woken any more.
-fn listen(
-    mut woken: PipeReader,
-    added: &Receiver<Port>,
-    to: Option<&SyncSender<Heard>>,
-    counts: &Mutex<Counts>,
-) -> io::Result<()> {
+fn listen(mut woken: PipeReader, added: &Receiver<Port>, run: &Run<'_>) -> io::Result<()> {
     let mut listening = Listening::default();
     let mut is_over = false;
     while !is_over {
@@ -218,23 +263,24 @@ fn listen(
             is_over = woken.read(&mut [0; 64])? == 0;
         }
         added.try_iter().for_each(|port| listening.add(port));
-        listening.serve(&mut |called| answer(called, to, counts));
+        listening.serve(&mut |called| answer(called, run));
     }
     Ok(())
 }
 
-fn answer(called: &Called<'_>, to: Option<&SyncSender<Heard>>, counts: &Mutex<Counts>) -> Option<Vec<u8>> {
+fn answer(called: &Called<'_>, run: &Run<'_>) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
-    let answer = responder::answer(called.message, &mut names, &mut |_, _| None);
+    let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.ask(called.port, handle, mask);
+    let answer = responder::answer(called.message, &mut names, &mut told);
     {
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
             *counts.callbacks.entry(name).or_default() += 1;
         }
         counts.unanswered += u64::from(answer.is_none());
     }
-    if let Some(to) = to {
+    if let Some(to) = run.to {
         // Nobody records any more what comes in the end.
         let _ = to.send(Heard {
             port: called.port,
@@ -252,7 +298,6 @@ fn answer(called: &Called<'_>, to: Option<&SyncSender<Heard>>, counts: &Mutex<Co
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
-    use std::time::Duration;
 
     use super::*;
 
@@ -311,6 +356,42 @@ mod tests {
             (0..PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
         assert_eq!(addresses[PORTS], addresses[0]);
         assert_eq!(callbacks.state.borrow().open.len(), PORTS);
+    }
+
+    #[test]
+    fn rfc7530_section_18_1_cb_getattr_is_answered_with_what_the_run_knows_of_the_file() {
+        let callbacks = Callbacks::new(LOCAL);
+        let address = callbacks.address((3, 7), &tcp()).unwrap();
+        // CB_COMPOUND with an empty tag, minor version 0, callback_ident 1, and CB_GETATTR of a filehandle of four bytes for the size.
+        let words = [9, 0, 2, 0x4000_0000, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 3, 4, 0x6669_6c65, 1, 0x10];
+        let asked = thread::spawn(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let message: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+            let mark = 0x8000_0000 | message.len() as u32;
+            stream.write_all(&[&mark.to_be_bytes()[..], &message].concat()).unwrap();
+            let mut reply = vec![0; 4];
+            stream.read_exact(&mut reply).unwrap();
+            let mut reply = vec![0; (u32::from_be_bytes(reply[..4].try_into().unwrap()) & 0xffff) as usize];
+            stream.read_exact(&mut reply).unwrap();
+            reply
+        });
+        let mut whose = None;
+        while whose.is_none() {
+            callbacks.tell(|of, handle, mask| {
+                assert_eq!((handle, mask.contains(4)), (&b"file"[..], true));
+                whose = Some(of);
+                Some((vec![0x10], 512u64.to_be_bytes().to_vec()))
+            });
+            thread::yield_now();
+        }
+        assert_eq!(whose, Some((3, 7)));
+        // NFS4_OK, an empty tag, one result: CB_GETATTR, NFS4_OK, one word of the mask, eight bytes of the size.
+        let expected = [0u32, 0, 1, 3, 0, 1, 0x10, 8, 0, 512].map(u32::to_be_bytes).concat();
+        assert_eq!(asked.join().unwrap()[24..], expected);
+        let mut report = Report::default();
+        callbacks.finish(&mut report);
+        assert_eq!((report.callbacks.get("CB_GETATTR"), report.unanswered), (Some(&1), 0));
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! - [`sending`]: a step becomes a Call of this run; [`signing`]: what RPCSEC_GSS makes of it;
 //! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
 //!   its state;
+//! - [`splitting`]: the live server takes less in one Call than the captured one;
+//! - [`silence`]: no Reply comes;
 //! - [`losing`]: its connection goes away before that;
 //! - [`restarting`]: the server has forgotten what it is about;
-//! - [`returning`]: it gave a delegation that the capture does not have.
+//! - [`returning`]: it gave a delegation that the capture does not have; [`substitutes`]: it gave none that the capture has.
 
 mod asking;
 mod delegated;
@@ -26,6 +28,9 @@ mod restarting;
 mod returning;
 mod sending;
 mod signing;
+mod silence;
+mod splitting;
+mod substitutes;
 mod thoughts;
 
 use std::cmp::Reverse;
@@ -72,6 +77,9 @@ use queue::Queue;
 use restarting::Restart;
 use returning::Unasked;
 use signing::Signing;
+use splitting::Lack;
+pub(super) use substitutes::Borrowed;
+use substitutes::Substitutes;
 use thoughts::Thoughts;
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
@@ -88,6 +96,8 @@ const SILENCES: u32 = 3;
 pub const PARTIES: usize = 4096;
 /// Steps in flight at once in the capture that are counted.
 const DEPTH: usize = 1 << 16;
+/// The state of a step about a delegation that this server did not give.
+const UNGIVEN: &str = "no-delegation: is about a delegation that this server did not give";
 /// Text of links that is read to be compared.
 const TEXT: u32 = 4096;
 
@@ -283,6 +293,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             // What is missing is told where it is used.
             Err(PrologueError::Server(what)) => report.refused.push(what),
         }
+        report.refused.extend(seeded.refused.iter().cloned());
         let signing = match options.gss {
             Gss::Reestablish => Signing::of(contents, transport, target, &tag, gss::mechanism)?,
             Gss::AsSys | Gss::Skip => None,
@@ -342,6 +353,10 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             next_due: None,
             otherwise: FxHashMap::default(),
             borrowed: FxHashSet::default(),
+            substitutes: Substitutes::default(),
+            lacks: seeded.missing.iter().map(|variable| (*variable, Lack::Object)).collect(),
+            undone_in: seeded.missing_in.clone(),
+            leaves_open: false,
             delegated: Delegated::default(),
             out: Vec::new(),
             placed: Vec::new(),
@@ -353,7 +368,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             keyed: Vec::new(),
             unjudged: Unjudged::default(),
             awaited: FxHashSet::default(),
-            walk: options.walk.then(Walk::new),
+            walk: Some(Walk::new()),
             beside: Some(Beside::new(target, options.mount_port, first_xid)),
         })
     }
@@ -433,6 +448,14 @@ struct Engine<'r, R> {
     otherwise: FxHashMap<u32, Touched>,
     /// Variables of delegations that this server did not give.
     borrowed: FxHashSet<u32>,
+    /// The opens that stand for them.
+    substitutes: Substitutes,
+    /// Why variables have no value that steps would have given, or objects have.
+    lacks: FxHashMap<u32, Lack>,
+    /// Variables of directories in which a step would have made, removed or renamed something, and was not sent.
+    undone_in: FxHashSet<u32>,
+    /// An open of the trace, or in the place of a delegation, is not closed by any step.
+    leaves_open: bool,
     /// What the captured clients told the server that had given them delegations.
     delegated: Delegated,
     out: Vec<u8>,
@@ -449,7 +472,7 @@ struct Engine<'r, R> {
     unjudged: Unjudged,
     /// Variables that Replies give from which they were not taken yet.
     awaited: FxHashSet<u32>,
-    /// What the steps must have left, if that is looked at.
+    /// What the steps must have left.
     walk: Option<Walk>,
     /// What is not NFS; nothing while it is asked.
     beside: Option<Beside>,
@@ -479,11 +502,13 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
-        if let (Some(why), true) = (&self.report.unreachable, self.walk.is_some()) {
+        if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {
             // It would wait once more for what does not come.
             let failed = Some(format!("not begun: {why}"));
             self.report.walked = Some(Walked { failed, ..Walked::default() });
-        } else if let Some(walk) = self.walk.take().filter(|_| !self.report.is_interrupted) {
+        } else if let Some(walk) =
+            self.walk.take().filter(|_| self.options.walk && !self.report.is_interrupted)
+        {
             let left = Left { seeded: self.seeded, values: &self.values };
             let (tag, shown) = (&self.tag, self.options.shown);
             self.report.walked = Some(walk.look(
@@ -549,7 +574,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
             (held.tries, held.due, held.flight) = (0, None, None);
             (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
-            (held.has_fewer, held.has_other_wants) = (false, false);
+            (held.has_fewer, held.has_other_wants, held.is_substituted) = (false, false, false);
+            (held.piece, held.was_silent) = (None, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
@@ -615,6 +641,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         }
         self.return_unasked(transport);
+        self.make_substitutes(transport)?;
         while let Some(seat) = self.queue.pop() {
             let mut held = self.seats.take(seat);
             if let Pace::Rate(rate) = self.options.pace
@@ -636,6 +663,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             match self.send(seat, &mut held, transport, tape)? {
                 Going::Sent => self.seats.put(seat, held),
                 Going::Settled(state) => {
+                    self.leave_undone(&held, &state);
                     self.settle(seat, held, state);
                     // What it gives up others may use: also the room that it was woken for.
                     self.unpark_each();

@@ -1,10 +1,12 @@
 //! How a live Reply went, as far as the counts of a run follow from it.
 
 use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v4::{self, CreateSessionFlags, Results};
+use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, Results};
 use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::replay::seed::files::SessionLimits;
 
 /// Operations of one COMPOUND that are looked at.
 const OPERATIONS: usize = 256;
@@ -18,13 +20,35 @@ const NLM_GRACE: u32 = 4;
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
 const RETRY_UNCACHED_REP: u32 = 10_068;
 
+/// What a session was granted for its fore channel. RFC 8881 section 18.36.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    /// Slots: ca_maxrequests.
+    pub(super) slots: u32,
+    /// What one Call may have.
+    pub(super) limits: SessionLimits,
+}
+
+impl Granted {
+    pub(super) fn of(channel: &ChannelAttrs4<'_>) -> Self {
+        Self {
+            slots: channel.ca_maxrequests,
+            limits: SessionLimits {
+                request_bytes: channel.ca_maxrequestsize,
+                response_bytes: channel.ca_maxresponsesize,
+                operations: channel.ca_maxoperations,
+            },
+        }
+    }
+}
+
 /// How a Reply went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// The status of each operation of a COMPOUND that was done, or of the one procedure.
     pub(super) statuses: Vec<u32>,
-    /// Slots that CREATE_SESSION granted.
-    pub(super) granted: Option<u32>,
+    /// What CREATE_SESSION granted.
+    pub(super) granted: Option<Granted>,
     /// CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
     /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
@@ -48,7 +72,7 @@ impl Outcome {
                     outcome.statuses.push(results.status().0);
                     match &results {
                         Results::CREATE_SESSION(Union::Ok(granted)) => {
-                            outcome.granted = Some(granted.csr_fore_chan_attrs.ca_maxrequests);
+                            outcome.granted = Some(Granted::of(&granted.csr_fore_chan_attrs));
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
                         }

@@ -55,6 +55,7 @@ pub(super) fn prologue(
         let connection = transport.connect(target).map_err(PrologueError::Transport)?;
         let xid = crate::analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
         let line = Line::new(transport, connection, Caller::default(), Xid(xid as u32), target.wish.timeout)
+            .reconnecting(target)
             .contained(containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: Problem| PrologueError::Server(problem.to_string());
@@ -69,10 +70,11 @@ pub(super) fn prologue(
             }
         }
         match files.hand_over() {
-            Known::Session { clientid, id, sequence, slots } => {
+            Known::Session { clientid, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set(*variable, &id);
-                    values.open_session(*variable, Session::used(slots, sequence));
+                    let session = Session::used(slots, sequence).with_limits(limits, limits);
+                    values.open_session(*variable, session);
                 }
                 missing.clientids.iter().for_each(|variable| {
                     values.set(*variable, &clientid.to_be_bytes());

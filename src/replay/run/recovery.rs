@@ -8,6 +8,7 @@
 
 pub(super) mod asks;
 pub(super) mod ledger;
+pub(super) mod lent;
 
 use std::time::Duration;
 
@@ -77,8 +78,15 @@ pub const NO_CONNECTION: Again = Again {
     text: "connections to the server went away without a Reply, until nothing was sent any more",
 };
 
+/// The server takes less in one READ or WRITE than the captured one.
+pub const SPLIT: Again = Again {
+    code: "split",
+    text: "the server takes less in one READ or WRITE; it went in several Calls, and what came matched as a whole",
+};
+
 /// All of them.
-pub const ALL: &[Again] = &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED, NO_CONNECTION];
+pub const ALL: &[Again] =
+    &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
 /// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {

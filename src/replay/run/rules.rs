@@ -116,6 +116,10 @@ fn attribute(path: &str, field: &str) -> Option<Rule> {
     if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
         return Some(ACL);
     }
+    // NFSACL beside NFSv3.
+    if field.starts_with("nfsacl.acl") || field.starts_with("nfsacl.dfacl") {
+        return Some(ACL);
+    }
     match field {
         "nfs.specdata1" | "nfs.specdata2" => return Some(RAWDEV),
         "nfs.fattr4_owner" | "nfs.fattr4_owner_group" => return Some(OWNER),

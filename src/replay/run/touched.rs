@@ -158,6 +158,8 @@ impl Touched {
         };
         match (operation, status) {
             (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
+            // Somebody has removed it.
+            (_, "STALE") => self.names && self.is_outside,
             // From an offset on there is nothing: RFC 7862 section 15.11.3.
             ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
             // The source ends before that: RFC 7862 sections 15.2.3 and 15.13.3.

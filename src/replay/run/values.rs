@@ -7,6 +7,7 @@
 use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
+use crate::replay::seed::files::SessionLimits;
 use crate::replay::trace::emit::Values as Emitted;
 use crate::replay::trace::{Holds, Slot};
 
@@ -40,12 +41,21 @@ struct Slotted {
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     slots: Vec<Slotted>,
+    /// What one Call may have.
+    pub limits: SessionLimits,
+    /// A limit is lower than that of the captured session.
+    pub is_smaller: bool,
 }
 
 impl Session {
     /// A session with so many slots.
     pub fn new(granted: u32) -> Self {
-        Self { slots: vec![Slotted::default(); granted.clamp(1, SLOTS) as usize] }
+        Self { slots: vec![Slotted::default(); granted.clamp(1, SLOTS) as usize], ..Self::default() }
+    }
+
+    /// The same with limits, beside those of the captured session.
+    pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
+        Self { limits, is_smaller: limits.is_below(&captured), ..self }
     }
 
     /// A session of which the first slot was used up to this sa_sequenceid.
@@ -210,6 +220,15 @@ impl Values {
         self.owners.get(&owner).map_or(1, |last| last.wrapping_add(1))
     }
 
+    /// A session is another now, of a server that has the same limits as before.
+    pub fn renew_session(&mut self, variable: u32, session: Session) {
+        let (limits, is_smaller) = self
+            .sessions
+            .get(&variable)
+            .map_or_else(Default::default, |known| (known.limits, known.is_smaller));
+        self.sessions.insert(variable, Session { limits, is_smaller, ..session });
+    }
+
     /// A session is over.
     pub fn close_session(&mut self, variable: u32) {
         self.sessions.remove(&variable);
@@ -243,6 +262,17 @@ impl Values {
         self.get(session) == Some(&id[..])
             && of_slot == slot
             && sent.is_some_and(|slot| slot.sequence.wrapping_add(1) == sequence)
+    }
+
+    /// The next sa_sequenceid of a slot: 1 where the session is not known.
+    pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
+        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        slot.map_or(1, |slot| slot.sequence.wrapping_add(1))
+    }
+
+    /// The Call that was emitted carries the seqid of an open-owner in one more operation.
+    pub fn carries_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
+        self.used.seqids.push((false, owner, operation, seqid));
     }
 
     /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.

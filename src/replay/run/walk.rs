@@ -163,6 +163,12 @@ impl Walk {
         self.tree.has_name(directory, name)
     }
 
+    /// Whether a file must have a name after the steps up to now.
+    pub(super) fn is_there(&self, file: u32) -> bool {
+        let id = self.tree.of_handle(file).filter(|id| !self.tree.is_doubtful(*id));
+        id.is_some_and(|id| self.tree.names_now().any(|named| named.object == Some(id)))
+    }
+
     /// Nobody knows what a step has done.
     pub(super) fn doubt(&mut self, step: &Step<'_>) {
         self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
@@ -184,7 +190,7 @@ impl Walk {
             Err(error) => return Walked { failed: Some(error.to_string()), ..walked },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
-        let line = transport.line(connection, xid, target.wish.timeout, containment);
+        let line = transport.line(connection, xid, containment, target);
         let mut files: Box<dyn Files + '_> = match &live.seeded.supported {
             None => Box::new(V3::new(line, live.seeded.root.clone())),
             Some(_) => match V4::new(line, &format!("{} {tag} walk", env!("CARGO_PKG_NAME")), &[2, 1, 0]) {
@@ -192,6 +198,7 @@ impl Walk {
                 Err(problem) => return Walked { failed: Some(problem.to_string()), ..walked },
             },
         };
+        files.limit_io(live.seeded.io);
         let mut looker =
             Looker { tree: &self.tree, live, files: &mut *files, walked: &mut walked, contents, shown };
         if let Err(problem) = looker.names() {

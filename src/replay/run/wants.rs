@@ -28,24 +28,43 @@ pub(super) enum Got {
     Delegation,
 }
 
-/// What each OPEN of a step that succeeded got, by its place in the COMPOUND.
+/// An OPEN of a step that succeeded in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Opened {
+    /// Its number in the COMPOUND, from 0.
+    operation: usize,
+    got: Got,
+    /// The bits of share_access that its delegation stands for.
+    access: u32,
+    /// It asked for OPEN_CONFIRM.
+    must_confirm: bool,
+}
+
+/// The OPENs of a step that succeeded in the capture.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opens(Vec<(usize, Got)>);
+pub(super) struct Opens(Vec<Opened>);
 
 impl Opens {
     /// Reads the recorded Reply of a step. In NFSv4.0 nothing can be wanted.
     pub(super) fn of(step: &Step<'_>) -> Self {
+        if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
+    }
+
+    /// Reads the recorded Reply of a step, of any minor version.
+    pub(super) fn recorded(step: &Step<'_>) -> Self {
         let reply = &step.reply;
-        if step.asked.minor_version == 0 {
-            return Self::default();
-        }
         let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
         let items = reply.items();
         let mut cursor = Cursor::new(results).with_chunks(&items);
         let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return Self::default() };
         let results = reply.operations().map_while(Result::ok).enumerate();
         let got = results.filter_map(|(at, results)| match results {
-            Results::OPEN(Outcome::Ok(open)) => Some((at, Got::of(open.rflags, &open.delegation))),
+            Results::OPEN(Outcome::Ok(open)) => Some(Opened {
+                operation: at,
+                got: Got::of(open.rflags, &open.delegation),
+                access: access_of(&open.delegation),
+                must_confirm: open.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM),
+            }),
             _ => None,
         });
         Self(got.collect())
@@ -56,11 +75,35 @@ impl Opens {
         let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
         let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
         let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
-        match self.0.iter().find(|(place, _)| *place == at) {
-            Some((_, Got::Open)) => ShareAccess(access.0 & !(WANTED | instead | times) | none),
-            Some((_, Got::OpenAndDelegation)) => ShareAccess(access.0 & !instead),
-            Some((_, Got::Delegation)) | None => access,
+        match self.at(at).map(|opened| opened.got) {
+            Some(Got::Open) => ShareAccess(access.0 & !(WANTED | instead | times) | none),
+            Some(Got::OpenAndDelegation) => ShareAccess(access.0 & !instead),
+            Some(Got::Delegation) | None => access,
         }
+    }
+
+    fn at(&self, operation: usize) -> Option<&Opened> {
+        self.0.iter().find(|opened| opened.operation == operation)
+    }
+
+    /// Whether the OPEN at a place of the COMPOUND got a delegation, and no stateid of the open.
+    pub(super) fn has_delegation_alone(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.got == Got::Delegation)
+    }
+
+    /// Whether any OPEN did.
+    pub(super) fn has_any_delegation_alone(&self) -> bool {
+        self.0.iter().any(|opened| opened.got == Got::Delegation)
+    }
+
+    /// Whether the OPEN at a place of the COMPOUND was to be confirmed.
+    pub(super) fn must_confirm(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.must_confirm)
+    }
+
+    /// The bits of share_access that the delegation of the OPEN at a place of the COMPOUND stands for.
+    pub(super) fn delegated_access(&self, at: usize) -> u32 {
+        self.at(at).map_or(0, |opened| opened.access)
     }
 }
 
@@ -74,6 +117,15 @@ impl Got {
     }
 }
 
+/// The bits of share_access that a delegation stands for. RFC 8881 section 10.4.
+fn access_of(delegation: &OpenDelegation4<'_>) -> u32 {
+    match delegation {
+        OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,
+        OpenDelegation4::Write(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,8 +134,12 @@ mod tests {
     const ANY: u32 = 0x300;
     const OFFERS: u32 = 0x30_0000;
 
+    fn of(got: Got) -> Opens {
+        Opens(vec![Opened { operation: 2, got, access: 0, must_confirm: false }])
+    }
+
     fn asks(got: Got, access: u32) -> u32 {
-        Opens(vec![(2, got)]).wants(2, ShareAccess(access)).0
+        of(got).wants(2, ShareAccess(access)).0
     }
 
     #[test]
@@ -104,6 +160,6 @@ mod tests {
 
     #[test]
     fn other_operations_of_the_compound_stay() {
-        assert_eq!(Opens(vec![(2, Got::Open)]).wants(3, ShareAccess(READ)).0, READ);
+        assert_eq!(of(Got::Open).wants(3, ShareAccess(READ)).0, READ);
     }
 }

@@ -86,6 +86,67 @@ pub struct Status {
     pub owners: Option<[u32; 2]>,
 }
 
+/// What one READ and one WRITE may have in a file system: `maxread` and `maxwrite` (RFC 8881 sections 5.8.2.20 and 5.8.2.21), rtmax and
+/// wtmax (RFC 1813 section 3.3.19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoLimits {
+    /// Bytes of one READ.
+    pub read_bytes: u32,
+    /// Bytes of one WRITE.
+    pub write_bytes: u32,
+}
+
+impl Default for IoLimits {
+    /// None.
+    fn default() -> Self {
+        Self { read_bytes: u32::MAX, write_bytes: u32::MAX }
+    }
+}
+
+impl IoLimits {
+    /// Limits as a server tells them: 0 tells of none.
+    pub fn told(read_bytes: u64, write_bytes: u64) -> Self {
+        let limit = |bytes: u64| if bytes == 0 { u32::MAX } else { u32::try_from(bytes).unwrap_or(u32::MAX) };
+        Self { read_bytes: limit(read_bytes), write_bytes: limit(write_bytes) }
+    }
+}
+
+/// What one Call of a session may have. RFC 8881 section 18.36.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// ca_maxrequestsize, in bytes of the whole RPC message.
+    pub request_bytes: u32,
+    /// ca_maxresponsesize, in bytes of the whole RPC message.
+    pub response_bytes: u32,
+    /// ca_maxoperations.
+    pub operations: u32,
+}
+
+impl Default for SessionLimits {
+    /// None.
+    fn default() -> Self {
+        Self { request_bytes: u32::MAX, response_bytes: u32::MAX, operations: u32::MAX }
+    }
+}
+
+impl SessionLimits {
+    /// Whether one of them is lower than another session's.
+    pub fn is_below(&self, other: &Self) -> bool {
+        self.request_bytes < other.request_bytes
+            || self.response_bytes < other.response_bytes
+            || self.operations < other.operations
+    }
+}
+
+/// What a file system can do, as its server tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
+    pub supported: Option<Vec<u32>>,
+    /// What one READ and one WRITE may have.
+    pub io: IoLimits,
+}
+
 /// Names of one directory that are told at most.
 pub const NAMES: usize = 1 << 20;
 
@@ -133,11 +194,14 @@ pub trait Files {
     /// As [`lookup`](Self::lookup).
     fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem>;
 
-    /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
+    /// What the file system of an object can do.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem>;
+    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem>;
+
+    /// Reads and writes keep to these limits from here on.
+    fn limit_io(&mut self, limits: IoLimits);
 
     /// What an object is.
     ///

@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::trace::layout::{Existence, FileType};
 use super::trace::{Content, NONE, Trace, TraceError, keyed};
-use files::{Files, Handle, Kind, Problem};
+use files::{Capabilities, Files, Handle, IoLimits, Kind, Problem};
 
 /// What stands for the root of the captured server, in the directory of the run.
 pub const TREE: &str = "tree";
@@ -25,6 +25,8 @@ pub const TREE: &str = "tree";
 pub const NAMELESS: &str = "nameless";
 /// Bytes of one WRITE.
 const PIECE: usize = 256 << 10;
+/// Refused names and sizes that are told.
+const REFUSED: usize = 20;
 /// Directories above each other; deeper ones are left out.
 const DEPTH: usize = 256;
 
@@ -96,10 +98,18 @@ pub struct Seeded {
     pub handles: FxHashMap<u32, Handle>,
     /// Those of them that stand for what is below the root, so that what is above it is in the run's directory, too.
     pub below: FxHashSet<u32>,
+    /// Variables of filehandles of objects that the server does not take: a name that is too long, a size that is too large.
+    pub missing: FxHashSet<u32>,
+    /// Those of the directories in which these would be.
+    pub missing_in: FxHashSet<u32>,
+    /// Such names and sizes, with the status, for people: the first of them.
+    pub refused: Vec<String>,
     /// Variables of filehandles of directories, whether they are there before the run or not.
     pub directories: FxHashSet<u32>,
     /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
     pub supported: Option<Vec<u32>>,
+    /// What one READ and one WRITE may have there.
+    pub io: IoLimits,
     /// Paths below the root that stand for what the capture mounts, of which none is below another: those, and where they are, no
     /// step of NFSv3 can change.
     pub mounts: Vec<Vec<u8>>,
@@ -135,6 +145,8 @@ struct Wanted {
     target: Box<[u8]>,
     is_parent: bool,
     live: Option<Handle>,
+    /// The server has refused its name or its size, or that of a directory above it.
+    is_refused: bool,
     /// It is below the root of the tree, and not that.
     is_below: bool,
 }
@@ -172,11 +184,21 @@ pub fn seed(
         }
         (Some(run), _) => run,
         (None, _) => {
-            let made = files.make(&export, name.as_bytes(), Kind::Directory, 0o755);
-            made.map_err(said(name.to_owned()))?
+            match files.make(&export, name.as_bytes(), Kind::Directory, 0o755) {
+                // It was made, and its Call sent again; or somebody else was faster.
+                Err(Problem::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+                    let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
+                    let run = found.ok_or_else(|| said(name.to_owned())(Problem::Refused(what, status)))?;
+                    if !files.is_empty(&run).map_err(said(name.to_owned()))? {
+                        return Err(SeedError::NotEmpty(name.to_owned()));
+                    }
+                    run
+                }
+                made => made.map_err(said(name.to_owned()))?,
+            }
         }
     };
-    let mut maker = Maker { files, how, made: Made::default(), mounts: Vec::new() };
+    let mut maker = Maker { files, refused: Vec::new(), how, made: Made::default(), mounts: Vec::new() };
     let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
     let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
 
@@ -184,6 +206,8 @@ pub fn seed(
     let owners = maker.files.status(&root).map_err(said(TREE.into()))?.owners;
     let squashed = owners.filter(|[user, _]| *user != 0);
 
+    let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
+    maker.files.limit_io(capabilities.io);
     let (mut wanted, directories) = wanted(trace)?;
     let numbers: Vec<u32> = {
         let mut numbers: Vec<u32> = wanted.keys().copied().collect();
@@ -194,7 +218,7 @@ pub fn seed(
         maker.object(&mut wanted, *number, &root, &nameless, 0)?;
     }
     if how != How::Find {
-        contents(trace, &mut maker, &wanted)?;
+        contents(trace, &mut maker, &mut wanted)?;
         // Modes last: what may not be written could not be filled, nor could names be made in it.
         for number in &numbers {
             let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
@@ -206,6 +230,12 @@ pub fn seed(
         }
     }
     let (mut handles, mut below) = (FxHashMap::default(), FxHashSet::default());
+    let (mut missing, mut missing_in) = (FxHashSet::default(), FxHashSet::default());
+    for object in wanted.values().filter(|object| object.is_refused) {
+        missing.extend(object.handles.iter().copied());
+        let above = object.names.iter().filter_map(|(parent, _)| wanted.get(parent));
+        missing_in.extend(above.flat_map(|above| above.handles.iter().copied()));
+    }
     for object in wanted.into_values() {
         let Some(live) = object.live else { continue };
         for variable in object.handles {
@@ -215,12 +245,26 @@ pub fn seed(
             }
         }
     }
-    let (made, mounts) = (maker.made, uppermost(&maker.mounts));
-    let supported = files.supported(&root).map_err(said("supported_attrs".into()))?;
+    let (made, mounts, refused) = (maker.made, uppermost(&maker.mounts), maker.refused);
+    let Capabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
     // A step of NFSv4 can change what is at the root.
     let mounts = if supported.is_none() { mounts } else { Vec::new() };
-    Ok(Seeded { path, root, handles, below, directories, supported, mounts, squashed, made })
+    Ok(Seeded {
+        path,
+        root,
+        handles,
+        below,
+        missing,
+        missing_in,
+        refused,
+        directories,
+        supported,
+        io,
+        mounts,
+        squashed,
+        made,
+    })
 }
 
 /// What is there before the first step, and all directories.
@@ -248,6 +292,7 @@ fn wanted(
                 target: object.target.0.into(),
                 is_parent: false,
                 live: None,
+                is_refused: false,
                 is_below: false,
             },
         );
@@ -264,6 +309,8 @@ fn wanted(
 
 struct Maker<'f> {
     files: &'f mut dyn Files,
+    /// Names and sizes that the server does not take, for people.
+    refused: Vec<String>,
     how: How,
     made: Made,
     mounts: Vec<Vec<u8>>,
@@ -286,7 +333,39 @@ impl Maker<'_> {
             return Err(SeedError::Missing(what()));
         }
         self.made.objects += 1;
-        self.files.make(parent, name, kind, mode).map_err(said)
+        match self.files.make(parent, name, kind, mode) {
+            // The Call was sent again because its connection had gone away, and the server had done it.
+            Err(Problem::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+                let found = self.files.lookup(parent, name).map_err(said)?;
+                found.ok_or_else(|| said(Problem::Refused(what, status)))
+            }
+            made => made.map_err(said),
+        }
+    }
+
+    /// Finds an object, or makes it; `None` where the server refuses its name or its kind, and nothing else.
+    fn one_or_refused(
+        &mut self,
+        parent: &[u8],
+        name: &[u8],
+        kind: Kind<'_>,
+        mode: u32,
+    ) -> Result<Option<Handle>, SeedError> {
+        match self.one(parent, name, kind, mode) {
+            Err(SeedError::Server(what, Problem::Refused(operation, status))) if is_refusal(&status) => {
+                self.refuse(format!("{}: {operation}: {status}", shortened(&what)));
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    /// The server does not take a name or a size, which costs the steps that need the object.
+    fn refuse(&mut self, why: String) {
+        self.made.left_out += 1;
+        if self.refused.len() < REFUSED {
+            self.refused.push(why);
+        }
     }
 
     /// Makes an object after the directories above it. Gives its filehandle.
@@ -301,6 +380,9 @@ impl Maker<'_> {
         let Some(object) = wanted.get(&number) else { return Ok(None) };
         if let Some(live) = &object.live {
             return Ok(Some(live.clone()));
+        }
+        if object.is_refused {
+            return Ok(None);
         }
         if depth > DEPTH {
             self.made.left_out += 1;
@@ -331,11 +413,13 @@ impl Maker<'_> {
         };
         let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
         let (mut live, mut is_below): (Option<Handle>, bool) = (None, false);
+        let mut is_refused = false;
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, above) = match *parent {
                 NONE => (Some(nameless.to_vec()), None),
                 number => {
                     let live = self.object(wanted, number, root, nameless, depth + 1)?;
+                    is_refused |= wanted.get(&number).is_some_and(|above| above.is_refused);
                     (live, wanted.get(&number))
                 }
             };
@@ -343,14 +427,24 @@ impl Maker<'_> {
             match &live {
                 None => {
                     is_below = above.is_some_and(|above| above.is_root || above.is_below);
-                    live = Some(self.one(&parent, name, kind, mode)?);
+                    live = self.one_or_refused(&parent, name, kind, mode)?;
+                    is_refused |= live.is_none();
                 }
                 Some(live) if self.how != How::Find => {
                     let said =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     if self.files.lookup(&parent, name).map_err(said)?.is_none() {
-                        self.files.link(live, &parent, name).map_err(said)?;
-                        self.made.links += 1;
+                        match self.files.link(live, &parent, name) {
+                            Err(Problem::Refused(what, status)) if is_refusal(&status) => {
+                                let name = shortened(&String::from_utf8_lossy(name));
+                                self.refuse(format!("{name}: {what}: {status}"));
+                            }
+                            Err(Problem::Refused(_, status)) if status.ends_with("ERR_EXIST") => {}
+                            linked => {
+                                linked.map_err(said)?;
+                                self.made.links += 1;
+                            }
+                        }
                     }
                 }
                 Some(_) => {}
@@ -358,6 +452,12 @@ impl Maker<'_> {
         }
         let live = match live {
             Some(live) => live,
+            None if is_refused => {
+                if let Some(object) = wanted.get_mut(&number) {
+                    object.is_refused = true;
+                }
+                return Ok(None);
+            }
             None => self.one(nameless, number.to_string().as_bytes(), kind, mode)?,
         };
         if let Some(object) = wanted.get_mut(&number) {
@@ -371,6 +471,23 @@ impl Maker<'_> {
             object.live = Some(live.clone());
         }
         Some(live)
+    }
+}
+
+/// Whether a server does not take a name or a size, of NFSv3 and NFSv4.
+fn is_refusal(status: &str) -> bool {
+    let status = status.split_once("ERR_").map_or("", |(_, status)| status);
+    matches!(
+        status,
+        "NAMETOOLONG" | "INVAL" | "BADCHAR" | "BADNAME" | "FBIG" | "NOTSUPP" | "BADTYPE" | "MLINK"
+    )
+}
+
+/// A name that is not longer than people read.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(40) {
+        Some((at, _)) => format!("{}...", name.get(..at).unwrap_or_default()),
+        None => name.to_owned(),
     }
 }
 
@@ -396,13 +513,22 @@ fn is_plain(name: &[u8]) -> bool {
 fn contents(
     trace: &mut Trace<impl Read + Seek>,
     maker: &mut Maker<'_>,
-    wanted: &FxHashMap<u32, Wanted>,
+    wanted: &mut FxHashMap<u32, Wanted>,
 ) -> Result<(), SeedError> {
     let said = |problem| SeedError::Server("content".into(), problem);
-    for object in wanted.values() {
+    for object in wanted.values_mut() {
         let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live, is_file && object.size > 0 && !object.is_root) {
-            maker.files.set(live, None, Some(object.size)).map_err(said)?;
+            match maker.files.set(live, None, Some(object.size)) {
+                Err(Problem::Refused(what, status)) if is_refusal(&status) => {
+                    let name =
+                        object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
+                    let name = shortened(&name.unwrap_or_default());
+                    maker.refuse(format!("{name}, {} bytes: {what}: {status}", object.size));
+                    (object.live, object.is_refused) = (None, true);
+                }
+                done => done.map_err(said)?,
+            }
         }
     }
     let key = trace.summary().key;

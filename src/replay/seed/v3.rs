@@ -2,14 +2,14 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Created, Createhow3, Diropargs3, GetattrArgs, LinkArgs, LookupArgs, MkdirArgs,
-    MknodArgs, Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs, Results,
-    Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Created, Createhow3, Diropargs3, FsrootArgs, GetattrArgs, LinkArgs, LookupArgs,
+    MkdirArgs, MknodArgs, Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs,
+    Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
-use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
+use super::files::{Capabilities, Files, Handle, IoLimits, Kind, NAMES, Problem, Status};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
@@ -22,12 +22,13 @@ const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 pub struct V3<'t> {
     line: ContainedLine<'t>,
     root: Handle,
+    io: IoLimits,
 }
 
 impl<'t> V3<'t> {
     /// A client that begins at the filehandle that MOUNT gave for the export.
     pub fn new(line: ContainedLine<'t>, root: Handle) -> Self {
-        Self { line, root }
+        Self { line, root, io: IoLimits::default() }
     }
 
     fn call<T>(
@@ -152,6 +153,7 @@ impl Files for V3<'_> {
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
             let length = rest.len() as u32;
             let arguments = Args::WRITE(WriteArgs {
                 file: Opaque(file),
@@ -187,8 +189,20 @@ impl Files for V3<'_> {
         })
     }
 
-    fn supported(&mut self, _: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
-        Ok(None)
+    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem> {
+        let arguments = Args::FSINFO(FsrootArgs { fsroot: Opaque(object) });
+        let io = self.call(Nfs::FSINFO, &arguments, &[], |results| match results {
+            Results::FSINFO(outcome) => outcome
+                .ok()
+                .map(|ok| IoLimits::told(ok.rtmax.into(), ok.wtmax.into()))
+                .ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })?;
+        Ok(Capabilities { supported: None, io })
+    }
+
+    fn limit_io(&mut self, limits: IoLimits) {
+        self.io = limits;
     }
 
     fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
@@ -205,6 +219,7 @@ impl Files for V3<'_> {
     }
 
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+        let count = count.min(self.io.read_bytes);
         let arguments = Args::READ(ReadArgs { file: Opaque(file), offset, count });
         self.call(Nfs::READ, &arguments, &[], |results| match results {
             Results::READ(outcome) => {

@@ -1,32 +1,38 @@
 //! The tree made with NFSv4: of the minor version that the server has, 4.1 before 4.0.
 
+mod clients;
+
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4,
-    CloseArgs, CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4,
-    DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
-    LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4,
-    OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReadArgs, ReaddirArgs,
-    ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm,
-    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs,
-    mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, CloseArgs, CreateArgs, Createhow4, Createtype4,
+    DestroyClientidArgs, DestroySessionArgs, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, NfsFtype4,
+    Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4,
+    ReadArgs, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, ShareAccess,
+    ShareDeny, StableHow4, Stateid4, WriteArgs, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 
-use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
+use super::files::{Capabilities, Files, Handle, IoLimits, Kind, NAMES, Problem, SessionLimits, Status};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
+use clients::{create_session, set_clientid};
+
+/// How often the server may forget the client.
+const RENEWALS: u32 = 16;
 
 /// The stateid that stands for no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
+
+/// Bytes of a Call and of a Reply besides file data: headers with a long credential, SEQUENCE, filehandles and attributes.
+const AROUND: u32 = 2048;
 
 /// What the client has at the server.
 enum Held {
     /// NFSv4.0: a clientid, and the seqid of its one open owner.
     Client { clientid: u64, seqid: u32 },
     /// From NFSv4.1 on: a session, and the sequence of its first slot.
-    Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32 },
+    Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32, limits: SessionLimits },
 }
 
 /// What a client has at the server, for who goes on with it.
@@ -47,14 +53,23 @@ pub enum Known {
         sequence: u32,
         /// Slots that were granted.
         slots: u32,
+        /// What one Call may have.
+        limits: SessionLimits,
     },
 }
 
 /// A client of NFSv4.
 pub struct V4<'t> {
     line: ContainedLine<'t>,
+    /// What it calls itself.
+    name: String,
     minor: u32,
     held: Held,
+    /// How often the server has forgotten it.
+    renewals: u32,
+    /// Open-owners before the present one.
+    owners: u32,
+    io: IoLimits,
 }
 
 impl<'t> V4<'t> {
@@ -72,11 +87,9 @@ impl<'t> V4<'t> {
             };
             match held {
                 Ok(held) => {
-                    let mut client = Self { line, minor: *minor, held };
-                    if *minor > 0 {
-                        let done = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
-                        client.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))?;
-                    }
+                    let (name, io) = (name.to_owned(), IoLimits::default());
+                    let mut client = Self { line, name, minor: *minor, held, renewals: 0, owners: 0, io };
+                    client.complete()?;
                     return Ok(client);
                 }
                 Err(Problem::Call(error)) if error.is_final() => return Err(Problem::Call(error)),
@@ -90,8 +103,8 @@ impl<'t> V4<'t> {
     pub fn hand_over(self) -> Known {
         match self.held {
             Held::Client { clientid, .. } => Known::Client { clientid },
-            Held::Session { clientid, id, sequence, slots } => {
-                Known::Session { clientid, id, sequence, slots }
+            Held::Session { clientid, id, sequence, slots, limits } => {
+                Known::Session { clientid, id, sequence, slots, limits }
             }
         }
     }
@@ -126,13 +139,53 @@ impl<'t> V4<'t> {
         data: &[Source<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, Problem> {
-        for _ in 0..PATIENCE {
+        let mut waits = 0;
+        while waits < PATIENCE {
             match self.run_once(what, operations, data, &mut read) {
-                Err(Problem::Refused(_, status)) if is_later(&status) => std::thread::sleep(PAUSE),
+                Err(Problem::Refused(what, status)) if is_later(&status) => {
+                    waits += 1;
+                    std::thread::sleep(PAUSE);
+                    // The operation itself has the seqid of its owner.
+                    if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
+                        return Err(Problem::Refused(what, status));
+                    }
+                }
+                Err(Problem::Refused(what, status)) if is_unknown(&status) && self.renewals < RENEWALS => {
+                    self.renew()?;
+                    // In NFSv4.0 the operations themselves name the client.
+                    if self.minor == 0 {
+                        return Err(Problem::Refused(what, status));
+                    }
+                }
+                // The Call was sent again, and the server has done it and not kept the Reply (RFC 8881 section 15.1.10.3).
+                Err(Problem::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => waits += 1,
                 done => return done,
             }
         }
         Err(Problem::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
+    }
+
+    /// Becomes known to the server again, which has restarted or forgotten the session. RFC 8881 section 8.4.2.
+    fn renew(&mut self) -> Result<(), Problem> {
+        self.renewals += 1;
+        self.held = match self.minor {
+            0 => set_clientid(&mut self.line, &self.name)?,
+            minor => create_session(&mut self.line, minor, &self.name)?,
+        };
+        match self.complete() {
+            // The client was known all the time: RFC 8881 section 18.51.3.
+            Err(Problem::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Tells the server that there is nothing to be reclaimed.
+    fn complete(&mut self) -> Result<(), Problem> {
+        if self.minor == 0 {
+            return Ok(());
+        }
+        let done = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
+        self.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))
     }
 
     fn run_once<T>(
@@ -145,12 +198,16 @@ impl<'t> V4<'t> {
         let mut all = Vec::with_capacity(operations.len() + 1);
         if let Held::Session { id, sequence, .. } = &mut self.held {
             *sequence += 1;
+            // Where a Call is sent again, what changes something is not to be done twice. Other Replies are longer than is kept.
+            let is_kept = |operation: &Args<'_>| {
+                !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
+            };
             all.push(Args::SEQUENCE(SequenceArgs {
                 sa_sessionid: *id,
                 sa_sequenceid: *sequence,
                 sa_slotid: 0,
                 sa_highest_slotid: 0,
-                sa_cachethis: false,
+                sa_cachethis: operations.iter().all(is_kept),
             }));
         }
         all.extend_from_slice(operations);
@@ -167,7 +224,29 @@ impl<'t> V4<'t> {
         }
     }
 
+    /// Makes a file, once more where the server asks for it or forgets its client in between.
     fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> Result<Handle, Problem> {
+        let (mut waits, mut losses) = (0, 0);
+        loop {
+            match self.create_file_once(directory, name, mode) {
+                // The next try has the next seqid of the owner (RFC 7530 section 9.1.7).
+                Err(Problem::Refused(_, status)) if is_later(&status) && waits < PATIENCE => waits += 1,
+                // A Call that was sent again may have counted twice for the owner: another one begins anew.
+                Err(Problem::Refused(_, status)) if is_lost(&status) && losses < RENEWALS => {
+                    losses += 1;
+                    if let Held::Client { seqid, .. } = &mut self.held {
+                        (*seqid, self.owners) = (0, self.owners + 1);
+                    }
+                    if let Some(made) = self.lookup(directory, name)? {
+                        return Ok(made);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn create_file_once(&mut self, directory: &[u8], name: &[u8], mode: u32) -> Result<Handle, Problem> {
         let clientid = match self.held {
             Held::Client { clientid, .. } => clientid,
             Held::Session { .. } => 0,
@@ -175,11 +254,12 @@ impl<'t> V4<'t> {
         let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let seqid = self.next_seqid();
+        let owner = format!("seed {}", self.owners);
         let open = Args::OPEN(OpenArgs {
             seqid,
             share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
             share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
-            owner: OpenOwner4 { clientid, owner: Opaque(b"seed") },
+            owner: OpenOwner4 { clientid, owner: Opaque(owner.as_bytes()) },
             openhow: Openflag4::Create(Createhow4::Guarded(attributes)),
             claim: OpenClaim4::Null(Text(name)),
         });
@@ -211,6 +291,17 @@ impl<'t> V4<'t> {
         self.run("CLOSE", &[put(&handle), close], &[], |_| Some(()))?;
         Ok(handle)
     }
+}
+
+/// Whether the server does not know the client or its session any more.
+fn is_unknown(status: &str) -> bool {
+    matches!(status, "NFS4ERR_BADSESSION" | "NFS4ERR_DEADSESSION" | "NFS4ERR_STALE_CLIENTID")
+}
+
+/// Whether what a client holds is not known any more, or the seqid of its owner is another.
+fn is_lost(status: &str) -> bool {
+    let of_stateid = ["NFS4ERR_STALE_STATEID", "NFS4ERR_BAD_STATEID", "NFS4ERR_BAD_SEQID"];
+    is_unknown(status) || of_stateid.contains(&status)
 }
 
 /// Whether the server asks to be asked again.
@@ -284,6 +375,7 @@ impl Files for V4<'_> {
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
             let write = Args::WRITE(WriteArgs {
                 stateid: ANONYMOUS,
                 offset: offset + done as u64,
@@ -317,18 +409,36 @@ impl Files for V4<'_> {
         })
     }
 
-    fn supported(&mut self, object: &[u8]) -> Result<Option<Vec<u32>>, Problem> {
-        let words = words_of([Attributes::SUPPORTED_ATTRS]);
+    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem> {
+        let words = words_of([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
-            outcome.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                Attribute::SUPPORTED_ATTRS(mask) => {
-                    Some(Some(words_of(mask.iter().take_while(|bit| *bit < 256))))
+            let (mut supported, mut io) = (None, [0; 2]);
+            for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::SUPPORTED_ATTRS(mask) => {
+                        supported = Some(words_of(mask.iter().take_while(|bit| *bit < 256)));
+                    }
+                    Attribute::MAXREAD(bytes) => io[0] = bytes,
+                    Attribute::MAXWRITE(bytes) => io[1] = bytes,
+                    _ => {}
                 }
-                _ => None,
-            })
+            }
+            let [read, write] = io;
+            Some(Capabilities { supported: Some(supported?), io: IoLimits::told(read, write) })
         })
+    }
+
+    fn limit_io(&mut self, limits: IoLimits) {
+        let (request, response) = match &self.held {
+            Held::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
+            Held::Client { .. } => (u32::MAX, u32::MAX),
+        };
+        self.io = IoLimits {
+            read_bytes: limits.read_bytes.min(response.saturating_sub(AROUND).max(1)),
+            write_bytes: limits.write_bytes.min(request.saturating_sub(AROUND).max(1)),
+        };
     }
 
     fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
@@ -350,6 +460,7 @@ impl Files for V4<'_> {
     }
 
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+        let count = count.min(self.io.read_bytes);
         let read = Args::READ(ReadArgs { stateid: ANONYMOUS, offset, count });
         self.run("READ", &[put(file), read], &[], |results| match results {
             Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
@@ -440,63 +551,3 @@ fn run<T>(
 /// How often a server may ask to be asked again, and after which time.
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
-
-fn set_clientid(line: &mut ContainedLine<'_>, name: &str) -> Result<Held, Problem> {
-    let set = Args::SETCLIENTID(SetclientidArgs {
-        client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
-        callback: CbClient4 {
-            cb_program: Program::NFS_CB.0,
-            cb_location: Netaddr4 {
-                na_r_netid: Text(b"tcp"),
-                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
-            },
-        },
-        callback_ident: 1,
-    });
-    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &[], |results| match results {
-        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
-        _ => None,
-    })?;
-    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
-    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
-    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &[], |_| Some(()))?;
-    Ok(Held::Client { clientid, seqid: 0 })
-}
-
-fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
-    let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
-        eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
-        eia_flags: ExchangeIdFlags(0),
-        eia_state_protect: StateProtect4A::None,
-        eia_client_impl_id: List::default(),
-    });
-    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
-        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
-        _ => None,
-    })?;
-    let attributes = |size| ChannelAttrs4 {
-        ca_headerpadsize: 0,
-        ca_maxrequestsize: size,
-        ca_maxresponsesize: size,
-        ca_maxresponsesize_cached: 4096,
-        ca_maxoperations: 64,
-        ca_maxrequests: 16,
-        ca_rdma_ird: List::default(),
-    };
-    let create = Args::CREATE_SESSION(CreateSessionArgs {
-        csa_clientid: clientid,
-        csa_sequence: sequence,
-        csa_flags: CreateSessionFlags(0),
-        csa_fore_chan_attrs: attributes(2 << 20),
-        csa_back_chan_attrs: attributes(4096),
-        csa_cb_program: Program::NFS_CB.0,
-        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    });
-    let (id, slots) = run(line, minor, "CREATE_SESSION", &[create], &[], |results| match results {
-        Results::CREATE_SESSION(outcome) => {
-            outcome.ok().map(|ok| (ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests))
-        }
-        _ => None,
-    })?;
-    Ok(Held::Session { clientid, id, sequence: 0, slots })
-}

@@ -22,4 +22,5 @@ mod realm;
 mod recordings;
 mod recoveries;
 mod replays;
+mod servers;
 mod signed;

@@ -30,11 +30,16 @@ fn replayed(work: &Work) -> Report {
 
 /// The same with another trace, which expects the same tree.
 fn replayed_from(work: &Work, file: &Arc<[u8]>) -> Report {
+    replayed_with(work, file, true)
+}
+
+/// The same without the check in the end.
+fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> Report {
     let open = || Trace::open(Cursor::new(Arc::clone(file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let mut transport = Loopback::to(server, Settings::default());
-    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let options = Options { order: Order::Conservative, shown: 1000, walk, ..Options::default() };
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
 }
@@ -46,6 +51,69 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
     let honest = replayed(&work);
     assert_eq!(because(&honest, "changed by another client"), 0);
     let mut capture = fs::read(captures::path("rxe-v3")).unwrap();
+    let places = getattrs(&capture);
+    let mut found = 0;
+    // The first ones tell of what is there before.
+    for place in places.iter().rev().take(6) {
+        let size = place + 48..place + 56;
+        let old = u64::from_be_bytes(capture[size.clone()].try_into().unwrap());
+        capture[size.clone()].copy_from_slice(&(old + 5).to_be_bytes());
+        let trace = recompiled(&capture, "outsiders");
+        for walk in [true, false] {
+            let report = replayed_with(&work, &trace, walk);
+            let is_found = because(&report, "changed by another client") > 0;
+            found += u64::from(is_found);
+            println!("size {old} at {place}: {:?}", report.states);
+            if is_found {
+                assert_eq!(report.mismatched(), 0, "{:#?}", report.mismatches);
+                let walked = report.walked.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
+                assert_eq!(walked, walk.then_some((0, None)));
+            }
+        }
+        capture[size].copy_from_slice(&old.to_be_bytes());
+    }
+    assert!(
+        found > 0 && found % 2 == 0,
+        "{found} none of {} GETATTR, with the check and without",
+        places.len()
+    );
+}
+
+/// A capture in which a GETATTR is answered NFS3ERR_STALE, though no step removes the file.
+#[test]
+fn rfc1813_section_2_6_a_file_that_no_step_removed_and_that_is_stale_is_unreplayable_and_no_mismatch() {
+    let work = Work::of("rxe-v3", 3, "stale");
+    let mut capture = fs::read(captures::path("rxe-v3")).unwrap();
+    let places = getattrs(&capture);
+    let mut found = 0;
+    for place in places.iter().rev().take(4) {
+        let status = place + 24..place + 28;
+        let old: [u8; 4] = capture[status.clone()].try_into().unwrap();
+        assert_eq!(old, [0; 4]);
+        capture[status.clone()].copy_from_slice(&70u32.to_be_bytes());
+        let trace = recompiled(&capture, "stale");
+        for walk in [true, false] {
+            let report = replayed_with(&work, &trace, walk);
+            let is_found = because(&report, "changed by another client") > 0;
+            found += u64::from(is_found);
+            assert!(!is_found || report.mismatched() == 0, "{:#?}", report.mismatches);
+        }
+        capture[status].copy_from_slice(&old);
+    }
+    assert!(found > 0 && found % 2 == 0, "{found} of {} GETATTR, with the check and without", places.len());
+}
+
+/// The trace of a capture that was changed.
+fn recompiled(capture: &[u8], test: &str) -> Arc<[u8]> {
+    let (file, trace) = (Passing::new(&format!("{test}.pcap")), Passing::new(&format!("{test}.trace")));
+    fs::write(&file.0, capture).unwrap();
+    let output = program(&["replay", "compile", "-q", file.name(), "-o", trace.name()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(&trace.0).unwrap().into()
+}
+
+/// Where the Replies of GETATTR begin of files that are no directories.
+fn getattrs(capture: &[u8]) -> Vec<usize> {
     let listed = program(&["-T", "json", "--summary", "none", captures::path("rxe-v3").to_str().unwrap()]);
     // Replies of GETATTR: XID, REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS, NFS3_OK, NF3REG; the size is 48 bytes on. The
     // last is of a file that was written before.
@@ -54,36 +122,12 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
         let xid = line["xid"].as_str()?.strip_prefix("0x")?;
         (line["operation"] == "GETATTR").then(|| u32::from_str_radix(xid, 16).unwrap())
     });
-    let places: Vec<usize> = xids
-        .filter_map(|xid| {
-            let words = [xid, 1, 0, 0, 0, 0, 0, 1];
-            let pattern: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-            capture.windows(pattern.len()).position(|window| window == pattern)
-        })
-        .collect();
-    let mut found = 0;
-    // The first ones tell of what is there before.
-    for place in places.iter().rev().take(6) {
-        let size = place + 48..place + 56;
-        let old = u64::from_be_bytes(capture[size.clone()].try_into().unwrap());
-        capture[size.clone()].copy_from_slice(&(old + 5).to_be_bytes());
-        let file = Passing::new("outsiders.pcap");
-        fs::write(&file.0, &capture).unwrap();
-        let trace = Passing::new("outsiders.trace");
-        let output = program(&["replay", "compile", "-q", file.name(), "-o", trace.name()]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let report = replayed_from(&work, &fs::read(&trace.0).unwrap().into());
-        let is_found = because(&report, "changed by another client") > 0;
-        found += u64::from(is_found);
-        println!("size {old} at {place}: {:?}", report.states);
-        capture[size].copy_from_slice(&old.to_be_bytes());
-        if is_found {
-            assert_eq!(report.mismatched(), 0, "{:#?}", report.mismatches);
-            let walked = report.walked.as_ref().unwrap();
-            assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
-        }
-    }
-    assert!(found > 0, "none of {} GETATTR", places.len());
+    let place = |xid: u32| {
+        let words = [xid, 1, 0, 0, 0, 0, 0, 1];
+        let pattern: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        capture.windows(pattern.len()).position(|window| window == pattern)
+    };
+    xids.filter_map(place).collect()
 }
 
 fn because(report: &Report, reason: &str) -> u64 {

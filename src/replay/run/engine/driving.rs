@@ -194,6 +194,10 @@ pub(super) fn drive<R: Read + Seek>(
         }
         (now, events, busy) = (Instant::now(), 0, Busy::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        callbacks.tell(|(number, _), handle, asked| {
+            let engine = engines.get_mut(number as usize)?;
+            engine.delegated.tell(&engine.values, handle, asked)
+        });
         tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
         look(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;

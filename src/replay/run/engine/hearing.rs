@@ -4,21 +4,26 @@ use std::borrow::Cow;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::Outcome as Union;
+use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::super::options::Pace;
-use super::super::outcome::Outcome;
+use super::super::outcome::{Granted, Outcome};
 use super::super::recovery::{self, BARREN};
 use super::super::report::State;
+use super::super::shape::Parts;
 use super::super::values::{Session, Used};
-use super::held::{Held, tagged, unreadable};
-use super::judging::{Answer, Heard, Live};
-use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, SILENCES};
+use super::held::{Held, unreadable};
+use super::judging::{Answer, Heard, Live, touch_by};
+use super::splitting::Whole;
+use super::{Engine, FAULTS, Listener, OTHERWISE, RunError, UNGIVEN};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::replay::containment::Gives;
 use crate::replay::plan::reason::Reason;
+use crate::replay::seed::files::meaning;
 use crate::replay::trace::emit::{Placed, captured};
 use crate::replay::trace::{Holds, Part, Protection, Seen, Slot, Step, bind};
 use crate::replay::transport::{Reply, Tag};
@@ -41,7 +46,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         (self.silences, self.stalled_since) = (0, None);
         let Some(seat) = self.seats.find(reply.tag) else {
-            if !self.recovered(reply) && !self.is_returned(reply) {
+            if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
                 self.bound(reply);
             }
             return Ok(());
@@ -70,7 +75,37 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The Reply of a step has come, and was opened if it was sealed.
-    pub(super) fn answered(
+    pub(super) fn answered(&mut self, flown: Flown, reply: &Reply<'_>) -> Result<(), RunError> {
+        if flown.held.piece.is_some() {
+            return self.piece_answered(flown, reply);
+        }
+        self.answered_whole(flown, reply)
+    }
+
+    /// The Reply to a piece of a step has come: the next is to go, or this was the last.
+    fn piece_answered(&mut self, mut flown: Flown, reply: &Reply<'_>) -> Result<(), RunError> {
+        let mut joined = Vec::new();
+        match self.take_piece(&mut flown.held, reply, &mut joined) {
+            None => {
+                let Flown { seat, held, .. } = flown;
+                self.queue.push(held.turn, seat, None);
+                self.seats.put(seat, held);
+                Ok(())
+            }
+            Some(whole) => {
+                // What was read stays where the last piece is asked for again.
+                let data = match whole {
+                    Whole::AsItCame => Vec::new(),
+                    Whole::Joined(_) => std::mem::take(&mut flown.held.joined),
+                };
+                flown.sent = flown.held.piece.and_then(|piece| piece.since).unwrap_or(flown.sent);
+                self.answered_whole(flown, &whole.reply(reply, &data))
+            }
+        }
+    }
+
+    /// The Reply of a step, of all its pieces, is there.
+    fn answered_whole(
         &mut self,
         Flown { seat, mut held, sent, now }: Flown,
         reply: &Reply<'_>,
@@ -86,10 +121,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         match heard {
             Heard::Answer(answer) => {
-                let room = self.judge_later(held, answer, now - sent, reply)?;
-                self.leave(seat, room);
+                let slot = held.slot;
+                let mut room = self.judge_later(held, answer, now - sent, reply)?;
+                room.slot = slot;
+                self.leave_when_substituted(seat, room, reply.connection);
             }
-            Heard::Settled(state) => self.settle(seat, held, state),
+            Heard::Settled(state) => {
+                self.leave_undone(&held, &state);
+                self.settle(seat, held, state);
+            }
             Heard::Again => self.put_off(seat, held, now),
         }
         Ok(())
@@ -123,6 +163,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.report.delayed += 1;
             return Ok(Heard::Again);
         }
+        let lists = held.parts.operations.contains(&Operation::READDIR);
+        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
+        if lists
+            && !is_recorded_so
+            && has_delayed_entry(reply.message, reply.cursor())
+            && self.is_patient(held)
+        {
+            self.report.delayed += 1;
+            return Ok(Heard::Again);
+        }
         if outcome.is_uncached() && held.resends > 0 {
             let is_repeatable = recovery::is_repeatable(&held.parts.operations);
             return Ok(match is_repeatable && held.tries < self.options.delays {
@@ -138,6 +188,14 @@ impl<R: Read + Seek> Engine<'_, R> {
         {
             return Ok(Heard::Again);
         }
+        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
+            && self::recorded(step, &message).statuses.last() != Some(last)
+        {
+            self.tell_of_export(held, *last);
+        }
+        if let Some(state) = self.is_over_limit(held, &outcome, || self::recorded(step, &message)) {
+            return Ok(Heard::Settled(state));
+        }
         let waits = held.gives < Gives::State
             && outcome.granted.is_none()
             && step.reply.slots.iter().all(|slot| may_wait(&slot));
@@ -149,13 +207,19 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         };
         if let Some(granted) = outcome.granted {
-            self.begin_session(step, granted);
+            let captured = self::recorded(step, &message).granted.unwrap_or(granted);
+            self.begin_session(step, granted, captured);
             self.has_backchannel(step, reply.connection, &outcome);
+        }
+        if held.is_substituted {
+            self.substitute_closed(step);
+            return Ok(Heard::Settled(State::Skipped(UNGIVEN.into())));
         }
         let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
         self.note(held, step, reply);
         if held.parts.operations.contains(&Operation::OPEN) {
             self.note_unasked(held, step, reply, &message);
+            self.note_substitute(held, step, reply);
         }
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
             self.destroyed(step);
@@ -176,7 +240,21 @@ impl<R: Read + Seek> Engine<'_, R> {
             missing,
             is_other_lock,
             is_done_twice,
+            has_delayed_entry: is_recorded_so,
         }))
+    }
+
+    /// Says once what a status tells of the export: that it is read-only, or full. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+    fn tell_of_export(&mut self, held: &Held, status: u32) {
+        let name = match status {
+            28 => "NFS4ERR_NOSPC",
+            30 => "NFS4ERR_ROFS",
+            _ => "NFS4ERR_DQUOT",
+        };
+        let Some(meaning) = meaning(name) else { return };
+        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
+            self.refuse(format!("{meaning} (first told by {})", held.parts.title()));
+        }
     }
 
     /// Whether a step is sent again because the server asked for it.
@@ -198,7 +276,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A live slot is free again: who waits for it may go.
-    fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
+    pub(super) fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
         self.values.occupy(slot, false, is_counted);
         // All that wait for it: the first may be one that is not sent.
         if !self.slots.is_empty() {
@@ -222,7 +300,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// What slots and owners count.
-    fn count(&mut self, used: &Used, outcome: &Outcome) {
+    pub(super) fn count(&mut self, used: &Used, outcome: &Outcome) {
         if let Some(slot) = used.slot {
             self.vacate(slot, outcome.is_sequenced());
         }
@@ -231,6 +309,24 @@ impl<R: Read + Seek> Engine<'_, R> {
                 self.values.count_owner(*is_lock, *owner, *seqid, *status);
             }
         }
+    }
+
+    /// What a step would have done to its files is not done.
+    pub(super) fn left_undone(&mut self, step: &Step<'_>, parts: &Parts) {
+        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+        let files: Vec<u32> = slots
+            .filter(|slot| slot.holds == Holds::FILEHANDLE)
+            .map(|slot| slot.variable)
+            .filter(|file| !self.seeded.directories.contains(file))
+            .collect();
+        touch_by(&mut self.otherwise, step, parts, &files, 0);
+        if parts.acts.iter().any(|act| act.is_of_names()) {
+            let slots = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+            self.undone_in.extend(slots.map(|slot| slot.variable).take(OTHERWISE - self.undone_in.len()));
+        }
+        self.leaves_open |= parts.operations.iter().any(|operation| {
+            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
+        });
     }
 
     /// Notes what the Reply gives, so that Calls with that may be sent: before it is bound, by the server's message alone.
@@ -256,6 +352,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let opened = ear.marks.iter().find(|mark| mark.holds == Holds::STATEID && !mark.is_constant);
         let opened = opened.and_then(|mark| Some((mark.operation, bind::value(reply.message, mark)?)));
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
+        let substitutes = &mut self.substitutes;
         // What is told of the names in a directory is held to their listing.
         let is_listing = step.reply.slots.iter().any(|slot| slot.holds == Holds::COOKIE);
         let mut missing = None;
@@ -267,10 +364,12 @@ impl<R: Read + Seek> Engine<'_, R> {
                 slot.holds == Holds::STATEID && value.is_none() && *operation == slot.operation
             });
             let value = match stands_in {
+                Some(_) if substitutes.has(slot.variable) => None,
                 Some((_, stateid)) => {
                     if borrowed.len() < OTHERWISE {
                         borrowed.insert(slot.variable);
                     }
+                    substitutes.missing.get_or_insert((slot.variable, slot.operation));
                     Some(stateid)
                 }
                 None => value,
@@ -306,9 +405,10 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A session of the live server begins, with so many slots.
-    fn begin_session(&mut self, step: &Step<'_>, granted: u32) {
+    fn begin_session(&mut self, step: &Step<'_>, granted: Granted, captured: Granted) {
         if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == Holds::SESSION) {
-            self.values.open_session(slot.variable, Session::new(granted));
+            let session = Session::new(granted.slots).with_limits(granted.limits, captured.limits);
+            self.values.open_session(slot.variable, session);
         }
         if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == Holds::CREATE_SEQUENCE) {
             self.values.created_session(slot.variable);
@@ -317,7 +417,10 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// A Call will have no Reply.
     pub(super) fn fail(&mut self, tag: Tag, what: &str, tape: &mut Listener) -> Result<(), RunError> {
-        let Some(seat) = self.seats.find(tag) else { return Ok(()) };
+        let Some(seat) = self.seats.find(tag) else {
+            self.lose_substitute(tag, false);
+            return Ok(());
+        };
         // What it left in doubt it left so after what was answered before.
         self.catch_up()?;
         if let Some(tape) = tape {
@@ -345,80 +448,6 @@ impl<R: Read + Seek> Engine<'_, R> {
             false => State::Repaired(Reason::ReplyLost.code()),
         };
         self.settle(seat, held, state);
-        Ok(())
-    }
-
-    /// Calls whose Reply has not come in time.
-    pub(super) fn expire(&mut self, now: Instant, tape: &mut Listener) -> Result<(), RunError> {
-        self.look_for_stall(now);
-        let timeout = self.options.timeout;
-        while let Some((sent, tag)) = self.expiries.front().copied() {
-            let Some(seat) = self.seats.find(tag) else {
-                self.expiries.pop_front();
-                continue;
-            };
-            if now.saturating_duration_since(sent) <= timeout {
-                break;
-            }
-            self.expiries.pop_front();
-            let flight = self.seats.get(seat).and_then(|held| held.flight);
-            // It was sent again since then.
-            let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
-            let what = format!("no Reply within {} s", timeout.as_secs_f64());
-            self.fail(tag, &what, tape)?;
-            // Calls that were in flight together are silent together.
-            if self.silent_since.is_none_or(|since| sent > since) {
-                self.is_silent(now);
-                self.abandon_silent(&what, tape)?;
-            }
-            // What may still come there belongs to nobody; the next Call has a connection of its own.
-            self.forget(connection);
-        }
-        Ok(())
-    }
-
-    /// No Reply came within the timeout once more; after too many times in a row the server is given up.
-    fn is_silent(&mut self, now: Instant) {
-        (self.silences, self.silent_since) = (self.silences + 1, Some(now));
-        if self.silences >= SILENCES {
-            let why = format!(
-                "{}: no Reply within {} s, {SILENCES} times in a row; check that the server runs",
-                self.target.name,
-                self.options.timeout.as_secs_f64()
-            );
-            self.give_up_on_server(&why);
-        }
-    }
-
-    /// What is in flight to a server that was given up is not waited for.
-    fn abandon_silent(&mut self, what: &str, tape: &mut Listener) -> Result<(), RunError> {
-        if self.silences < SILENCES { Ok(()) } else { self.abandon(what, tape) }
-    }
-
-    /// No step is in flight, and those that are to go wait for what else was asked, as for the Reply that gives a new connection
-    /// more than one credit.
-    fn look_for_stall(&mut self, now: Instant) {
-        let waits = self.restart.is_some() || self.lines.iter().any(|line| !line.parked.is_empty());
-        if self.in_flight > 0 || !waits || self.report.unreachable.is_some() {
-            self.stalled_since = None;
-            return;
-        }
-        let since = *self.stalled_since.get_or_insert(now);
-        if now.saturating_duration_since(since) > self.options.timeout {
-            self.stalled_since = None;
-            self.is_silent(now);
-            let connections: Vec<_> = self.lines.iter().map(|line| line.connection).collect();
-            connections.into_iter().for_each(|connection| self.forget(connection));
-        }
-    }
-
-    /// Nothing that is in flight is waited for any more.
-    pub(super) fn abandon(&mut self, what: &str, tape: &mut Listener) -> Result<(), RunError> {
-        for seat in self.seats.flying() {
-            if let Some(held) = self.seats.get(seat) {
-                self.fail(tagged(self.number, seat, held.turn), what, tape)?;
-            }
-        }
         Ok(())
     }
 }
@@ -458,6 +487,22 @@ pub(super) fn plain<'a>(step: &Step<'a>) -> Cow<'a, [u8]> {
 /// Whether a message may say NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere: most do not, and need not be read.
 fn names_delay(message: &[u8]) -> bool {
     message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
+}
+
+/// Whether READDIR says of an entry that its attributes are to be asked for later: rdattr_error is NFS4ERR_DELAY, as where another
+/// client has the file delegated. RFC 8881 section 5.8.1.12. The cursor stands at the beginning of the message.
+fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
+    if !names_delay(message) || rpc::Message::decode(&mut cursor, &mut Unobserved).is_err() {
+        return false;
+    }
+    let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return false };
+    reply.operations().map_while(Result::ok).any(|results| {
+        let v4::Results::READDIR(Union::Ok(ok)) = results else { return false };
+        ok.reply.entries.iter().any(|entry| {
+            let mut attributes = entry.attrs.items().map_while(Result::ok);
+            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))
+        })
+    })
 }
 
 /// Whether a run takes the value of a slot of a Reply: counts that the session keeps itself, and the session that SEQUENCE

@@ -9,6 +9,7 @@ use super::super::report::{State, StepId};
 use super::super::shape::Parts;
 use super::super::values::Used;
 use super::signing::Signature;
+use super::splitting::Piece;
 use crate::replay::containment::Gives;
 use crate::replay::plan::reason::Reason;
 use crate::replay::trace::emit::Placed;
@@ -42,6 +43,12 @@ pub(super) struct Held {
     pub(super) has_fewer: bool,
     /// An OPEN asks for what it got in the capture.
     pub(super) has_other_wants: bool,
+    /// Its DELEGRETURN was sent as CLOSE of the open that stands for the delegation.
+    pub(super) is_substituted: bool,
+    /// The piece of a READ or WRITE that its Call is about, where it goes in several.
+    pub(super) piece: Option<Piece>,
+    /// What the pieces have read.
+    pub(super) joined: Vec<u8>,
     /// The counts that its Call carries.
     pub(super) used: Used,
     /// Its Call as it was sent, without its payloads, and where those stand in it.
@@ -53,6 +60,8 @@ pub(super) struct Held {
     pub(super) signature: Option<Signature>,
     /// Its connection went away: the same is to be sent again.
     pub(super) is_lost: bool,
+    /// No Reply came within the timeout, once: it was sent again for that.
+    pub(super) was_silent: bool,
     /// How often it was sent again, for that or because the server had forgotten what it is about.
     pub(super) resends: u32,
     /// How often it was made anew after the server had forgotten a client or its session.
@@ -264,11 +273,12 @@ impl Seats {
 const SEAT: u64 = 0xf_ffff;
 const TURN: u64 = 0xffff_ffff;
 
-/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, and of DELEGRETURN of what was not asked for: of Calls that are no
-/// step's, which are the last three.
+/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, of DELEGRETURN of what was not asked for, and of what makes opens in
+/// the place of delegations: of Calls that are no step's, which are the last four.
 pub(super) const BINDING: u32 = 0xf_ffff;
 pub(super) const RECOVERY: u32 = 0xf_fffe;
 pub(super) const RETURNING: u32 = 0xf_fffd;
+pub(super) const SUBSTITUTING: u32 = 0xf_fffc;
 
 /// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
 /// meets no other.

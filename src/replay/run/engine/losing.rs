@@ -156,7 +156,10 @@ impl<R: Read + Seek> Engine<'_, R> {
         if self.is_recovery_lost(tag) {
             return Ok(());
         }
-        let Some(seat) = self.seats.find(tag) else { return Ok(()) };
+        let Some(seat) = self.seats.find(tag) else {
+            self.lose_substitute(tag, true);
+            return Ok(());
+        };
         let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
         if is_vain || self.barren > BARREN || self.report.is_interrupted {
             return self.fail(tag, what, tape);
@@ -182,7 +185,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
     ) -> Result<Going, RunError> {
-        let Held { step: kept, parts, sent, placed, turn, .. } = &mut *held;
+        let mut nobody = None;
+        let tape = if held.is_substituted { &mut nobody } else { tape };
+        let Held { step: kept, parts, sent, placed, turn, piece, .. } = &mut *held;
         let (Some(step), Some(xid)) = (kept.read(), recovery::xid(sent)) else {
             return Ok(Going::Settled(unreadable()));
         };
@@ -193,7 +198,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         let tag = tagged(self.number, seat, *turn);
         swap(&mut self.out, sent);
         swap(&mut self.placed, placed);
-        let (since, gives) = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+        let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
             Ok(sent) => sent,
             Err(going) => {
                 swap(&mut self.out, sent);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4};
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -212,7 +212,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         loop {
             let ask = *restart.todo.front()?;
             let (open, lock) = match ask {
-                Ask::Open(open) => (self.ledger.open(open), None),
+                Ask::Open(open) | Ask::OpenConfirm(open, _) => (self.ledger.open(open), None),
                 Ask::Lock(lock, _) => {
                     let lock = self.ledger.lock(lock);
                     (lock.and_then(|lock| self.ledger.open(lock.open)), lock)
@@ -307,7 +307,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 let why = format!("{}: {status}", ask.name());
                 restart.todo.pop_front();
                 match ask {
-                    Ask::Open(open) => self.lose_open(open, &why),
+                    Ask::Open(open) | Ask::OpenConfirm(open, _) => self.lose_open(open, &why),
                     Ask::Lock(lock, _) => self.lose_lock(lock, &why),
                     _ => {
                         self.give_up(&restart, &why);
@@ -328,7 +328,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             *sequence = sequence.wrapping_add(1);
         }
         let (open, lock) = match ask {
-            Ask::Open(open) => (Some(open), None),
+            Ask::Open(open) | Ask::OpenConfirm(open, _) => (Some(open), None),
             Ask::Lock(lock, at) => {
                 (self.ledger.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
             }
@@ -381,20 +381,18 @@ impl<R: Read + Seek> Engine<'_, R> {
                 }
                 if let Some(session) = self.ledger.session(id) {
                     self.values.set(session.variable, &id);
-                    self.values.open_session(session.variable, Session::new(slots));
+                    self.values.renew_session(session.variable, Session::new(slots));
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
-            (Ask::Open(old), Got::Stateid(stateid)) => {
-                let new = stateid.other;
-                self.ledger.open_is(old, new);
-                let variables = self.ledger.open(new).map(|open| open.variables.clone());
-                for variable in variables.unwrap_or_default() {
-                    self.values.set(variable, &new);
-                    self.values.set_seqid(variable, stateid.seqid);
-                }
+            (Ask::Open(old), Got::UnconfirmedOpen(stateid)) => {
+                self.is_open_as(old, &stateid);
+                restart.todo.push_front(Ask::OpenConfirm(stateid.other, stateid.seqid));
+            }
+            (Ask::Open(old) | Ask::OpenConfirm(old, _), Got::Stateid(stateid)) => {
+                self.is_open_as(old, &stateid);
                 self.report.reclaimed += 1;
-                let locks = self.ledger.locks_of(new);
+                let locks = self.ledger.locks_of(stateid.other);
                 locks.into_iter().rev().for_each(|lock| restart.todo.push_front(Ask::Lock(lock, 0)));
             }
             (Ask::Lock(old, at), Got::Stateid(stateid)) => {
@@ -414,6 +412,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
         }
         Ok(())
+    }
+
+    /// An open has another stateid now.
+    fn is_open_as(&mut self, old: Other, stateid: &Stateid4) {
+        self.ledger.open_is(old, stateid.other);
+        let variables = self.ledger.open(stateid.other).map(|open| open.variables.clone());
+        for variable in variables.unwrap_or_default() {
+            self.values.set(variable, &stateid.other);
+            self.values.set_seqid(variable, stateid.seqid);
+        }
     }
 
     /// The server calls the client otherwise now.
@@ -494,7 +502,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some((id, sequence, slots)) = restart.session
             && let Some(session) = self.ledger.session(id)
         {
-            self.values.open_session(session.variable, Session::used(slots, sequence));
+            self.values.renew_session(session.variable, Session::used(slots, sequence));
         }
         let recoveries = self.recoveries;
         let captured = self.ledger.client_mut(restart.client).map(|client| {

@@ -16,7 +16,8 @@ use super::super::shape::Parts;
 use super::super::touched::Touched;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::{Engine, Going, Listener, RunError, SLACK, touch};
+use super::splitting::Piece;
+use super::{Engine, Going, Listener, RunError, SLACK, UNGIVEN, touch};
 use crate::replay::containment::{ContainedTransport, Gives};
 use crate::replay::trace::emit::{Header, captured, emit};
 use crate::replay::trace::{
@@ -58,13 +59,13 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(state));
         }
         let root = &self.seeded.root;
+        let borrowed = self.borrowed_by(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
-        if gives_back || parts.operations.contains(&Operation::OPEN) {
+        if gives_back {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == Holds::STATEID);
-            let is_lost = |variable| gives_back && self.values.get(variable).is_none();
-            if stateids.any(|slot| self.borrowed.contains(&slot.variable) || is_lost(slot.variable)) {
-                let why = "no-delegation: is about a delegation that this server did not give";
-                return Ok(Going::Settled(State::Skipped(why.into())));
+            let is_lost = |variable| self.values.get(variable).is_none();
+            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.is_own) {
+                return Ok(Going::Settled(State::Skipped(UNGIVEN.into())));
             }
         }
         let slot = held.slot.and_then(|(session, slot)| {
@@ -109,8 +110,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             opens: &opens,
             is_unsigned,
             callback,
+            borrowed: &borrowed,
         };
-        let adapted = match parts.is_adaptable(live_server.supported) && is_emitted {
+        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
+        let adapted = match is_adaptable && is_emitted {
             true => adapt(&mut self.out, &mut self.placed, live_server),
             false => Some(adapt::Adapted::default()),
         };
@@ -125,11 +128,31 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let Some(why) = refused {
             return Ok(Going::Settled(State::Unreplayable(why)));
         }
+        let piece = match self.cut(&step, parts, (held.slot, held.piece)) {
+            Ok(piece) => piece,
+            Err(state) => return Ok(Going::Settled(state)),
+        };
         let tag = tagged(self.number, seat, held.turn);
-        let (sent, gives) = match self.submit(&step, parts, (number, xid, tag), transport, tape)? {
+        // What closes an open of this program's own is no step of the capture.
+        let mut nobody = None;
+        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
+        let (sent, gives) = match self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)? {
             Ok(sent) => sent,
             Err(going) => return Ok(going),
         };
+        if let Some(mut piece) = piece {
+            piece.since.get_or_insert(sent);
+            if held.piece.is_none() {
+                held.joined.clear();
+            }
+            held.piece = Some(piece);
+        }
+        if gives_back {
+            held.is_substituted = !borrowed.is_empty();
+            for one in &borrowed {
+                self.values.carries_seqid(one.variable, one.operation as u32, one.seqid);
+            }
+        }
         self.values.swap_used(&mut held.used);
         if let Some(slot) = held.used.slot {
             self.values.occupy(slot, true, false);
@@ -168,7 +191,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn submit(
         &mut self,
         step: &Step<'_>,
-        parts: &Parts,
+        (parts, piece): (&Parts, Option<Piece>),
         (number, xid, tag): (usize, Xid, Tag),
         transport: &mut ContainedTransport<'_>,
         tape: &mut Listener,
@@ -179,7 +202,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if self.is_window_full(step) {
             return Ok(Err(Going::Parked(number)));
         }
-        self.fill()?;
+        self.fill(step, piece)?;
         let is_signed = match self.sign(step, xid) {
             Ok(is_signed) => is_signed,
             Err(error) => {
@@ -197,8 +220,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let is_whole = is_signed && step.asked.protection == Protection::INTEGRITY;
         let most = if is_whole { 0 } else { Call::MAX_PAYLOADS };
         self.needs.clear();
-        self.needs.extend(step.needs.payloads.iter().take(most));
-        let chunks = self.options.captured_chunks.then(|| Chunks::of(step));
+        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
+        self.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks = (self.options.captured_chunks && piece.is_none()).then(|| Chunks::of(step));
         let lists = chunks.as_ref().map(Chunks::lists);
         // A Reply chunk as captured has the room that it had.
         let offered = chunks
@@ -269,12 +293,16 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         self.expiries.push_back((now, tag));
         self.in_flight += 1;
-        self.report.calls += 1;
+        // That of an own open is none of the trace.
+        self.report.calls += u64::from(!held.is_substituted);
     }
 
     /// Why a Call must not be sent: what has no value here would name something of the captured server.
     pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
         match self.values.unbound() {
+            Some(slot) if self.lacks.contains_key(&slot.variable) => {
+                self.lacks.get(&slot.variable).map(|lack| lack.text())
+            }
             Some(slot) => {
                 Some(format!("no-value: no Reply of this run has given the {}", slot.holds.words()))
             }
@@ -284,13 +312,23 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// Reads the file data of the Call.
-    fn fill(&mut self) -> Result<(), TraceError> {
+    fn fill(&mut self, step: &Step<'_>, piece: Option<Piece>) -> Result<(), TraceError> {
         while self.buffers.len() < self.placed.len() {
             self.buffers.push(Vec::new());
         }
         let key = self.contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
-            let is_known = content(self.contents, key, &placed.payload, buffer)?;
+            let is_known = match piece {
+                None => content(self.contents, key, &placed.payload, buffer)?,
+                Some(piece) => {
+                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
+                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
+                    let is_known = content(self.contents, key, &whole, buffer)?;
+                    buffer.drain(..buffer.len().min(piece.done_bytes as usize));
+                    buffer.truncate(piece.length_bytes as usize);
+                    is_known
+                }
+            };
             // What is read there later is not what was captured.
             if !is_known && placed.payload.file != NONE {
                 let Payload { offset, length, .. } = placed.payload;

@@ -1,5 +1,6 @@
 //! What a rule lets differ is taken out of both sides, and that it was needed is noted.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -235,15 +236,25 @@ fn committed(a: &mut Section, b: &mut Section, needed: &mut Vec<Rule>, is_on: im
 
 /// Takes for equal what belongs to root, or to whom the seed could not give it, and here to the one that root is squashed to.
 fn own(a: &mut Section, b: &Section, squashed: [u32; 2], needed: &mut Vec<Rule>) {
-    for (recorded, live) in a.entries.iter_mut().zip(&b.entries) {
-        let owner = match recorded.path.field {
-            "nfs.fattr3.uid" => squashed[0],
-            "nfs.fattr3.gid" => squashed[1],
-            _ => continue,
+    let owner = |entry: &Entry| match entry.path.field {
+        "nfs.fattr3.uid" => Some(squashed[0]),
+        "nfs.fattr3.gid" => Some(squashed[1]),
+        _ => None,
+    };
+    // One side may have attributes that the other has not (RFC 1813 section 2.6), so that places in the two are not the same; of
+    // a listing the same path comes once for each entry.
+    let mut of_live: FxHashMap<&str, VecDeque<&Datum>> = FxHashMap::default();
+    for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
+        of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
+    }
+    for recorded in &mut a.entries {
+        let Some(owner) = owner(recorded) else { continue };
+        let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
+            continue;
         };
-        let is_squashed = matches!(live.datum, Datum::Number(number) if number == u64::from(owner));
-        if is_squashed && recorded.path.text == live.path.text && recorded.datum != live.datum {
-            recorded.datum = live.datum.clone();
+        let is_squashed = matches!(live, Datum::Number(number) if *number == u64::from(owner));
+        if is_squashed && recorded.datum != *live {
+            recorded.datum = live.clone();
             needed.push(rules::OWNER);
         }
     }

@@ -47,6 +47,14 @@ fn name(bytes: &[u8]) -> u64 {
 }
 
 impl Act {
+    /// Whether it makes, removes or renames a name.
+    pub(in crate::replay::run) fn is_of_names(self) -> bool {
+        matches!(
+            self,
+            Self::Make(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
+        )
+    }
+
     /// What an operation of a COMPOUND does.
     pub(in crate::replay::run) fn of(operation: &v4::Args<'_>) -> Self {
         use v4::Args;

@@ -7,9 +7,9 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::Outcome;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Call, CallHead, Clientid4, CreateSessionArgs, ExchangeIdFlags, ExistLockOwner4, LockArgs,
-    LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenDelegationType4,
-    OpenOwner4, OpenToLockOwner4, Openflag4, Opentype4, ReclaimCompleteArgs, Reply, Results, SequenceArgs,
-    Sessionid4, SetclientidConfirm, SetclientidRes, Stateid4, Verifier4,
+    LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs,
+    OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4, Opentype4, ReclaimCompleteArgs,
+    Reply, Results, SequenceArgs, Sessionid4, SetclientidConfirm, SetclientidRes, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -29,6 +29,8 @@ pub(in crate::replay::run) enum Ask {
     Confirm(Verifier4),
     /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
     Open(Other),
+    /// OPEN_CONFIRM of an open that was reclaimed, with the seqid of its stateid. RFC 7530 section 16.18.
+    OpenConfirm(Other, u32),
     /// LOCK with reclaim, for one range of a lock-owner; the first names the open, the others the lock. RFC 8881 section
     /// 18.10.3.
     Lock(Other, usize),
@@ -45,6 +47,7 @@ impl Ask {
             Self::Setclientid => "SETCLIENTID",
             Self::Confirm(_) => "SETCLIENTID_CONFIRM",
             Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
+            Self::OpenConfirm(..) => "OPEN_CONFIRM",
             Self::Lock(..) => "LOCK with reclaim",
             Self::Complete => "RECLAIM_COMPLETE",
         }
@@ -122,6 +125,11 @@ pub(in crate::replay::run) fn call(ledger: &Ledger, ask: Ask, with: &With) -> Op
             };
             new(&open.header, &[put(&open.file), Args::OPEN(args)])
         }
+        Ask::OpenConfirm(other, seqid) => {
+            let open = ledger.open(other)?;
+            let confirm = OpenConfirmArgs { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
+            new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
+        }
         Ask::Lock(other, at) => {
             let lock = ledger.lock(other)?;
             let open = ledger.open(lock.open)?;
@@ -172,6 +180,8 @@ pub(in crate::replay::run) enum Got {
     Session(Sessionid4, u32),
     /// A stateid.
     Stateid(Stateid4),
+    /// A stateid of an open that is to be confirmed.
+    UnconfirmedOpen(Stateid4),
     /// Nothing but that it was done.
     Done,
 }
@@ -207,7 +217,11 @@ impl Answer {
                 Results::CREATE_SESSION(Outcome::Ok(ok)) => {
                     Got::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
+                Results::OPEN(Outcome::Ok(ok)) if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) => {
+                    Got::UnconfirmedOpen(ok.stateid)
+                }
                 Results::OPEN(Outcome::Ok(ok)) => Got::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(Outcome::Ok(ok)) => Got::Stateid(ok.open_stateid),
                 Results::LOCK(LockRes::Ok(ok)) => Got::Stateid(ok.lock_stateid),
                 _ => Got::Done,
             };

@@ -381,7 +381,7 @@ impl Ledger {
         opens.into_iter().for_each(|open| self.closed(open));
     }
 
-    fn opened(&mut self, other: Other, new: Open) {
+    pub(super) fn opened(&mut self, other: Other, new: Open) {
         if let Some(open) = self.opens.get_mut(&other) {
             // The next OPEN of the same owner: RFC 8881 section 9.7.
             open.access = ShareAccess(open.access.0 | new.access.0);

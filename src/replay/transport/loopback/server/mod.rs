@@ -32,6 +32,16 @@ pub struct Server {
     pub begun: BTreeMap<u32, u64>,
     /// It keeps no list of its clients over a restart, so that nothing can be reclaimed: RFC 8881 section 8.4.3.
     pub is_forgetful: bool,
+    /// It asks for OPEN_CONFIRM of each open-owner of NFSv4.0 that it does not know, as Linux does. RFC 7530 section 16.18.
+    pub confirms_owners: bool,
+    /// The most bytes of a Call and of a Reply in a session; `None` for what a READ or WRITE needs.
+    pub session_bytes: Option<u32>,
+    /// The most operations of a COMPOUND in a session.
+    pub operations: Option<u32>,
+    /// In how many listings of NFSv4 the attributes of the first entry are to be asked for later. RFC 8881 section 5.8.1.12.
+    pub delayed_entries: u32,
+    /// How many READs, WRITEs and COMPOUNDs exceeded what the server had announced.
+    pub exceeded: u64,
     /// What makes it a wrong one.
     pub liar: Option<Liar>,
     /// Who calls.
@@ -152,6 +162,11 @@ impl Server {
     /// Forgets the sessions of NFSv4.1, and not what their clients hold.
     pub fn forget_sessions(&mut self) {
         self.state.forget_sessions();
+    }
+
+    /// How many opens clients of NFSv4 hold.
+    pub fn opens(&self) -> usize {
+        self.state.opens()
     }
 
     /// What WRITE and COMMIT answer: another verifier after each restart. RFC 8881 section 18.32.4.

@@ -81,6 +81,12 @@ pub struct Tree {
     next: Id,
     ticks: u64,
     bytes: u64,
+    /// The longest READ and WRITE, in bytes.
+    pub io_bytes: u32,
+    /// User and group of what is made, whoever makes it: as of an export that takes root for them.
+    pub makes_as: [u32; 2],
+    /// A name that it does not take, as of characters that its file system does not have.
+    pub refused_name: Option<Vec<u8>>,
     /// What is outside the directory of a run, where names are paths.
     pub(super) outside: Option<Outside>,
 }
@@ -88,7 +94,16 @@ pub struct Tree {
 /// An empty tree.
 impl Default for Tree {
     fn default() -> Self {
-        let mut tree = Self { nodes: HashMap::new(), next: Self::ROOT, ticks: 0, bytes: 0, outside: None };
+        let mut tree = Self {
+            nodes: HashMap::new(),
+            next: Self::ROOT,
+            ticks: 0,
+            bytes: 0,
+            io_bytes: 1 << 20,
+            makes_as: [0; 2],
+            refused_name: None,
+            outside: None,
+        };
         tree.put(Content::Directory(Directory::default()), 0o755, Self::ROOT);
         tree
     }
@@ -207,8 +222,8 @@ impl Tree {
         self.next += 1;
         self.ticks += 1;
         let time = self.ticks;
-        let node =
-            Node { content, mode, uid: 0, gid: 0, links: 1, atime: time, mtime: time, ctime: time, parent };
+        let [uid, gid] = self.makes_as;
+        let node = Node { content, mode, uid, gid, links: 1, atime: time, mtime: time, ctime: time, parent };
         self.nodes.insert(id, node);
         id
     }
@@ -304,6 +319,9 @@ impl Tree {
         mode: u32,
     ) -> Result<Id, Fail> {
         let (directory, name) = self.resolve(directory, name)?;
+        if self.refused_name.as_deref() == Some(name) {
+            return Err(Fail::INVAL);
+        }
         if self.directory(directory)?.get(named(name)?).is_some() {
             return Err(Fail::EXIST);
         }

@@ -8,8 +8,6 @@ use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Error, Opaque, Text, 
 use super::tree::{Content, Directory, Id};
 use super::{Done, Fail, Room, Server, Tree};
 
-/// The longest READ and WRITE, in bytes.
-const IO: u32 = 1 << 20;
 /// What says that cookies count: they always do.
 const VERIFIER: Verifier3 = *b"loopback";
 
@@ -180,8 +178,10 @@ fn create(server: &mut Server, args: &Args<'_>, room: &mut Room<'_>) {
 
 fn read(server: &Server, args: &ReadArgs<'_>, room: &mut Room<'_>) {
     let file_attributes = of(&server.tree, &args.file);
-    let found =
-        server.tree.object(args.file.0).and_then(|id| server.tree.read(id, args.offset, args.count.min(IO)));
+    let found = server
+        .tree
+        .object(args.file.0)
+        .and_then(|id| server.tree.read(id, args.offset, args.count.min(server.tree.io_bytes)));
     let results = match found {
         Ok((bytes, eof)) => {
             let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -369,7 +369,7 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
         Args::WRITE(args) => {
             let before = before(tree, &args.file);
             let data = args.data.bytes().unwrap_or_default();
-            let count = args.count.min(IO).min(u32::try_from(data.len()).unwrap_or(u32::MAX));
+            let count = args.count.min(tree.io_bytes).min(u32::try_from(data.len()).unwrap_or(u32::MAX));
             let data = data.get(..count as usize).unwrap_or_default();
             let done = tree.object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
             let file_wcc = wcc(tree, &args.file, before);
@@ -416,11 +416,11 @@ fn simple(server: &mut Server, args: &Args<'_>) -> Results<'static> {
             Results::FSINFO(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
                 Ok(_) => Outcome::Ok(FsinfoOk {
                     obj_attributes,
-                    rtmax: IO,
-                    rtpref: IO,
+                    rtmax: tree.io_bytes,
+                    rtpref: tree.io_bytes,
                     rtmult: 4096,
-                    wtmax: IO,
-                    wtpref: IO,
+                    wtmax: tree.io_bytes,
+                    wtpref: tree.io_bytes,
                     wtmult: 4096,
                     dtpref: 4096,
                     maxfilesize: 256 << 20,

@@ -11,6 +11,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
 use super::state::{Cached, Client, SLOTS, Session, Slot};
 use super::{OPERATIONS, Run, Server};
+use crate::replay::seed::files::SessionLimits;
 
 /// The slot of a COMPOUND.
 pub(super) type Place = (Sessionid4, u32);
@@ -75,6 +76,7 @@ pub(super) fn sequence(
     slot.kept = None;
     *place = args.sa_cachethis.then_some((args.sa_sessionid, args.sa_slotid));
     run.client = Some(session.client);
+    run.limits = session.limits;
     let ok = SequenceResok {
         sr_sessionid: args.sa_sessionid,
         sr_sequenceid: args.sa_sequenceid,
@@ -232,9 +234,16 @@ fn create_session(
         ca_maxrequests: asked.ca_maxrequests.clamp(1, slots),
         ca_rdma_ird: List::default(),
     };
-    let fore = least(&args.csa_fore_chan_attrs, super::IO + 4096, OPERATIONS, SLOTS);
+    let bytes = server.session_bytes.unwrap_or(server.tree.io_bytes.max(1 << 20) + 4096);
+    let operations = server.operations.unwrap_or(OPERATIONS);
+    let fore = least(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
+    let limits = SessionLimits {
+        request_bytes: fore.ca_maxrequestsize,
+        response_bytes: fore.ca_maxresponsesize,
+        operations: fore.ca_maxoperations,
+    };
     let slots = (0..fore.ca_maxrequests).map(|_| Slot::default()).collect();
-    state.sessions.insert(id, Session { client: args.csa_clientid, slots });
+    state.sessions.insert(id, Session { client: args.csa_clientid, slots, limits });
     let flags = args.csa_flags.0 & CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
     let ok = CreateSessionResok {
         csr_sessionid: id,

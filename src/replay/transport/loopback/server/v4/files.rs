@@ -2,16 +2,16 @@
 
 use nfsrdma_dissectors::nfs::Outcome;
 use nfsrdma_dissectors::nfs::v4::{
-    Access4, AccessResok, Args, Bitmap4, ChangeInfo4, Cinfo, CommitResok, CreateArgs, CreateResok,
+    Access4, AccessResok, Args, Attribute, Bitmap4, ChangeInfo4, Cinfo, CommitResok, CreateArgs, CreateResok,
     Createtype4, Dirlist4, Entry4, Fattr4, Flavor, NfsFtype4, Nfsstat4, ObjAttributes, Object, ReadArgs,
     ReadResok, ReaddirArgs, ReaddirResok, ReadlinkResok, RenameResok, Results, Secinfo4, SecinfoResok,
-    SetattrRes, Stateid4, WriteArgs, WriteResok,
+    SetattrRes, Stateid4, WriteArgs, WriteResok, mask_and_values,
 };
 use nfsrdma_dissectors::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
 
 use super::super::tree::{Content, Directory, Id};
 use super::super::{Tree, v3};
-use super::{IO, Run, Server, attributes};
+use super::{Run, Server, attributes};
 
 /// What says that cookies count: they always do.
 const VERIFIER: [u8; 8] = *b"loopback";
@@ -22,7 +22,7 @@ const AROUND: usize = 24;
 
 pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
     let writeverf = server.write_verifier();
-    let Server { tree, caller, .. } = server;
+    let Server { tree, caller, delayed_entries, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
             tree.reach(Tree::ROOT);
@@ -140,7 +140,7 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             let link = DdpText::Chunk { length, bytes: None };
             run.done(&Results::READLINK(Outcome::Ok(ReadlinkResok { link })))
         }
-        Args::READDIR(args) => readdir(tree, run, args),
+        Args::READDIR(args) => readdir(tree, run, args, delayed_entries),
         Args::READ(args) => read(server, run, args),
         Args::WRITE(args) => write(server, run, args),
         Args::COMMIT(_) => {
@@ -202,7 +202,12 @@ fn create(tree: &mut Tree, run: &mut Run<'_>, args: &CreateArgs<'_>) -> Result<(
     run.done(&Results::CREATE(Outcome::Ok(CreateResok { cinfo, attrset: Bitmap4::from(&words[..]) })))
 }
 
-fn readdir(tree: &Tree, run: &mut Run<'_>, args: &ReaddirArgs<'_>) -> Result<(), Nfsstat4> {
+fn readdir(
+    tree: &Tree,
+    run: &mut Run<'_>,
+    args: &ReaddirArgs<'_>,
+    delayed_entries: &mut u32,
+) -> Result<(), Nfsstat4> {
     let names = tree.directory(run.current()?)?;
     // RFC 8881 section 18.23.3: these cookies stand for what the server does not give.
     if matches!(args.cookie, 1 | 2) {
@@ -211,7 +216,13 @@ fn readdir(tree: &Tree, run: &mut Run<'_>, args: &ReaddirArgs<'_>) -> Result<(),
     let mut left = (args.maxcount as usize).saturating_sub(AROUND);
     let (mut found, mut eof) = (Vec::new(), true);
     for (cookie, name, id) in names.after(args.cookie) {
-        let (words, values) = attributes::get(tree, id, &args.attr_request)?;
+        let (words, values) = match found.is_empty() && *delayed_entries > 0 {
+            true => {
+                *delayed_entries -= 1;
+                mask_and_values(&[Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY)])
+            }
+            false => attributes::get(tree, id, &args.attr_request)?,
+        };
         let length = 4 + 8 + 4 + name.len().next_multiple_of(4) + 8 + 4 * words.len() + values.len();
         if length > left || found.len() >= ENTRIES {
             eof = false;
@@ -241,6 +252,9 @@ fn permitted(server: &Server, run: &Run<'_>, stateid: &Stateid4, right: u32) -> 
     let stateid = run.meant(stateid)?;
     match server.state.open_of(&stateid, run.minor)? {
         Some(open) if open.file != file => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
+        Some(open) if run.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
+            Err(Nfsstat4::NFS4ERR_BAD_STATEID)
+        }
         // RFC 8881 section 9.1.2: who may write may be let read.
         Some(open) if right == 2 && open.access & 2 == 0 => Err(Nfsstat4::NFS4ERR_OPENMODE),
         _ => Ok(file),
@@ -249,7 +263,13 @@ fn permitted(server: &Server, run: &Run<'_>, stateid: &Stateid4, right: u32) -> 
 
 fn read(server: &mut Server, run: &mut Run<'_>, args: &ReadArgs) -> Result<(), Nfsstat4> {
     let file = permitted(server, run, &args.stateid, 1)?;
-    let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(IO))?;
+    let limits = run.limits;
+    if args.count > limits.response_bytes {
+        server.exceeded += 1;
+        return Err(Nfsstat4::NFS4ERR_REP_TOO_BIG);
+    }
+    server.exceeded += u64::from(args.count > server.tree.io_bytes);
+    let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     run.data.push(bytes.to_vec());
     run.done(&Results::READ(Outcome::Ok(ReadResok { eof, data: Ddp::Chunk { length, bytes: None } })))
@@ -258,7 +278,12 @@ fn read(server: &mut Server, run: &mut Run<'_>, args: &ReadArgs) -> Result<(), N
 fn write(server: &mut Server, run: &mut Run<'_>, args: &WriteArgs<'_>) -> Result<(), Nfsstat4> {
     let file = permitted(server, run, &args.stateid, 2)?;
     let data = args.data.bytes().unwrap_or_default();
-    let data = data.get(..data.len().min(IO as usize)).unwrap_or_default();
+    if data.len() > run.limits.request_bytes as usize {
+        server.exceeded += 1;
+        return Err(Nfsstat4::NFS4ERR_REQ_TOO_BIG);
+    }
+    server.exceeded += u64::from(data.len() > server.tree.io_bytes as usize);
+    let data = data.get(..data.len().min(server.tree.io_bytes as usize)).unwrap_or_default();
     server.tree.write(file, args.offset, data)?;
     let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let ok = WriteResok { count, committed: args.stable, writeverf: server.write_verifier() };

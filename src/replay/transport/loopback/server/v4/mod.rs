@@ -14,12 +14,11 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Error, Xdr};
 
 use super::tree::Id;
 use super::{Done, Fail, Room, Server};
+use crate::replay::seed::files::SessionLimits;
 use state::Cached;
 
 pub(super) use state::State;
 
-/// The longest READ and WRITE, in bytes.
-const IO: u32 = 1 << 20;
 /// Operations of a COMPOUND.
 const OPERATIONS: u32 = 64;
 /// The highest minor version.
@@ -41,6 +40,8 @@ struct Run<'a> {
     stateid: Option<Stateid4>,
     /// The client of the session.
     client: Option<Clientid4>,
+    /// What the session allows.
+    limits: SessionLimits,
     body: Encoder,
     data: &'a mut Vec<Vec<u8>>,
 }
@@ -92,6 +93,7 @@ pub(super) fn call(
         saved: None,
         stateid: None,
         client: None,
+        limits: SessionLimits::default(),
         body: Encoder::new(),
         data: room.data,
     };
@@ -124,6 +126,10 @@ pub(super) fn call(
             let outcome = match clients::place(&run, &args, index, call.count()) {
                 Ok(()) => match clients::sequence(server, &mut run, &args, &mut slot) {
                     Ok(Some(kept)) => return Ok(again(kept, &call, room)),
+                    Ok(None) if call.count() > run.limits.operations => {
+                        server.exceeded += 1;
+                        Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
+                    }
                     Ok(None) => {
                         *server.begun.entry(operation.0).or_default() += 1;
                         step(server, &mut run, &args)

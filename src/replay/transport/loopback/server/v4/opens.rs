@@ -2,9 +2,10 @@
 
 use nfsrdma_dissectors::nfs::Outcome;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Bitmap4, ChangeInfo4, CloseArgs, Createhow4, LockArgs, LockDenied, LockOwner4, LockRes,
-    LockStateid, Locker4, LocktRes, NfsLockType4, Nfsstat4, OpenArgs, OpenClaim4, OpenDelegation4, OpenResok,
-    OpenRflags, OpenStateid, Openflag4, Results, Stateid4, TestStateidResok,
+    Args, Attribute, Attributes, Bitmap4, ChangeInfo4, CloseArgs, Createhow4, LockArgs, LockDenied,
+    LockOwner4, LockRes, LockStateid, Locker4, LocktRes, NfsLockType4, Nfsstat4, OpenArgs, OpenClaim4,
+    OpenDelegation4, OpenResok, OpenRflags, OpenStateid, Openflag4, Results, Stateid4, TestStateidResok,
+    words_of,
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
@@ -25,6 +26,10 @@ pub(super) fn step(server: &mut Server, run: &mut Run<'_>, args: &Args<'_>) -> R
             let Holds::Open(other) = state.find(&args.open_stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
+            if let Some(open) = state.opens.get(&other) {
+                let (client, owner) = (open.client, open.owner.clone());
+                state.confirm(client, &owner);
+            }
             advance(state, run, other, Some(args.seqid), |_| Ok(())).and_then(|open_stateid| {
                 run.done(&Results::OPEN_CONFIRM(Outcome::Ok(OpenStateid { open_stateid })))
             })
@@ -173,6 +178,8 @@ fn open(server: &mut Server, run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<(
     }
     let deny = args.share_deny.0;
     let owner = args.owner.owner.0.to_vec();
+    let must_confirm =
+        run.minor == 0 && server.confirms_owners && server.state.is_unconfirmed(client, &owner);
     let stateid = server.state.open(Open { client, owner, file, access, deny, seqid: 1 })?;
     run.current = Some(file);
     run.stateid = Some(stateid.clone());
@@ -180,7 +187,12 @@ fn open(server: &mut Server, run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<(
     let ok = OpenResok {
         stateid,
         cinfo: ChangeInfo4 { atomic: true, before, after },
-        rflags: OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
+        rflags: match must_confirm {
+            true => {
+                OpenRflags(OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX.0 | OpenRflags::OPEN4_RESULT_CONFIRM.0)
+            }
+            false => OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
+        },
         attrset: Bitmap4::from(&attrset[..]),
         delegation: OpenDelegation4::None,
     };
@@ -210,8 +222,19 @@ fn find_or_create(
         Some(file) => file,
         None => tree.create(directory, name, Content::File(Vec::new()), 0o644)?,
     };
-    if let Some(to) = to {
+    let Some(to) = to else { return Ok(file) };
+    if there.is_none() {
         *attrset = attributes::set(tree, file, to)?;
+        return Ok(file);
+    }
+    // Of a file that is there UNCHECKED4 sets the size, and nothing else: RFC 8881 section 18.16.3.
+    let size = to.items().map_while(Result::ok).find_map(|item| match item {
+        Attribute::SIZE(bytes) => Some(bytes),
+        _ => None,
+    });
+    if let Some(size) = size {
+        tree.truncate(file, size)?;
+        attrset.extend(words_of([Attributes::SIZE]));
     }
     Ok(file)
 }

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Sessionid4, Stateid4, Verifier4};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::tree::Id;
+use crate::replay::seed::files::SessionLimits;
 
 /// Clients, sessions, opens and locks that there may be, of each.
 const MOST: usize = 1 << 16;
@@ -24,6 +25,8 @@ pub(in super::super) struct State {
     pub(super) locks: HashMap<[u8; 12], LockState>,
     /// Byte ranges that are locked, by file.
     ranges: HashMap<Id, Vec<Range>>,
+    /// Open-owners of NFSv4.0 that were confirmed.
+    confirmed: HashSet<(u64, Vec<u8>)>,
     /// The last seqid of each open-owner and lock-owner of NFSv4.0.
     seqids: HashMap<(u64, Vec<u8>), u32>,
     next: u64,
@@ -55,6 +58,7 @@ pub(super) struct Client {
 pub(super) struct Session {
     pub(super) client: u64,
     pub(super) slots: Vec<Slot>,
+    pub(super) limits: SessionLimits,
 }
 
 /// A slot: its last sequence ID, and the Reply where it was to be kept.
@@ -144,6 +148,10 @@ impl State {
         self.sessions.clear();
     }
 
+    pub(in super::super) fn opens(&self) -> usize {
+        self.opens.len()
+    }
+
     pub(in super::super) fn boots(&self) -> u8 {
         self.boots
     }
@@ -187,6 +195,7 @@ impl State {
         self.opens.retain(|_, open| open.client != client);
         self.locks.retain(|_, lock| lock.client != client);
         self.seqids.retain(|(owner, _), _| *owner != client);
+        self.confirmed.retain(|(owner, _)| *owner != client);
         for ranges in self.ranges.values_mut() {
             ranges.retain(|range| range.client != client);
         }
@@ -253,6 +262,25 @@ impl State {
         let seqid = new.seqid;
         self.opens.insert(other, new);
         Ok(Stateid4 { seqid, other })
+    }
+
+    /// Whether an open-owner is to be confirmed yet. What an OPEN before it left is cancelled then: RFC 7530 section 16.18.5.
+    pub(super) fn is_unconfirmed(&mut self, client: u64, owner: &[u8]) -> bool {
+        let is_unconfirmed = !self.confirmed.contains(&(client, owner.to_vec()));
+        if is_unconfirmed {
+            self.opens.retain(|_, open| open.client != client || open.owner != owner);
+        }
+        is_unconfirmed
+    }
+
+    /// An open-owner was confirmed.
+    pub(super) fn confirm(&mut self, client: u64, owner: &[u8]) {
+        self.confirmed.insert((client, owner.to_vec()));
+    }
+
+    /// Whether the open that a stateid stands for is of an owner that was confirmed.
+    pub(super) fn is_confirmed(&self, open: &Open) -> bool {
+        self.confirmed.contains(&(open.client, open.owner.clone()))
     }
 
     /// Closes an open, with the locks under it.

@@ -1,0 +1,79 @@
+//! A client that becomes known to a server of NFSv4. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
+
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CreateSessionArgs, CreateSessionFlags,
+    ExchangeIdArgs, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, SetclientidArgs, SetclientidConfirm,
+    StateProtect4A, UniversalAddress,
+};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{List, Opaque, Text};
+
+use super::{Held, run};
+use crate::replay::caller::ContainedLine;
+use crate::replay::seed::files::{Problem, SessionLimits};
+
+pub(super) fn set_clientid(line: &mut ContainedLine<'_>, name: &str) -> Result<Held, Problem> {
+    let set = Args::SETCLIENTID(SetclientidArgs {
+        client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
+        callback: CbClient4 {
+            cb_program: Program::NFS_CB.0,
+            cb_location: Netaddr4 {
+                na_r_netid: Text(b"tcp"),
+                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
+            },
+        },
+        callback_ident: 1,
+    });
+    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &[], |results| match results {
+        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
+        _ => None,
+    })?;
+    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
+    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
+    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &[], |_| Some(()))?;
+    Ok(Held::Client { clientid, seqid: 0 })
+}
+
+pub(super) fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
+    let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+        eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
+        eia_flags: ExchangeIdFlags(0),
+        eia_state_protect: StateProtect4A::None,
+        eia_client_impl_id: List::default(),
+    });
+    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
+        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid)),
+        _ => None,
+    })?;
+    let attributes = |size| ChannelAttrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: size,
+        ca_maxresponsesize: size,
+        ca_maxresponsesize_cached: 4096,
+        ca_maxoperations: 64,
+        ca_maxrequests: 16,
+        ca_rdma_ird: List::default(),
+    };
+    let create = Args::CREATE_SESSION(CreateSessionArgs {
+        csa_clientid: clientid,
+        csa_sequence: sequence,
+        csa_flags: CreateSessionFlags(0),
+        csa_fore_chan_attrs: attributes(2 << 20),
+        csa_back_chan_attrs: attributes(4096),
+        csa_cb_program: Program::NFS_CB.0,
+        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+    });
+    run(line, minor, "CREATE_SESSION", &[create], &[], |results| match results {
+        Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
+            let channel = &ok.csr_fore_chan_attrs;
+            let limits = SessionLimits {
+                request_bytes: channel.ca_maxrequestsize,
+                response_bytes: channel.ca_maxresponsesize,
+                operations: channel.ca_maxoperations,
+            };
+            let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
+            Held::Session { clientid, id, sequence: 0, slots, limits }
+        }),
+        _ => None,
+    })
+}

@@ -1,0 +1,409 @@
+//! Traces run against servers that are right, and unlike the captured one: without delegations, with confirmation of owners, with
+//! smaller limits. None of that is a mismatch.
+
+use std::collections::BTreeSet;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::replay::caller::{Caller, Line};
+use nfsrdma_inspect::replay::containment::Containment;
+use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::seed::files::Files;
+use nfsrdma_inspect::replay::seed::v3::V3;
+use nfsrdma_inspect::replay::seed::v4::V4;
+use nfsrdma_inspect::replay::seed::{How, Place, Seeded, seed};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::Transport;
+use nfsrdma_inspect::replay::transport::loopback::server::Server;
+use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+
+use super::client::target;
+use super::liars::Work;
+
+/// Runs a trace against the server that it was seeded on, changed before, with these faults by the number of the Call. Gives the
+/// server as it is after that.
+fn replayed(
+    work: &Work,
+    faults: impl IntoIterator<Item = (u64, Fault)>,
+    change: impl FnOnce(&mut Server),
+) -> (Report, Server) {
+    replayed_with(work, faults, change, |_| {})
+}
+
+/// The same with other options.
+fn replayed_with(
+    work: &Work,
+    faults: impl IntoIterator<Item = (u64, Fault)>,
+    change: impl FnOnce(&mut Server),
+    choose: impl FnOnce(&mut Options),
+) -> (Report, Server) {
+    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let mut server = work.server.lock().unwrap().clone();
+    server.begun.clear();
+    change(&mut server);
+    let server = Arc::new(Mutex::new(server));
+    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
+    let mut options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    choose(&mut options);
+    let target = target(20049);
+    let report =
+        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    let server = server.lock().unwrap().clone();
+    (report, server)
+}
+
+/// Nothing differs, neither Replies nor files.
+fn is_as_recorded(report: &Report, what: &str) {
+    assert!(report.is_sound(), "{what}");
+    assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
+    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
+    let walked = report.walked.as_ref().unwrap();
+    assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
+    assert!(walked.objects > 0, "{what}");
+}
+
+fn because(report: &Report, reason: &str) -> u64 {
+    let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
+    of.map(|(_, because)| because.steps).sum()
+}
+
+fn count(server: &Server, operation: Operation) -> u64 {
+    server.begun.get(&operation.0).copied().unwrap_or(0)
+}
+
+#[test]
+fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_stands_for_it() {
+    let work = Work::of("rxe-v42-deleg", 4, "undelegated");
+    let (report, server) = replayed(&work, [], |_| {});
+    is_as_recorded(&report, "rxe-v42-deleg");
+    // Three files were delegated: each DELEGRETURN is a CLOSE now, and that is no result to be compared.
+    assert_eq!(because(&report, "no-delegation"), 3, "{:#?}", report.reasons);
+    // Another client has appended to one of them in the capture.
+    assert_eq!(
+        (because(&report, "changed by another client"), report.states[5]),
+        (1, 1),
+        "{:#?}",
+        report.reasons
+    );
+    // Of each file: the open of the trace, which is closed at once because the captured client had no stateid of it; the one that
+    // stands for the delegation; and the one that the trace makes before it returns that.
+    assert_eq!((count(&server, Operation::OPEN), count(&server, Operation::CLOSE)), (9, 9));
+    assert_eq!(count(&server, Operation::DELEGRETURN), 0);
+    assert_eq!(server.opens(), 0);
+}
+
+#[test]
+fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms() {
+    for confirms_owners in [false, true] {
+        let work = Work::of("rxe-v40-deleg", 4, "undelegated");
+        let (report, server) = replayed(&work, [], |server| server.confirms_owners = confirms_owners);
+        is_as_recorded(&report, &format!("rxe-v40-deleg {confirms_owners}"));
+        assert_eq!(because(&report, "no-delegation"), 2, "{:#?}", report.reasons);
+        assert_eq!(
+            (because(&report, "changed by another client"), report.states[5]),
+            (1, 1),
+            "{:#?}",
+            report.reasons
+        );
+        // OPEN of the trace, and for each of two delegations one of an own owner.
+        let opens = count(&server, Operation::OPEN);
+        assert_eq!((opens, count(&server, Operation::CLOSE)), (6, 6), "{confirms_owners}");
+        // The trace confirms its owner once.
+        let confirmed = count(&server, Operation::OPEN_CONFIRM);
+        assert_eq!(confirmed, if confirms_owners { 3 } else { 1 });
+        assert_eq!(server.opens(), 0);
+    }
+}
+
+/// A connection that breaks before or after the server has done the Call of this program changes nothing.
+#[test]
+fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts() {
+    for capture in ["rxe-v42-deleg", "rxe-v40-deleg"] {
+        let work = Work::of(capture, 4, "substitutes");
+        for fault in [Fault::BreakBefore, Fault::BreakAfter, Fault::Forget, Fault::Restart] {
+            for at in (10..34).step_by(3) {
+                // Of NFSv4.0 no session keeps the Reply of what was done (RFC 8881 section 2.10.6.1), and seqids then do not fit.
+                if capture == "rxe-v40-deleg" && fault == Fault::BreakAfter {
+                    continue;
+                }
+                let what = format!("{capture} {fault:?} {at}");
+                let (report, server) = replayed(&work, [(at, fault)], |_| {});
+                assert!(report.is_sound(), "{what}");
+                assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
+                assert_eq!(report.not_reclaimed, 0, "{what}: {:#?}", report.refused);
+                assert_eq!(server.opens(), 0, "{what}: {:#?}", report.reasons);
+            }
+        }
+    }
+}
+
+#[test]
+fn rfc7530_section_16_18_after_a_restart_opens_are_confirmed_where_the_server_asks_for_it() {
+    let work = Work::of("rxe-v40", 4, "confirms");
+    let (whole, server) = replayed(&work, [], |server| server.confirms_owners = true);
+    is_as_recorded(&whole, "whole");
+    let confirmed = count(&server, Operation::OPEN_CONFIRM);
+    for fault in [Fault::Forget, Fault::Restart] {
+        for at in (20..220).step_by(31) {
+            let what = format!("{fault:?} {at}");
+            let (report, server) = replayed(&work, [(at, fault)], |server| server.confirms_owners = true);
+            is_as_recorded(&report, &what);
+            assert_eq!((report.not_reclaimed, &report.refused), (0, &Vec::new()), "{what}");
+            assert!(count(&server, Operation::OPEN_CONFIRM) >= confirmed, "{what}");
+        }
+    }
+}
+
+/// READs and WRITEs of captures go in pieces, in seeding, in the run and in the check, and what they say is joined.
+#[test]
+fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_what_the_server_announces() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
+        let whole = replayed(&Work::of(capture, version, "unlimited"), [], |_| {}).0;
+        assert_eq!(because(&whole, "split"), 0, "{capture}");
+        for io_bytes in if version == 3 { vec![20_000, 3_000] } else { vec![3_000] } {
+            let what = format!("{capture} {io_bytes}");
+            let mut server = Server::default();
+            server.tree.io_bytes = io_bytes;
+            let work = Work::on(server, capture, version, "limited");
+            let (report, server) = replayed(&work, [], |_| {});
+            is_as_recorded(&report, &what);
+            let split = because(&report, "split");
+            assert!(split > 0, "{what}: {:#?}", report.reasons);
+            assert!(report.calls > whole.calls + split, "{what}: {} of {}", report.calls, whole.calls);
+            // Nothing else is different.
+            assert_eq!(report.states[5], whole.states[5], "{what}: {:#?}", report.reasons);
+            let [before, after] = [&whole, &report].map(|report| report.states[0] + report.states[1]);
+            assert_eq!(after + split, before, "{what}");
+            assert_eq!(server.exceeded, 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn rfc8881_section_18_36_reads_and_writes_keep_to_the_limits_of_the_session() {
+    for capture in ["rxe-v41", "rxe-v42"] {
+        let work = Work::of(capture, 4, "session-limits");
+        let whole = replayed(&work, [], |_| {}).0;
+        let (report, server) = replayed(&work, [], |server| server.session_bytes = Some(10_000));
+        is_as_recorded(&report, capture);
+        assert!(because(&report, "split") > 3, "{capture}: {:#?}", report.reasons);
+        assert_eq!(report.states[5], whole.states[5], "{capture}: {:#?}", report.reasons);
+        assert_eq!(server.exceeded, 0, "{capture}");
+    }
+}
+
+/// Pieces survive what whole Calls survive.
+#[test]
+fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
+    let mut server = Server::default();
+    server.tree.io_bytes = 8192;
+    let work = Work::on(server, "rxe-v41", 4, "pieces");
+    for fault in [Fault::BreakBefore, Fault::BreakAfter, Fault::Forget, Fault::ForgetSessions] {
+        let faults = (0..12).map(|n| (30 + n * 23, fault));
+        let (report, server) = replayed(&work, faults, |_| {});
+        is_as_recorded(&report, &format!("{fault:?}"));
+        assert!(
+            because(&report, "split") + because(&report, "server-restarted") > 0,
+            "{:#?}",
+            report.reasons
+        );
+        assert_eq!(server.exceeded, 0, "{fault:?}");
+    }
+}
+
+/// What cannot be split is not sent, and what needs it has the same reason.
+#[test]
+fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs_what_needs_it() {
+    let work = Work::of("rxe-v42", 4, "operations");
+    // LINK alone has more than six operations, and OPEN has six.
+    for (operations, least) in [(6, 1), (5, 20)] {
+        let (report, server) = replayed(&work, [], |server| server.operations = Some(operations));
+        assert_eq!(report.mismatched(), 0, "{operations}: {:#?}", report.mismatches);
+        let walked = report.walked.as_ref().unwrap();
+        assert_eq!((walked.differing, &walked.failed), (0, &None), "{operations}: {:#?}", walked.mismatches);
+        assert!(because(&report, "server-limit") >= least, "{operations}: {:#?}", report.reasons);
+        assert_eq!(because(&report, "no-value"), 0, "{operations}: {:#?}", report.reasons);
+        assert_eq!(server.exceeded, 0, "{operations}");
+    }
+}
+
+/// Seeds the tree of a capture on a new server, with these faults by the number of the Call. Gives what was made, the server, and how
+/// many Calls it took.
+fn seeded(work: &Work, minor: Option<u32>, faults: &[(u64, Fault)], server: Server) -> (Seeded, Server) {
+    let server = Arc::new(Mutex::new(server));
+    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    faults.iter().for_each(|(after, fault)| transport.inject(*after, *fault));
+    let target = target(20049);
+    let connection = transport.connect(&target).unwrap();
+    let root = server.lock().unwrap().root().to_vec();
+    let line = Line::new(&mut transport, connection, Caller::default(), Xid(1), target.wish.timeout);
+    let mut containment = Containment::of_seeding("/", "run");
+    containment.begin_at(&root);
+    let line = line.reconnecting(&target).contained(&mut containment);
+    let mut files: Box<dyn Files> = match minor {
+        None => Box::new(V3::new(line, root)),
+        Some(minor) => Box::new(V4::new(line, "seed", &[minor]).unwrap()),
+    };
+    let mut contents = Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let place = Place { export: "/", directory: "run" };
+    let seeded = seed(&mut contents, &mut *files, &place, How::Make).unwrap();
+    files.leave();
+    drop(files);
+    let server = server.lock().unwrap().clone();
+    (seeded, server)
+}
+
+/// A Call that is lost on a connection that stays, a connection that breaks, a server that restarts: the tree is the same.
+#[test]
+fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
+    for (capture, minor) in [("rxe-v3", None), ("rxe-v40", Some(0)), ("rxe-v41", Some(1))] {
+        let version = if minor.is_none() { 3 } else { 4 };
+        let work = Work::of(capture, version, "seeds");
+        let (whole, expected) = seeded(&work, minor, &[], Server::default());
+        let faults = [
+            Fault::NoReply,
+            Fault::BreakBefore,
+            Fault::BreakAfter,
+            Fault::Restart,
+            Fault::Forget,
+            Fault::ForgetSessions,
+        ];
+        for fault in faults {
+            for at in (0..60).step_by(13) {
+                let what = format!("{capture} {fault:?} {at}");
+                // A server of NFSv4.0 whose client is not confirmed forgets it with everything else; seeding begins with that.
+                let (made, server) = seeded(&work, minor, &[(at + 4, fault)], Server::default());
+                assert!(server.has_same_files(&expected), "{what}");
+                let of = |seeded: &Seeded| seeded.handles.keys().copied().collect::<BTreeSet<_>>();
+                assert_eq!(of(&made), of(&whole), "{what}");
+                assert_eq!((&made.refused, made.made.bytes), (&Vec::new(), whole.made.bytes), "{what}");
+            }
+        }
+    }
+}
+
+/// siw loses the first Call of a connection: the run sends it once more, and the final check, too.
+#[test]
+fn a_call_that_is_lost_on_a_connection_that_stays_is_sent_once_more() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "lost-calls");
+        let calls = replayed(&work, [], |_| {}).0.calls;
+        for at in [0, calls / 2, calls + 1] {
+            let what = format!("{capture} {at} of {calls}");
+            let timeout = Duration::from_secs(2);
+            let lost = [(at, Fault::NoReply)];
+            let (report, _) = replayed_with(&work, lost, |_| {}, |options| options.timeout = timeout);
+            is_as_recorded(&report, &what);
+            // The last are of the check, or of MOUNT.
+            assert!(report.resent == 1 || at + 1 >= calls, "{what}: {:#?}", report.reasons);
+        }
+    }
+}
+
+/// The final check goes on over another connection, and as another client where the server has restarted.
+#[test]
+fn the_final_check_recovers_as_the_run_does() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "checks");
+        let calls = replayed(&work, [], |_| {}).0.calls;
+        for fault in
+            [Fault::BreakBefore, Fault::BreakAfter, Fault::Restart, Fault::Forget, Fault::ForgetSessions]
+        {
+            for at in if capture == "rxe-v42" { vec![calls + 12, calls + 21] } else { vec![calls + 8] } {
+                let (report, _) = replayed(&work, [(at, fault)], |_| {});
+                is_as_recorded(&report, &format!("{capture} {fault:?} {at} of {calls}"));
+            }
+        }
+    }
+}
+
+/// A server that does not take a name: the steps about what cannot be made have the reason, and all others run.
+#[test]
+fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
+    for (capture, minor) in [("rxe-v3", None), ("rxe-v42", Some(2))] {
+        let work = Work::of(capture, if minor.is_none() { 3 } else { 4 }, "names");
+        let whole = replayed(&work, [], |_| {}).0;
+        let mut server = Server::default();
+        server.tree.refused_name = Some(b"tiny".into());
+        let (made, server) = seeded(&work, minor, &[], server);
+        let [refused] = &made.refused[..] else { panic!("{:?}", made.refused) };
+        assert!(refused.starts_with("tiny: ") && refused.ends_with("ERR_INVAL"), "{refused}");
+        assert!(!made.missing.is_empty() && !made.missing_in.is_empty(), "{capture}");
+        let work = Work { server: Mutex::new(server), seeded: made, ..work };
+        let (report, _) = replayed(&work, [], |_| {});
+        let lost = because(&report, "not-seeded");
+        assert!(lost > 3, "{capture}: {:#?}", report.reasons);
+        is_as_recorded(&report, capture);
+        assert_eq!(
+            because(&report, "no-value"),
+            because(&whole, "no-value"),
+            "{capture}: {:#?}",
+            report.reasons
+        );
+        assert!(report.states[5] <= whole.states[5] + lost, "{capture}: {:#?}", report.reasons);
+        assert!(report.refused.iter().any(|what| what.starts_with("tiny: ")), "{:?}", report.refused);
+    }
+}
+
+#[test]
+fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for_again() {
+    for capture in ["rxe-v40", "rxe-v42"] {
+        let work = Work::of(capture, 4, "delayed-entries");
+        let whole = replayed(&work, [], |_| {}).0;
+        let (report, server) = replayed(&work, [], |server| server.delayed_entries = 4);
+        is_as_recorded(&report, capture);
+        assert_eq!((whole.delayed, report.delayed, server.delayed_entries), (0, 4, 0), "{capture}");
+        assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.reasons);
+        // Who is told to be patient does not wait for ever.
+        let (report, _) =
+            replayed_with(&work, [], |server| server.delayed_entries = 1000, |options| options.delays = 2);
+        assert!(report.mismatched() > 0 && report.is_sound(), "{capture}: {:?}", report.states);
+    }
+}
+
+/// What root makes belongs to nobody: NFSv3 tells numbers, which differ, and that is no mismatch.
+#[test]
+fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
+    let mut server = Server::default();
+    server.tree.makes_as = [65_534, 65_533];
+    let work = Work::on(server, "rxe-v3", 3, "squashed");
+    let (report, _) = replayed(&work, [], |_| {});
+    is_as_recorded(&report, "squashed");
+    assert_eq!(report.squashed, Some([65_534, 65_533]));
+    assert!(because(&report, "owner") > 10, "{:#?}", report.reasons);
+    // Nobody else is taken for the one that root is squashed to.
+    let (report, _) = replayed(&work, [], |server| server.tree.makes_as = [65_534, 7]);
+    assert!(report.mismatched() > 0, "{:#?}", report.reasons);
+    // And where root is root, owners are compared.
+    let work = Work::of("rxe-v3", 3, "root");
+    let (report, _) = replayed(&work, [], |server| server.tree.makes_as = [65_534, 65_533]);
+    assert_eq!((report.squashed, because(&report, "owner")), (None, 0));
+    assert!(report.mismatched() > 0, "{:#?}", report.reasons);
+}
+
+/// An export that refuses while the run goes is told in a sentence, once.
+#[test]
+fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
+    for (capture, version, operation) in
+        [("rxe-v3", 3, "WRITE"), ("rxe-v41", 4, "WRITE"), ("rxe-v42", 4, "CREATE")]
+    {
+        for (status, expected) in
+            [(30, "the export is read-only"), (28, "the file system of the export is full")]
+        {
+            let work = Work::of(capture, version, "refusing");
+            let liar = Liar::new(Lie { version, operation, what: What::Fails(status) }).always();
+            let (report, _) = replayed(&work, [], |server| server.liar = Some(liar));
+            let told = report.refused.iter().filter(|what| what.starts_with(expected)).count();
+            assert_eq!(told, 1, "{capture} {operation}: {:#?}", report.refused);
+            assert!(report.is_different(), "{capture} {operation}");
+        }
+    }
+    let (honest, _) = replayed(&Work::of("rxe-v41", 4, "willing"), [], |_| {});
+    assert_eq!(honest.refused, Vec::<String>::new());
+}
