@@ -13,6 +13,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::judge::Judge;
 use super::order::acts::Act;
 use super::report::{Mismatch, State, StepId};
 use super::rules;
@@ -237,6 +238,8 @@ fn facts<'s>(step: &'s Step<'s>, contents: [&'s dyn Fn(usize) -> Option<&'s [u8]
 pub(super) struct Live<'a> {
     pub(super) seeded: &'a Seeded,
     pub(super) values: &'a Values,
+    /// What Replies told last.
+    pub(super) judge: &'a Judge,
 }
 
 struct Looker<'a, R> {
@@ -364,7 +367,7 @@ impl<R: Read + Seek> Looker<'_, R> {
             Ok(None) => Err(Problem::Refused("LOOKUP".into(), "no such name".into())),
             Err(problem) => Err(problem),
         };
-        let (handle, Status { file_type, size, mode, .. }) = match found {
+        let (handle, Status { file_type, size, mode, marks, .. }) = match found {
             Ok(found) => found,
             Err(Problem::Refused(what, status)) => {
                 self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));
@@ -376,6 +379,9 @@ impl<R: Read + Seek> Looker<'_, R> {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
             self.differs(id, Kind::Result, path, "type", &expected, &found);
             return Ok(());
+        }
+        for (aspect, [told, is]) in self.live.judge.left(&node.handles, &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
         }
         let none = File::default();
         let now = tree.now(id).unwrap_or(&none);

@@ -84,6 +84,23 @@ pub struct Status {
     pub mode: u32,
     /// User and group that it belongs to, by number; `None` in NFSv4, which tells names.
     pub owners: Option<[u32; 2]>,
+    /// What clients know it by, and whether it has changed.
+    pub marks: Marks,
+}
+
+/// What clients know an object by, and whether it has changed: each as the number that its bytes are in a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The change attribute of NFSv4.
+    pub change: Option<u128>,
+    /// When its content was modified.
+    pub modified: Option<u128>,
+    /// When its attributes were modified.
+    pub metadata: Option<u128>,
+    /// Its number.
+    pub fileid: Option<u128>,
+    /// Its file system.
+    pub file_system: Option<u128>,
 }
 
 /// Names of one directory that are told at most.

@@ -2,14 +2,14 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Created, Createhow3, Diropargs3, GetattrArgs, LinkArgs, LookupArgs, MkdirArgs,
-    MknodArgs, Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs, Results,
-    Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Created, Createhow3, Diropargs3, Fattr3, GetattrArgs, LinkArgs, LookupArgs, MkdirArgs,
+    MknodArgs, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs,
+    Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
-use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
+use super::files::{Files, Handle, Kind, Marks, NAMES, Problem, Status};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
@@ -83,6 +83,18 @@ impl<'t> V3<'t> {
 fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
     let mode = mode.map(Mode3);
     Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
+}
+
+/// What clients know an object by.
+fn marks(attributes: &Fattr3) -> Marks {
+    let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
+    Marks {
+        change: None,
+        modified: time(&attributes.mtime),
+        metadata: time(&attributes.ctime),
+        fileid: Some(attributes.fileid.into()),
+        file_system: Some(attributes.fsid.into()),
+    }
 }
 
 impl Files for V3<'_> {
@@ -199,6 +211,7 @@ impl Files for V3<'_> {
                 size: ok.obj_attributes.size,
                 mode: ok.obj_attributes.mode.0,
                 owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
+                marks: marks(&ok.obj_attributes),
             }),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4,
     CloseArgs, CreateArgs, CreateSessionArgs, CreateSessionFlags, Createhow4, Createtype4,
     DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
-    LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Object, OpenArgs, OpenClaim4,
+    LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, Object, OpenArgs, OpenClaim4,
     OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReadArgs, ReaddirArgs,
     ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm,
     ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs,
@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
 
-use super::files::{Files, Handle, Kind, NAMES, Problem, Status};
+use super::files::{Files, Handle, Kind, Marks, NAMES, Problem, Status};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
@@ -332,20 +332,39 @@ impl Files for V4<'_> {
     }
 
     fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
-        let words = words_of([Attributes::TYPE, Attributes::SIZE, Attributes::MODE]);
+        let words = words_of([
+            Attributes::TYPE,
+            Attributes::CHANGE,
+            Attributes::SIZE,
+            Attributes::FSID,
+            Attributes::FILEID,
+            Attributes::MODE,
+            Attributes::TIME_METADATA,
+            Attributes::TIME_MODIFY,
+        ]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            let mut marks = Marks::default();
+            let time =
+                |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::TYPE(of) => file_type = Some(of.into()),
                     Attribute::SIZE(size) => of_size = Some(size),
                     Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    Attribute::CHANGE(change) => marks.change = Some(change.into()),
+                    Attribute::FSID(fsid) => {
+                        marks.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
+                    }
+                    Attribute::FILEID(fileid) => marks.fileid = Some(fileid.into()),
+                    Attribute::TIME_METADATA(metadata) => marks.metadata = time(&metadata),
+                    Attribute::TIME_MODIFY(modify) => marks.modified = time(&modify),
                     _ => {}
                 }
             }
-            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None })
+            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None, marks })
         })
     }
 

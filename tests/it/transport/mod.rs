@@ -18,6 +18,8 @@ mod over_tcp;
 mod paces;
 mod parts;
 pub(crate) mod program;
+mod proxied;
+mod proxy;
 mod realm;
 mod recordings;
 mod recoveries;

@@ -85,7 +85,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
         match heard {
-            Heard::Answer(answer) => {
+            Heard::Answer(mut answer) => {
+                answer.sent = Some(sent);
                 let room = self.judge_later(held, answer, now - sent, reply)?;
                 self.leave(seat, room);
             }
@@ -176,6 +177,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             missing,
             is_other_lock,
             is_done_twice,
+            sent: None,
         }))
     }
 

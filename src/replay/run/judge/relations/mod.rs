@@ -1,0 +1,667 @@
+//! Relations between the values that a server tells one after the other: clients keep what they have cached by them.
+//!
+//! A change attribute, a time or the number of a file has another value on each server, so no value is compared. What the
+//! recording shows of the values among themselves must be so here, too:
+//!
+//! - `moves`: it was another one after the run's own change of the object;
+//! - `stays`: it was the same, and nothing had changed the object;
+//! - `rises`: it is never lower than before (RFC 7862 section 12.2.3);
+//! - `of now`: a time that a change has just left is of the day of the run;
+//! - `is the time`: a change attribute that was the time of the change before is that still (RFC 8881 section 5.8.1.4);
+//! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
+//!
+//! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
+//! and what another client changed in the capture is not expected. How finely the server tells changes is learnt
+//! ([`clock`]).
+//!
+//! - [`facts`]: where a Reply tells all this; [`clock`]: what is known of times and change attributes.
+
+mod clock;
+pub(super) mod facts;
+
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::xdr::List;
+use rustc_hash::FxHashMap;
+
+use self::clock::Clock;
+use self::facts::{Aspect, Both, Fact, Subject};
+use super::Replies;
+use crate::analysis::comparison::record::{Datum, hash};
+use crate::analysis::comparison::recorder::Placed;
+use crate::replay::run::order::acts::Act;
+use crate::replay::run::shape::ROOT;
+use crate::replay::seed::files::{Handle, Marks};
+use crate::replay::trace::step::MOST;
+use crate::replay::trace::{Holds, NONE, Slot};
+
+/// Objects, names, file systems and owners that are remembered, each; one more, and all of them are forgotten.
+const REMEMBERED: usize = 1 << 16;
+/// Values of an object that have an order.
+const ORDERED: usize = 5;
+
+/// How a step was done, and what it names.
+#[derive(Clone, Debug)]
+pub struct Done<'a> {
+    /// The operations of a COMPOUND.
+    pub(in crate::replay::run) operations: &'a [Operation],
+    /// What each of them does; of another Call, what that does.
+    pub(in crate::replay::run) acts: &'a [Act],
+    /// The slots of the recorded Call, and of the recorded Reply.
+    pub(in crate::replay::run) slots: [List<'a, Slot, MOST>; 2],
+    /// Its place among all steps of the run.
+    pub(in crate::replay::run) turn: u64,
+    /// When the Call was seen in the capture, in nanoseconds since 1970.
+    pub(in crate::replay::run) captured: u64,
+    /// When the Call was sent, and its Reply came.
+    pub(in crate::replay::run) times: [Instant; 2],
+    /// Nothing that changes files overlapped with it, in the capture or here.
+    pub(in crate::replay::run) is_alone: bool,
+    /// It was sent once, with all that it had in the capture.
+    pub(in crate::replay::run) is_as_captured: bool,
+    /// Objects that were there before the run, which belong to whom the seed could give them.
+    pub(in crate::replay::run) seeded: &'a FxHashMap<u32, Handle>,
+}
+
+/// What steps have done to an object since its last value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Touch {
+    #[default]
+    None,
+    /// They may have changed it.
+    Maybe,
+    /// They have.
+    Surely,
+}
+
+/// The last value of an object on both sides.
+#[derive(Clone, Debug)]
+struct Known {
+    values: [u128; 2],
+    touch: Touch,
+    /// When the first change that it must show was sent.
+    changed: Option<Instant>,
+    /// When the live value was there.
+    heard: Instant,
+    /// When the last change before was sent.
+    before: Option<Instant>,
+    /// The names that had been removed and renamed then.
+    names: [u32; 2],
+}
+
+/// What is known of an object.
+#[derive(Debug, Default)]
+struct Object {
+    turn: u64,
+    ordered: [Option<Known>; ORDERED],
+    fileid: Option<[u128; 2]>,
+    /// When the last change of it was sent.
+    changed: Option<Instant>,
+    /// Its content was written since its times were set.
+    is_written: bool,
+}
+
+/// A relation that does not hold.
+#[derive(Debug, PartialEq)]
+pub(super) struct Broken {
+    /// The operation, the field, and the relation: `GETATTR.obj_attributes.change (moves)`.
+    pub(super) path: String,
+    /// The filter name of the field.
+    pub(super) field: &'static str,
+    /// The recorded values and the live ones.
+    pub(super) values: [String; 2],
+}
+
+/// What servers have told up to now.
+#[derive(Debug, Default)]
+pub(super) struct Relations {
+    objects: FxHashMap<u32, Object>,
+    /// The fileid of what a name stands for, by the directory, and its variable or [`NONE`].
+    names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
+    file_systems: FxHashMap<u128, u128>,
+    owners: FxHashMap<(Aspect, Box<[u8]>), Box<[u8]>>,
+    clock: Clock,
+    /// Names that were removed and renamed up to now: who knows what that was has another ctime.
+    changed_names: [u32; 2],
+}
+
+/// A value on both sides, and what it is about.
+struct Told<'a> {
+    fact: &'a Fact,
+    bytes: [&'a [u8]; 2],
+    /// The variable of the object; [`NONE`] where it is not known.
+    object: u32,
+    /// The name that it was reached by.
+    name: Option<(u32, u64)>,
+}
+
+impl Told<'_> {
+    fn number(&self) -> [u128; 2] {
+        self.bytes.map(|bytes| match bytes.len() {
+            0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
+            _ => hash(bytes),
+        })
+    }
+
+    fn broken(&self, relation: &str, values: [String; 2]) -> Broken {
+        Broken {
+            path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
+            field: self.fact.path.field,
+            values,
+        }
+    }
+
+    /// A value before, and the one of now, on each side.
+    fn then(&self, relation: &str, before: [u128; 2]) -> Broken {
+        let now = self.number();
+        let object = match self.object {
+            NONE => "an object".to_owned(),
+            ROOT => "the root".to_owned(),
+            variable => format!("object {variable}"),
+        };
+        let text = |side: usize| {
+            let [before, now] =
+                [before, now].map(|values| self.shown(values.get(side).copied().unwrap_or(0)));
+            format!("{object}: {before}, then {now}")
+        };
+        self.broken(relation, [text(0), text(1)])
+    }
+
+    fn shown(&self, value: u128) -> String {
+        match self.fact.aspect {
+            Aspect::Modified | Aspect::Metadata => {
+                format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
+            }
+            Aspect::FileSystem if self.bytes[0].len() == 16 => {
+                format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
+            }
+            Aspect::Owner | Aspect::Group => format!("name {value:032x}"),
+            _ => value.to_string(),
+        }
+    }
+}
+
+impl Relations {
+    /// The server has restarted, or nobody knows what it has done.
+    pub(super) fn forget(&mut self) {
+        self.objects.clear();
+        self.names.clear();
+        self.file_systems.clear();
+    }
+
+    /// Nobody knows what a step has done to these objects; it has these acts.
+    pub(super) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[Act]) {
+        objects.for_each(|object| _ = self.objects.remove(&object));
+        let names = |act: &Act| {
+            matches!(act, Act::Make(_) | Act::Link(_) | Act::Remove(_) | Act::Rename(..) | Act::Open(_, true))
+        };
+        if acts.iter().any(names) {
+            self.names.clear();
+            self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    /// Holds what a pair of Replies tells to what was told before. `sections` is the number of operations that were done.
+    pub(super) fn follow(
+        &mut self,
+        replies: &Replies<'_>,
+        facts: &[Both],
+        sections: usize,
+        sides: [&[u8]; 2],
+    ) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        let Some(done) = &replies.done else { return broken };
+        let Some(names) = Names::of(replies, done) else { return broken };
+        let mut name = None;
+        for index in 0..done.acts.len().min(sections) {
+            let of = |is_before: bool| {
+                facts
+                    .iter()
+                    .filter(move |both| both.fact.section == index + 1 && both.fact.is_before == is_before)
+            };
+            let told = |both: &'_ Both, name| {
+                let [recorded, live] = sides;
+                Some((
+                    names.subject(both.fact.subject, index),
+                    [recorded.get(both.fact.bytes.clone())?, live.get(both.live.clone())?],
+                    name,
+                ))
+            };
+            for both in of(true) {
+                if let Some((object, bytes, _)) = told(both, None) {
+                    self.hear(done, &Told { fact: &both.fact, bytes, object, name: None }, &mut broken);
+                }
+            }
+            self.act(done, &names, index, is_unchanged(of, sides));
+            name = self.name(done, &names, index, name);
+            let mut times = Vec::new();
+            let mut change = None;
+            for both in of(false) {
+                let is_reached = matches!(both.fact.subject, Subject::Current | Subject::Given);
+                let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
+                let told = Told { fact: &both.fact, bytes, object, name };
+                self.hear(done, &told, &mut broken);
+                match both.fact.aspect {
+                    Aspect::Modified | Aspect::Metadata => times.extend(clock::time(bytes[1])),
+                    Aspect::Change if both.fact.subject == Subject::Current => change = Some(told),
+                    _ => {}
+                }
+            }
+            if let Some(told) = change.filter(|_| !times.is_empty())
+                && self.clock.is_untied(told.number()[1] as u64, &times)
+            {
+                let values = ["the time of the change".to_owned(), told.number()[1].to_string()];
+                broken.push(told.broken("is the time", values));
+            }
+        }
+        broken
+    }
+
+    /// The same for the entries of a directory, each of which both sides list by its name.
+    pub(super) fn list(
+        &mut self,
+        replies: &Replies<'_>,
+        [recorded, live]: [&[Placed<'_>]; 2],
+        sides: [&[u8]; 2],
+    ) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        let (Some(done), Some((directory, _))) = (&replies.done, replies.listing) else { return broken };
+        let here: FxHashMap<&[u8], _> =
+            facts::listed(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
+        for entry in facts::listed(recorded) {
+            if matches!(entry.name, b"." | b"..") {
+                continue;
+            }
+            let Some(others) = here.get(entry.name) else { continue };
+            let object = entry.handle.as_ref().and_then(|handle| {
+                let is_there = |slot: &Slot| {
+                    let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
+                    slot.holds == Holds::FILEHANDLE && at <= handle.start && handle.end <= end
+                };
+                done.slots[1].iter().find(is_there).map(|slot| slot.variable)
+            });
+            let name = (directory != NONE).then(|| (directory, hash(entry.name) as u64));
+            for (fact, other) in entry.facts.iter().zip(others) {
+                let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
+                let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
+                if let (true, Some((one, two))) = (same, bytes) {
+                    let object = object.unwrap_or(NONE);
+                    self.hear(done, &Told { fact, bytes: [one, two], object, name }, &mut broken);
+                }
+            }
+        }
+        broken
+    }
+
+    /// Holds what an object is in the end to what Replies told of it last, where nothing has changed it since: the aspect, what
+    /// was told, and what it is.
+    pub(super) fn left(&self, variable: u32, marks: &Marks) -> Vec<(&'static str, [String; 2])> {
+        let Some(object) = self.objects.get(&variable) else { return Vec::new() };
+        let of = |aspect: Aspect| {
+            let known = object.ordered.get(aspect as usize)?.as_ref()?;
+            (known.touch == Touch::None && known.names == self.changed_names).then_some(known.values[1])
+        };
+        let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
+        let number = |value: u128| value.to_string();
+        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
+            ("change (stays)", of(Aspect::Change), marks.change, &number),
+            ("time_modify (stays)", of(Aspect::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(Aspect::Metadata), marks.metadata, &time),
+            ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
+        ];
+        let differing = shown.into_iter().filter_map(|(what, told, found, shown)| {
+            let (told, found) = (told?, found?);
+            (told != found).then(|| (what, [shown(told), shown(found)]))
+        });
+        differing.collect()
+    }
+
+    /// Whether a file system has been told, and this one has not.
+    pub(super) fn is_other_file_system(&self, marks: &Marks) -> bool {
+        let has = |found: u128| self.file_systems.values().any(|known| *known == found);
+        !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
+    }
+
+    /// Holds one value to those before.
+    fn hear(&mut self, done: &Done<'_>, told: &Told<'_>, broken: &mut Vec<Broken>) {
+        match told.fact.aspect {
+            Aspect::ChangeType => self.clock.kind = u32::try_from(told.number()[1]).ok(),
+            Aspect::FileSystem => broken.extend(self.hear_file_system(told)),
+            Aspect::Fileid | Aspect::MountedOn => broken.extend(self.hear_fileid(done, told)),
+            Aspect::Owner | Aspect::Group => {
+                broken.extend(self.hear_owner(done, told));
+                broken.extend(self.hear_ordered(done, told));
+            }
+            Aspect::Modified | Aspect::Metadata => {
+                clock::time(told.bytes[1]).into_iter().for_each(|time| self.clock.hear_time(time));
+                broken.extend(self.hear_ordered(done, told));
+            }
+            Aspect::Change => broken.extend(self.hear_ordered(done, told)),
+        }
+    }
+
+    fn hear_file_system(&mut self, told: &Told<'_>) -> Option<Broken> {
+        let [recorded, live] = told.number();
+        if self.file_systems.len() >= REMEMBERED {
+            self.file_systems.clear();
+        }
+        let known = *self.file_systems.entry(recorded).or_insert(live);
+        (known != live).then(|| told.then("one", [recorded, known]))
+    }
+
+    fn hear_fileid(&mut self, done: &Done<'_>, told: &Told<'_>) -> Option<Broken> {
+        let now = told.number();
+        let is_own = told.fact.aspect == Aspect::Fileid;
+        let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
+        let mut before = None;
+        if told.object < ROOT {
+            let object = self.object(told.object, done.turn);
+            before = object.fileid.filter(is_other);
+            if is_own {
+                object.fileid = Some(now);
+            }
+        }
+        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.is_alone) {
+            if self.names.len() >= REMEMBERED {
+                self.names.clear();
+            }
+            let known = self.names.get(&name).copied();
+            before = before.or(known.map(|(fileid, _)| fileid).filter(is_other));
+            if is_own {
+                let object = known.filter(|_| told.object == NONE).map_or(told.object, |(_, object)| object);
+                self.names.insert(name, (now, object));
+            }
+        }
+        before.map(|before| told.then("one", before))
+    }
+
+    /// An owner has one name on the live server. What was seeded belongs to somebody else.
+    fn hear_owner(&mut self, done: &Done<'_>, told: &Told<'_>) -> Option<Broken> {
+        if told.object >= ROOT || done.seeded.contains_key(&told.object) {
+            return None;
+        }
+        if self.owners.len() >= REMEMBERED {
+            self.owners.clear();
+        }
+        let key = (told.fact.aspect, told.bytes[0].into());
+        let known = self.owners.entry(key).or_insert_with(|| told.bytes[1].into());
+        if **known == *told.bytes[1] {
+            return None;
+        }
+        let text = |bytes: &[u8]| Datum::Text(bytes.into()).shown();
+        let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
+        Some(told.broken("one", values))
+    }
+
+    fn hear_ordered(&mut self, done: &Done<'_>, told: &Told<'_>) -> Option<Broken> {
+        if told.object == NONE || !done.is_alone {
+            return None;
+        }
+        let aspect = told.fact.aspect;
+        let (now, names) = (told.number(), self.changed_names);
+        let is_directory = replies_of_names(told);
+        let object = self.object(told.object, done.turn);
+        let (is_written, before, at) = (object.is_written, object.changed, aspect as usize);
+        let place = object.ordered.get_mut(at)?;
+        let known = place.take();
+        // The same live value was there since the first time.
+        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.heard);
+        let heard = since.unwrap_or(done.times[1]);
+        *place = Some(Known { values: now, touch: Touch::None, changed: None, heard, before, names });
+        let known = known?;
+        let then = |relation| Some(told.then(relation, known.values));
+        let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
+        let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
+        if !recorded && known.touch == Touch::None && is_same_names {
+            return if live { then("stays") } else { None };
+        }
+        if matches!(aspect, Aspect::Owner | Aspect::Group) || !recorded {
+            return None;
+        }
+        if known.touch == Touch::Surely {
+            let apart = clock::apart(known.heard, known.changed.unwrap_or(known.heard));
+            let must_move = match aspect {
+                Aspect::Change => {
+                    let between = known.before.map(|before| clock::apart(before, done.times[1]));
+                    self.clock.must_move(apart, between, live)
+                }
+                _ => !live && apart >= self.clock.grain(),
+            };
+            if must_move {
+                return then("moves");
+            }
+            if aspect != Aspect::Change && live && is_written {
+                let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map_or(0, |time| time.0));
+                if clock::is_of_another_day(recorded, live, done.captured) {
+                    return then("of now");
+                }
+            }
+        }
+        let falls = match aspect {
+            Aspect::Change => {
+                let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
+                self.clock.falls(before, now) && known.values[0] < told.number()[0]
+            }
+            Aspect::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            _ => false,
+        };
+        if falls { then("rises") } else { None }
+    }
+
+    /// An object. What is known of it is forgotten where the order of steps is not that of the capture.
+    fn object(&mut self, variable: u32, turn: u64) -> &mut Object {
+        if self.objects.len() >= REMEMBERED && !self.objects.contains_key(&variable) {
+            self.objects.clear();
+        }
+        let object = self.objects.entry(variable).or_default();
+        if turn < object.turn {
+            object.ordered = Default::default();
+        }
+        object.turn = object.turn.max(turn);
+        object
+    }
+
+    /// What an operation has done to the objects that it names.
+    fn act(&mut self, done: &Done<'_>, names: &Names<'_>, index: usize, is_unchanged: bool) {
+        use Touch::{Maybe, Surely};
+        let Some(act) = done.acts.get(index).copied() else { return };
+        let operation = done.operations.get(index).copied();
+        let [first, second] = [names.subject(Subject::Called(0), index), names.second(index)];
+        match act {
+            Act::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
+                self.touch(done, first, [Surely; 3]);
+                self.write(first, true);
+            }
+            Act::Write(..) | Act::Copy(..) => self.touch(done, first, [Maybe; 3]),
+            Act::Change => {
+                self.touch(done, first, [Surely, Maybe, Surely]);
+                self.write(first, false);
+            }
+            Act::Make(_) | Act::Open(_, true) => {
+                let parent = names.subject(Subject::Parent, index);
+                if !is_unchanged {
+                    self.touch(done, parent, [Surely; 3]);
+                    self.write(parent, true);
+                }
+                let made = if names.is_v3 { names.subject(Subject::Given, index) } else { first };
+                self.touch(done, made, [Maybe; 3]);
+                self.write(made, false);
+            }
+            Act::Remove(name) => {
+                self.unname(done, (first, name), 0);
+                self.touch(done, first, [Surely; 3]);
+                self.write(first, true);
+            }
+            Act::Rename(..) | Act::Link(_) => {
+                let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
+                match act {
+                    Act::Rename(from, to) => {
+                        self.unname(done, (object, from), 1);
+                        self.unname(done, (directory, to), 0);
+                        self.touch(done, object, [Surely; 3]);
+                        self.write(object, true);
+                    }
+                    Act::Link(name) => {
+                        self.names.remove(&(directory, name));
+                        self.touch(done, object, [Surely, Maybe, Surely]);
+                    }
+                    _ => {}
+                }
+                self.touch(done, directory, [Surely; 3]);
+                self.write(directory, true);
+            }
+            _ if names.is_flush(operation) => self.touch(done, first, [Maybe; 3]),
+            _ => {}
+        }
+    }
+
+    /// A name was removed (0), or was given to something else (1), which what it stood for shows.
+    fn unname(&mut self, done: &Done<'_>, name: (u32, u64), how: usize) {
+        match self.names.remove(&name) {
+            Some((_, object)) if object != NONE => self.touch(done, object, [Touch::Maybe; 3]),
+            _ => self
+                .changed_names
+                .iter_mut()
+                .skip(how)
+                .take(1)
+                .for_each(|count| *count = count.wrapping_add(1)),
+        }
+    }
+
+    /// Content or names of an object were changed, or its attributes set.
+    fn write(&mut self, object: u32, is_written: bool) {
+        if let Some(object) = self.objects.get_mut(&object) {
+            object.is_written = is_written;
+        }
+    }
+
+    /// The change attribute and the times of an object have changed, as far as that is sure; its owner may have.
+    fn touch(&mut self, done: &Done<'_>, object: u32, of: [Touch; 3]) {
+        if object == NONE || !self.objects.contains_key(&object) {
+            return;
+        }
+        let of = if done.is_as_captured { of } else { [Touch::Maybe; 3] };
+        let is_set = of[1] != Touch::Surely;
+        let owner = if is_set { Touch::Maybe } else { Touch::None };
+        let of = [of[0], of[1], of[2], owner, owner];
+        let object = self.object(object, done.turn);
+        object.changed = Some(done.times[0]);
+        for (known, touch) in object.ordered.iter_mut().zip(of) {
+            let Some(known) = known else { continue };
+            if touch == Touch::Surely && known.changed.is_none() {
+                known.changed = Some(done.times[0]);
+            }
+            known.touch = known.touch.max(touch);
+        }
+    }
+
+    /// The name that the current object was reached by, after an operation.
+    fn name(
+        &mut self,
+        done: &Done<'_>,
+        names: &Names<'_>,
+        index: usize,
+        name: Option<(u32, u64)>,
+    ) -> Option<(u32, u64)> {
+        let parent = names.subject(Subject::Parent, index);
+        match done.acts.get(index).copied()? {
+            Act::Find(name) | Act::Open(Some(name), false) => Some((parent, name)),
+            Act::Make(name) | Act::Open(Some(name), true) => {
+                self.names.remove(&(parent, name));
+                Some((parent, name))
+            }
+            Act::Remove(_) | Act::Rename(..) | Act::Link(_) => None,
+            _ => match done.operations.get(index).copied() {
+                Some(
+                    Operation::PUTFH
+                    | Operation::PUTROOTFH
+                    | Operation::PUTPUBFH
+                    | Operation::RESTOREFH
+                    | Operation::LOOKUPP
+                    | Operation::OPENATTR,
+                ) => None,
+                _ => name,
+            },
+        }
+    }
+}
+
+/// Whether the recorded change_info of an operation says that the directory is as it was.
+fn is_unchanged<'f, I: Iterator<Item = &'f Both>>(of: impl Fn(bool) -> I, sides: [&[u8]; 2]) -> bool {
+    let change = |is_before: bool| {
+        let both = of(is_before)
+            .find(|both| both.fact.aspect == Aspect::Change && both.fact.subject == Subject::Parent)?;
+        sides[0].get(both.fact.bytes.clone())
+    };
+    change(true).is_some_and(|before| change(false) == Some(before))
+}
+
+/// Whether a value is one of a directory whose names an operation changes: what is removed beside it does not matter to it.
+fn replies_of_names(told: &Told<'_>) -> bool {
+    let path = &*told.fact.path.text;
+    path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
+}
+
+/// The variables of the objects that operations are about.
+struct Names<'a> {
+    is_v3: bool,
+    files: &'a [u32],
+    operations: &'a [Operation],
+    is_commit: bool,
+    called: [u32; 2],
+    given: u32,
+}
+
+impl<'a> Names<'a> {
+    fn of(replies: &Replies<'a>, done: &Done<'a>) -> Option<Self> {
+        let is_v3 = match replies.procedure? {
+            Procedure::V3(_) => true,
+            Procedure::Compound => false,
+            _ => return None,
+        };
+        let handles = |side: usize| {
+            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
+            slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable)
+        };
+        let mut called = handles(0);
+        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
+        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
+        let given = handles(1).next().unwrap_or(NONE);
+        Some(Self { is_v3, files: replies.files, operations: done.operations, is_commit, called, given })
+    }
+
+    fn file(&self, index: Option<usize>) -> u32 {
+        index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
+    }
+
+    /// The variable of what a value of the operation of this index is about.
+    fn subject(&self, subject: Subject, index: usize) -> u32 {
+        match (subject, self.is_v3) {
+            (Subject::Given, true) => self.given,
+            (Subject::Called(1), true) => self.called[1],
+            (_, true) => self.called[0],
+            (Subject::Parent, false) => self.file(index.checked_sub(1)),
+            (Subject::Saved, false) => {
+                let before = self.operations.get(..index).unwrap_or_default();
+                self.file(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
+            }
+            (_, false) => self.file(Some(index)),
+        }
+    }
+
+    /// The second object: of NFSv3 that of the second filehandle, of NFSv4 what was saved.
+    fn second(&self, index: usize) -> u32 {
+        self.subject(if self.is_v3 { Subject::Called(1) } else { Subject::Saved }, index)
+    }
+
+    /// Whether an operation may leave on disk what was written before, which some file systems count as a change.
+    fn is_flush(&self, operation: Option<Operation>) -> bool {
+        self.is_commit
+            || matches!(
+                operation,
+                Some(Operation::COMMIT | Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE)
+            )
+    }
+}
