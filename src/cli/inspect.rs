@@ -19,6 +19,7 @@ use super::live::{LiveArgs, Session, Stop};
 use super::progress::Progress;
 use super::seconds::Seconds;
 use super::style::{self, Color};
+use super::traces::{is_trace, show_trace};
 use super::write::{self, Written};
 use super::{Exit, PATIENCE, complain, unwritten};
 use crate::analysis::pending::PendingWatch;
@@ -375,6 +376,20 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     };
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
+    if let Some(trace) = files.iter().find(|file| is_trace(file)) {
+        if files.len() > 1
+            || args.is_live()
+            || args.write.is_some()
+            || args.view == View::Frames
+            || fields.is_some()
+        {
+            bail!(
+                "{}: is a trace, which has no frames: it is listed alone, without -i, -w, --view frames and -e",
+                trace.display()
+            );
+        }
+        return show_trace(trace, args.settings(), filter, args.most());
+    }
     let room = usize::try_from(args.bounds.max_write_bytes.0).unwrap_or(usize::MAX);
     let write = || args.write.as_ref().map(|to| write::open(to, &files, args.view, room)).transpose();
     #[cfg(feature = "live")]

@@ -1,7 +1,6 @@
 //! `replay run`: a trace driven against a server, and what came of it.
 
 use std::io::{self, BufWriter, Write};
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -273,7 +272,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
         (false, true) => How::Complete,
         (false, false) => How::Make,
     };
-    replay(&args.trace, &args.server, &args.how, how)
+    replay(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
 /// A run that was done.
@@ -332,16 +331,22 @@ pub(super) fn ran(
     }
 }
 
-/// Runs a trace, reports, and tells how it went.
-fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
+/// Runs a trace, reports, and tells how it went. `file` is what the user has named: the trace, or the capture that it is of.
+pub(super) fn replay(
+    file: &Path,
+    path: &Path,
+    server: &ServerArgs,
+    how: &HowArgs,
+    seeding: How,
+) -> Result<Exit> {
     let started = SystemTime::now();
-    let inputs = InputFiles::new(iter::once(path).chain(how.rules.as_deref()));
+    let inputs = InputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
     let ran = match ran(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
         Err(refused) => return refused.tell(),
     };
-    let name = path.to_string_lossy();
+    let name = file.to_string_lossy();
     let view = ran.view(&name, server, how);
     if !how.quiet {
         let mut to = BufWriter::new(io::stdout().lock());

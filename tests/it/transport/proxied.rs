@@ -3,8 +3,9 @@
 //! By default a part of them is told. With `NFSRDMA_INSPECT_PROXY=full` in the environment all are: each of the 100 kinds at three
 //! occasions, and 200 honest runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,8 +16,12 @@ use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::loopback::server::Answer;
 use nfsrdma_inspect::replay::transport::tcp::Tcp;
 
+use serde_json::Value as Json;
+
 use super::client::target;
+use super::ganesha::Ganesha;
 use super::liars::Work;
+use super::program::{Passing, compiled, program};
 use super::proxy::Proxy;
 use super::proxy::lies::{Kind, Liar, kinds};
 
@@ -119,4 +124,101 @@ fn of_100_kinds_of_lies_99_of_100_are_found() {
     println!("{} lies of {} kinds, {} not found: {missed:#?}", found.len(), chosen.len(), missed.len());
     assert!(kinds.len() >= 100);
     assert!(missed.len() * 100 <= found.len(), "{missed:#?}");
+}
+
+/// What a report of the program tells: each field that differs, with its operation.
+fn told(report: &Json) -> BTreeSet<String> {
+    let walked = report["walk"]["mismatches"].as_array().into_iter().flatten();
+    let mismatches = report["mismatches"].as_array().into_iter().flatten().chain(walked);
+    let mut told = BTreeSet::new();
+    for mismatch in mismatches {
+        for difference in mismatch["differences"].as_array().into_iter().flatten() {
+            let word = |key: &str| difference[key].as_str().unwrap_or_default().to_owned();
+            let live = if difference["kind"] == "relation" { String::new() } else { word("live") };
+            told.insert(format!(
+                "{} {} {live}",
+                mismatch["operation"].as_str().unwrap_or_default(),
+                word("path")
+            ));
+        }
+    }
+    for key in ["disconnects", "discarded", "recovered"] {
+        if report[key].as_u64().is_some_and(|count| count > 0) {
+            told.insert(key.to_owned());
+        }
+    }
+    told
+}
+
+/// A server of nfs-ganesha, and a trace that is seeded on it anew for each run.
+struct Real {
+    server: SocketAddr,
+    /// The URL up to the port, and behind it.
+    direct: String,
+    behind: String,
+    trace: Passing,
+}
+
+impl Real {
+    fn of(ganesha: &Ganesha, capture: &str, version: u32) -> Self {
+        let (export, mount) = (ganesha.export(), ganesha.mount_port);
+        let behind = match version {
+            3 => format!("{}?vers=3&mountport={mount}", export.display()),
+            _ => "/export".to_owned(),
+        };
+        let direct = format!("tcp://127.0.0.1:{}{behind}", ganesha.port);
+        let trace = compiled(capture, "proxied-real");
+        Self { server: ([127, 0, 0, 1], ganesha.port).into(), direct, behind, trace }
+    }
+
+    /// Seeds the trace, and runs it through a proxy.
+    fn replayed(&self, liar: Liar, number: usize) -> (BTreeSet<String>, usize, String) {
+        let directory = format!("proxied-{number}");
+        let seed = ["replay", "seed", self.trace.name(), "--server", &self.direct, "--directory", &directory];
+        let output = program(&seed);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let proxy = Proxy::to(self.server, liar);
+        let url = format!("tcp://127.0.0.1:{}{}", proxy.port, self.behind);
+        let run =
+            ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
+        let output = program(&[&run[..], &["-T", "json", "-c", "1000"]].concat());
+        let report: Json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        let liar = proxy.liar.lock().unwrap();
+        (told(&report), liar.occasions(), liar.last.clone())
+    }
+}
+
+#[test]
+fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike() {
+    let Some(ganesha) = Ganesha::start(true) else { return };
+    let captures = [(3, "rxe-v3", 3), (40, "rxe-v40", 4), (41, "rxe-v41", 4), (42, "rxe-v42", 4)];
+    let (mut number, mut lies, mut missed) = (0, 0, Vec::new());
+    for (label, capture, version) in captures {
+        let real = Real::of(&ganesha, capture, version);
+        let mut honest = BTreeSet::new();
+        let turns = if is_full() { 10 } else { 2 };
+        for turn in 0..turns {
+            number += 1;
+            let (told, ..) = real.replayed(Liar::honest(), number);
+            let relations: Vec<_> = told.iter().filter(|told| told.contains('(')).collect();
+            assert!(relations.is_empty(), "{label}: {relations:#?}");
+            assert!(turn == 0 || told == honest, "{label}: {told:#?} and before {honest:#?}");
+            honest = told;
+        }
+        let kinds: Vec<_> = kinds().into_iter().filter(|kind| kind.version == label).collect();
+        for kind in kinds.iter().enumerate().filter(|(at, _)| is_full() || at % 8 == 4).map(|(_, kind)| *kind)
+        {
+            number += 1;
+            let (told, occasions, last) = real.replayed(Liar::of(Some(kind), 3), number);
+            if occasions > 3 {
+                lies += 1;
+                if told.is_subset(&honest) {
+                    missed.push(format!("{kind} after 3 of {occasions}: {last}"));
+                }
+            }
+        }
+    }
+    println!("nfs-ganesha: {lies} lies, {} not found: {missed:#?}", missed.len());
+    assert!(lies > 0 && missed.len() * 20 <= lies, "{missed:#?}");
 }

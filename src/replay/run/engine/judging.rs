@@ -570,7 +570,8 @@ fn is_as_recorded(state: &State) -> bool {
         State::Tolerated(rule) => {
             ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
         }
-        State::Mismatched(_) | State::Skipped(_) | State::Unreplayable(_) => false,
+        State::Mismatched(differences) => differences.iter().all(|one| one.kind == Kind::Relation),
+        State::Skipped(_) | State::Unreplayable(_) => false,
     }
 }
 

@@ -245,6 +245,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 party: self.number,
                 client: step.caller.client,
                 roots: &parts.roots(),
+                step: step.origin.id,
             });
         }
         Ok(Ok((now, call.gives())))

@@ -165,7 +165,15 @@ impl Liar {
     /// Looks at a Reply, and lies in it where it is time.
     pub(crate) fn hear(&mut self, asked: &Asked, record: &mut [u8]) {
         let Some(kind) = self.kind else { return };
+        let mut is_file = false;
         for field in fields(asked, record) {
+            if field.name.ends_with("type") {
+                is_file = record[field.bytes.clone()] == 1_u32.to_be_bytes();
+            }
+            // Size and links of a directory are the file system's own.
+            if matches!(kind.field, "size" | "nlink" | "numlinks") && !is_file {
+                continue;
+            }
             if kind.field == field.name && (kind.operation == "*" || kind.operation == field.operation) {
                 self.turn(kind, asked, &field, record);
             }

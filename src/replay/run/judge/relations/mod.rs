@@ -7,7 +7,6 @@
 //! - `stays`: it was the same, and nothing had changed the object;
 //! - `rises`: it is never lower than before (RFC 7862 section 12.2.3);
 //! - `of now`: a time that a change has just left is of the day of the run;
-//! - `is the time`: a change attribute that was the time of the change before is that still (RFC 8881 section 5.8.1.4);
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
 //!
 //! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
@@ -39,6 +38,8 @@ use crate::replay::trace::{Holds, NONE, Slot};
 
 /// Objects, names, file systems and owners that are remembered, each; one more, and all of them are forgotten.
 const REMEMBERED: usize = 1 << 16;
+/// Filehandles of the root.
+const ROOTS: usize = 16;
 /// Values of an object that have an order.
 const ORDERED: usize = 5;
 
@@ -123,8 +124,10 @@ pub(super) struct Relations {
     file_systems: FxHashMap<u128, u128>,
     owners: FxHashMap<(Aspect, Box<[u8]>), Box<[u8]>>,
     clock: Clock,
-    /// Names that were removed and renamed up to now: who knows what that was has another ctime.
+    /// Names of something unknown that were removed and renamed up to now: what that was has another ctime.
     changed_names: [u32; 2],
+    /// Variables of filehandles of the root.
+    roots: Vec<u32>,
 }
 
 /// A value on both sides, and what it is about.
@@ -193,7 +196,9 @@ impl Relations {
 
     /// Nobody knows what a step has done to these objects; it has these acts.
     pub(super) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[Act]) {
-        objects.for_each(|object| _ = self.objects.remove(&object));
+        for object in objects {
+            self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
+        }
         let names = |act: &Act| {
             matches!(act, Act::Make(_) | Act::Link(_) | Act::Remove(_) | Act::Rename(..) | Act::Open(_, true))
         };
@@ -214,6 +219,7 @@ impl Relations {
         let mut broken = Vec::new();
         let Some(done) = &replies.done else { return broken };
         let Some(names) = Names::of(replies, done) else { return broken };
+        self.note_roots(done, &names);
         let mut name = None;
         for index in 0..done.acts.len().min(sections) {
             let of = |is_before: bool| {
@@ -236,8 +242,7 @@ impl Relations {
             }
             self.act(done, &names, index, is_unchanged(of, sides));
             name = self.name(done, &names, index, name);
-            let mut times = Vec::new();
-            let mut change = None;
+            let (mut times, mut change) = (Vec::new(), None);
             for both in of(false) {
                 let is_reached = matches!(both.fact.subject, Subject::Current | Subject::Given);
                 let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
@@ -245,18 +250,30 @@ impl Relations {
                 self.hear(done, &told, &mut broken);
                 match both.fact.aspect {
                     Aspect::Modified | Aspect::Metadata => times.extend(clock::time(bytes[1])),
-                    Aspect::Change if both.fact.subject == Subject::Current => change = Some(told),
+                    Aspect::Change if both.fact.subject == Subject::Current => {
+                        change = Some(told.number()[1] as u64);
+                    }
                     _ => {}
                 }
             }
-            if let Some(told) = change.filter(|_| !times.is_empty())
-                && self.clock.is_untied(told.number()[1] as u64, &times)
-            {
-                let values = ["the time of the change".to_owned(), told.number()[1].to_string()];
-                broken.push(told.broken("is the time", values));
+            if let Some(change) = change {
+                self.clock.hear_change(change, &times);
             }
         }
         broken
+    }
+
+    /// What PUTROOTFH stands for has a filehandle, too.
+    fn note_roots(&mut self, done: &Done<'_>, names: &Names<'_>) {
+        for (index, operation) in done.operations.iter().enumerate() {
+            if *operation != Operation::GETFH || names.file(Some(index)) != ROOT {
+                continue;
+            }
+            let is_given = |slot: &Slot| slot.holds == Holds::FILEHANDLE && slot.operation as usize == index;
+            let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
+            let is_new = |root: &u32| self.roots.len() < ROOTS && !self.roots.contains(root);
+            self.roots.extend(root.filter(is_new));
+        }
     }
 
     /// The same for the entries of a directory, each of which both sides list by its name.
@@ -452,6 +469,7 @@ impl Relations {
 
     /// An object. What is known of it is forgotten where the order of steps is not that of the capture.
     fn object(&mut self, variable: u32, turn: u64) -> &mut Object {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         if self.objects.len() >= REMEMBERED && !self.objects.contains_key(&variable) {
             self.objects.clear();
         }
@@ -532,6 +550,7 @@ impl Relations {
 
     /// Content or names of an object were changed, or its attributes set.
     fn write(&mut self, object: u32, is_written: bool) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
         if let Some(object) = self.objects.get_mut(&object) {
             object.is_written = is_written;
         }
@@ -539,6 +558,7 @@ impl Relations {
 
     /// The change attribute and the times of an object have changed, as far as that is sure; its owner may have.
     fn touch(&mut self, done: &Done<'_>, object: u32, of: [Touch; 3]) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
             return;
         }
