@@ -25,3 +25,4 @@ mod recordings;
 mod recoveries;
 mod replays;
 mod signed;
+mod violations;

@@ -301,3 +301,22 @@ fn a_check_of_which_little_can_be_replayed_is_not_green() {
         assert_eq!(output.status.code(), Some(2), "{percent}");
     }
 }
+
+#[test]
+fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let (capture, trace) = (captures::path("rxe-v41"), compiled("rxe-v41", "all-steps"));
+    for file in [capture.to_str().unwrap(), trace.name()] {
+        let output = program(&["replay", file, "--server", &url, "-T", "json", "-c", "1000"]);
+        let report: Json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert_keeps(&validator("replay.schema.json"), &report, file);
+        assert_eq!(report["trace"], *file);
+        assert!(report["states"]["matched"].as_u64().unwrap() > 150, "{report:#}");
+        assert!(report["walk"]["bytes"].as_u64().unwrap() > 0, "{report:#}");
+    }
+    // A subcommand is none, and a server must be named.
+    assert_eq!(program(&["replay", trace.name()]).status.code(), Some(2));
+    assert_eq!(program(&["replay", "--server", &url]).status.code(), Some(2));
+}

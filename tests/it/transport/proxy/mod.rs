@@ -62,6 +62,17 @@ impl Proxy {
         })
     }
 
+    /// A server that answers each Call by itself, with what is sent as it is: record marks are its own.
+    pub(crate) fn framing(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::of(liar, move |mut client, _| {
+            while let Ok(Some(call)) = record(&mut client) {
+                if client.write_all(&answer(&call)).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
     /// A server that answers each Call by itself.
     pub(crate) fn answering(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::of(liar, move |mut client, liar| {

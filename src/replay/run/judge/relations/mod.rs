@@ -102,6 +102,8 @@ struct Object {
     changed: Option<Instant>,
     /// Its content was written since its times were set.
     is_written: bool,
+    /// A step has set its attributes.
+    is_set: bool,
 }
 
 /// A relation that does not hold.
@@ -122,7 +124,8 @@ pub(super) struct Relations {
     /// The fileid of what a name stands for, by the directory, and its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FxHashMap<u128, u128>,
-    owners: FxHashMap<(Aspect, Box<[u8]>), Box<[u8]>>,
+    /// By the owner in the capture, and whether the object was there before the run.
+    owners: FxHashMap<(Aspect, bool, Box<[u8]>), Box<[u8]>>,
     clock: Clock,
     /// Names of something unknown that were removed and renamed up to now: what that was has another ctime.
     changed_names: [u32; 2],
@@ -394,15 +397,21 @@ impl Relations {
         before.map(|before| told.then("one", before))
     }
 
-    /// An owner has one name on the live server. What was seeded belongs to somebody else.
+    /// An owner has one name on the live server. What was seeded belongs to somebody else, until it is given away.
     fn hear_owner(&mut self, done: &Done<'_>, told: &Told<'_>) -> Option<Broken> {
-        if told.object >= ROOT || done.seeded.contains_key(&told.object) {
+        if told.object == NONE {
+            return None;
+        }
+        let is_seeded = told.object == ROOT
+            || self.roots.contains(&told.object)
+            || done.seeded.contains_key(&told.object);
+        if is_seeded && self.object(told.object, done.turn).is_set {
             return None;
         }
         if self.owners.len() >= REMEMBERED {
             self.owners.clear();
         }
-        let key = (told.fact.aspect, told.bytes[0].into());
+        let key = (told.fact.aspect, is_seeded, told.bytes[0].into());
         let known = self.owners.entry(key).or_insert_with(|| told.bytes[1].into());
         if **known == *told.bytes[1] {
             return None;
@@ -496,6 +505,9 @@ impl Relations {
             Act::Change => {
                 self.touch(done, first, [Surely, Maybe, Surely]);
                 self.write(first, false);
+                if first != NONE {
+                    self.object(first, done.turn).is_set = true;
+                }
             }
             Act::Make(_) | Act::Open(_, true) => {
                 let parent = names.subject(Subject::Parent, index);
