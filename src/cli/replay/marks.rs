@@ -3,10 +3,8 @@
 use super::server::TraceFile;
 use crate::analysis::comparison::record::hash;
 use crate::replay::seed::files::{Files, Kind, Problem};
+use crate::replay::seed::removal::SEEDED;
 use crate::replay::seed::{Place, TREE};
-
-/// The directory that says that seeding a run's directory came to its end; in it another names the trace.
-const SEEDED: &str = "seeded";
 
 /// Names a trace among others: the same captures, compiled to the same steps.
 pub(super) fn name_of(trace: &TraceFile) -> String {

@@ -1,6 +1,7 @@
 //! A run is made ready: its server is reached and is not the captured one by accident, and its directory has the tree that
 //! the trace expects.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::SystemTime;
@@ -19,9 +20,9 @@ use crate::replay::probe::{MountError, Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
 use crate::replay::seed::v3::V3;
 use crate::replay::seed::v4::V4;
-use crate::replay::seed::{How, Place, SeedError, Seeded, seed};
+use crate::replay::seed::{How, Place, SeedError, Seeded, removal, seed};
 use crate::replay::trace::TraceError;
-use crate::replay::transport::{Blame, Target, Transport, TransportError, open};
+use crate::replay::transport::{Blame, ConnectionId, Target, Transport, TransportError, open};
 use crate::replay::url::NfsVersion;
 
 /// Why a run cannot begin, and who is to blame.
@@ -53,6 +54,15 @@ impl From<GssError> for Refused {
             )),
             GssError::Call(call) => Self::Unreachable(error.to_string(), call.blame()),
             _ => Self::Unreachable(error.to_string(), Blame::Unreachable),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(what, _) => f.write_str(what),
+            Self::Usage(error) => error.fmt(f),
         }
     }
 }
@@ -92,6 +102,15 @@ impl Copy {
     }
 }
 
+/// Where files are reached.
+struct At<'a> {
+    connection: ConnectionId,
+    address: SocketAddr,
+    is_v3: bool,
+    /// The name of the run's directory.
+    directory: &'a str,
+}
+
 /// The place of a run, ready to be used.
 pub(super) struct Ready {
     pub(super) transport: Box<dyn Transport>,
@@ -116,13 +135,30 @@ impl ServerArgs {
             not_captured(trace, address)?;
         }
         let directory = self.directory(path, copy);
-        let xid = Xid(hash(directory.as_bytes()) as u32);
-        let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout);
-        let mounted = match self.is_v3(path, trace)? {
-            true => Some(self.mounted(address)?),
-            false => None,
-        };
-        let mut containment = Containment::of_seeding(&self.server.export, &directory);
+        let containment = Containment::of_seeding(&self.server.export, &directory);
+        let is_v3 = self.is_v3(path, trace)?;
+        let at = At { connection, address, is_v3, directory: &directory };
+        let seeded = self.on_files(&mut *transport, &at, containment, copy, |files, place| {
+            self.seeded(path, trace, files, place, how)
+        })?;
+        let seeded = seeded?;
+        transport.disconnect(connection);
+        let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
+        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
+    }
+
+    /// Does something with the files of the server.
+    fn on_files<T>(
+        &self,
+        transport: &mut dyn Transport,
+        at: &At<'_>,
+        mut containment: Containment,
+        copy: &Copy,
+        act: impl FnOnce(&mut dyn Files, &Place<'_>) -> T,
+    ) -> Result<T, Refused> {
+        let xid = Xid(hash(at.directory.as_bytes()) as u32);
+        let line = Line::new(transport, at.connection, Caller::default(), xid, self.wish().timeout);
+        let mounted = if at.is_v3 { Some(self.mounted(at.address)?) } else { None };
         let (mut files, export): (Box<dyn Files + '_>, _) = match mounted {
             Some(Mounted { path, root }) => {
                 containment.begin_at(&root);
@@ -133,14 +169,27 @@ impl ServerArgs {
                 (Box::new(files), self.server.export.clone())
             }
         };
-        let place = Place { export: &export, directory: &directory };
-        let seeded = self.seeded(path, trace, &mut *files, &place, how);
+        let done = act(&mut *files, &Place { export: &export, directory: at.directory });
         files.leave();
-        drop(files);
-        let seeded = seeded?;
+        Ok(done)
+    }
+
+    /// Removes the directory of a run that is over, if nothing is in it that no run has made.
+    pub(super) fn remove(&self, path: &Path, trace: &mut TraceFile, copy: &Copy) -> Result<u64, Refused> {
+        let mut transport = open(self.server.carrier)?;
+        let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
+        let directory = self.directory(path, copy);
+        let containment = Containment::of_removal(&self.server.export, &directory);
+        let is_v3 = self.is_v3(path, trace)?;
+        let at = At { connection, address, is_v3, directory: &directory };
+        // Another client than the one that has made it, whose lease may not be over.
+        let copy = Copy { tag: format!("{} removal", copy.tag), ..*copy };
+        let mark = marks::name_of(trace);
+        let removed = self.on_files(&mut *transport, &at, containment, &copy, |files, place| {
+            removal::remove(files, place, &mark)
+        })?;
         transport.disconnect(connection);
-        let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
-        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
+        removed.map_err(|error| Refused::Usage(anyhow!("{}: {directory}: {error}", self.server)))
     }
 
     /// The name of the run's directory.

@@ -142,6 +142,10 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long)]
     no_walk: bool,
 
+    /// Remove the directory of the run when it is over, if nothing is in it but what was made there
+    #[arg(long)]
+    remove: bool,
+
     /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
     #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
@@ -174,7 +178,7 @@ pub(in crate::cli) struct HowArgs {
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
     pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
-        let Reported { format, color, count, quiet, rules, no_walk, .. } = *reported;
+        let Reported { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
@@ -189,6 +193,7 @@ impl HowArgs {
             without: Vec::new(),
             rules: rules.map(Path::to_owned),
             no_walk,
+            remove,
             min_coverage: reported.min_coverage,
             max_time: None,
             count,
@@ -280,6 +285,8 @@ pub(super) struct Ran {
     pub(super) report: Report,
     pub(super) directory: String,
     pub(super) made: Made,
+    /// Why directories were not removed, though they were to be.
+    pub(super) not_removed: Vec<String>,
 }
 
 /// Seeds and runs a trace.
@@ -323,8 +330,17 @@ pub(super) fn ran(
         made.unknown += unknown;
         made.left_out += left_out;
     }
+    drop(copies);
+    let mut not_removed = Vec::new();
+    if how.remove {
+        for number in 1..=how.clients {
+            let copy = Copy { tag: ready.tag.clone(), number };
+            let removed = server.remove(path, &mut open_trace(path)?, &copy);
+            not_removed.extend(removed.err().map(|refused| refused.to_string()));
+        }
+    }
     match outcome {
-        Ok(report) => Ok(Ran { report, directory: ready.directory, made }),
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made, not_removed }),
         Err(RunError::Transport(error)) => Err(error.into()),
         Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
         Err(RunError::Security(error)) => Err(error.into()),
@@ -405,6 +421,7 @@ impl Ran {
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));
         }
+        self.not_removed.iter().for_each(complain);
         for fault in &self.report.own_faults {
             complain(format!("{fault}: this program broke a rule of the protocol"));
         }

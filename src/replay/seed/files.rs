@@ -132,6 +132,12 @@ pub trait Files {
     /// As [`lookup`](Self::lookup).
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem>;
 
+    /// Removes a name; `is_directory` says that it is one of a directory, which must be empty.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem>;
+
     /// Sets mode or size.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
     Args, CreateArgs, Created, Createhow3, Diropargs3, Fattr3, GetattrArgs, LinkArgs, LookupArgs, MkdirArgs,
     MknodArgs, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs,
-    Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    RemoveArgs, Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3,
+    WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
@@ -148,6 +149,20 @@ impl Files for V3<'_> {
         let arguments = Args::LINK(LinkArgs { file: Opaque(object), link });
         self.call(Nfs::LINK, &arguments, &[], |results| match results {
             Results::LINK(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem> {
+        let object = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
+        let (procedure, arguments) = match is_directory {
+            true => (Nfs::RMDIR, Args::RMDIR(RemoveArgs { object: object() })),
+            false => (Nfs::REMOVE, Args::REMOVE(RemoveArgs { object: object() })),
+        };
+        self.call(procedure, &arguments, &[], |results| match results {
+            Results::REMOVE(outcome) | Results::RMDIR(outcome) => {
+                outcome.ok().map(|_| ()).ok_or(outcome.status())
+            }
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
     }

@@ -6,9 +6,9 @@ use nfsrdma_dissectors::nfs::v4::{
     DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, Fattr4, GetattrArgs, LinkArgs,
     LookupArgs, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, Object, OpenArgs, OpenClaim4,
     OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4, ReadArgs, ReaddirArgs,
-    ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs, SetclientidConfirm,
-    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, WriteArgs,
-    mask_and_values, words_of,
+    ReclaimCompleteArgs, RemoveArgs, Reply, Results, SequenceArgs, SetattrArgs, SetclientidArgs,
+    SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress,
+    WriteArgs, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, List, Opaque, Text, Void};
@@ -269,6 +269,11 @@ impl Files for V4<'_> {
         let link = Args::LINK(LinkArgs { newname: Text(name) });
         let operations = [put(object), Args::SAVEFH(Void), put(directory), link];
         self.run("LINK", &operations, &[], |_| Some(()))
+    }
+
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), Problem> {
+        let remove = Args::REMOVE(RemoveArgs { target: Text(name) });
+        self.run("REMOVE", &[put(directory), remove], &[], |_| Some(()))
     }
 
     fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {

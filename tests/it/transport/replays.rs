@@ -320,3 +320,49 @@ fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
     assert_eq!(program(&["replay", trace.name()]).status.code(), Some(2));
     assert_eq!(program(&["replay", "--server", &url]).status.code(), Some(2));
 }
+
+#[test]
+fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let v3 =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let v4 = format!("tcp://localhost:{}/export", server.port);
+    fs::write(export.join("bystander"), "not of any run").unwrap();
+    let left = || {
+        let names =
+            fs::read_dir(&export).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    for (capture, url) in [("rxe-v41", &v4), ("rxe-v3", &v3)] {
+        let trace = compiled(capture, "removed");
+        let run = ["replay", "run", "-q", trace.name(), "--server", url, "--remove", "--clients", "2"];
+        let output = program(&run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)) && !error.contains("not removed"), "{error}");
+        assert_eq!(left(), ["bystander"], "{capture}");
+        // What somebody else has put there stays, and the mark of another trace is none of this one.
+        let seed = ["replay", "seed", "-q", trace.name(), "--server", url, "--directory", "kept"];
+        assert!(program(&seed).status.success());
+        fs::write(export.join("kept/precious"), "of somebody").unwrap();
+        let run = [
+            "replay",
+            "run",
+            "-q",
+            trace.name(),
+            "--server",
+            url,
+            "--directory",
+            "kept",
+            "--seeded",
+            "--remove",
+        ];
+        let output = program(&run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("not removed: \"precious\" is in it"), "{error}");
+        assert_eq!(fs::read_to_string(export.join("kept/precious")).unwrap(), "of somebody");
+        fs::remove_dir_all(export.join("kept")).unwrap();
+    }
+}
