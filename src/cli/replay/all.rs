@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueHint};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use super::compile;
 use super::run::{HowArgs, replay};
@@ -29,6 +29,34 @@ pub(super) struct AllArgs {
 
     #[command(flatten)]
     how: HowArgs,
+}
+
+/// The arguments of all steps, where no subcommand names one.
+#[derive(Debug)]
+pub(super) struct AllSteps(pub(super) Option<AllArgs>);
+
+impl FromArgMatches for AllSteps {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => Ok(Self(None)),
+            None => AllArgs::from_arg_matches(matches).map(Some).map(Self),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for AllSteps {
+    fn augment_args(command: Command) -> Command {
+        AllArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        AllArgs::augment_args_for_update(command)
+    }
 }
 
 /// Does all steps.

@@ -33,11 +33,12 @@ use super::Exit;
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
     all::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
+    // Before the subcommand, which is taken away when it is read.
+    #[command(flatten)]
+    all: all::AllSteps,
+
     #[command(subcommand)]
     step: Option<Step>,
-
-    #[command(flatten)]
-    all: Option<all::AllArgs>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,7 +52,7 @@ enum Step {
 
 /// Does one step.
 pub(super) fn run(args: &ReplayArgs) -> Result<Exit> {
-    match (&args.step, &args.all) {
+    match (&args.step, &args.all.0) {
         (Some(Step::Compile(args)), _) => compile::run(args),
         (Some(Step::Plan(args)), _) => plan::run(args),
         (Some(Step::Seed(args)), _) => seed::run(args),

@@ -100,8 +100,8 @@ struct Object {
     fileid: Option<[u128; 2]>,
     /// When the last change of it was sent.
     changed: Option<Instant>,
-    /// Its content was written since its times were set.
-    is_written: bool,
+    /// The turn of the step that wrote its content last, if its times were not set since.
+    written: Option<u64>,
     /// A step has set its attributes.
     is_set: bool,
 }
@@ -422,14 +422,26 @@ impl Relations {
     }
 
     fn hear_ordered(&mut self, done: &Done<'_>, told: &Told<'_>) -> Option<Broken> {
-        if told.object == NONE || !done.is_alone {
+        if told.object == NONE {
             return None;
         }
         let aspect = told.fact.aspect;
+        let is_time = matches!(aspect, Aspect::Modified | Aspect::Metadata);
+        // A step that has written itself leaves the time of now, whatever else was in flight.
+        if is_time
+            && !told.fact.is_before
+            && self.object(told.object, done.turn).written == Some(done.turn)
+            && is_of_another_day(done, told)
+        {
+            return Some(told.then("of now", told.number()));
+        }
+        if !done.is_alone {
+            return None;
+        }
         let (now, names) = (told.number(), self.changed_names);
         let is_directory = replies_of_names(told);
         let object = self.object(told.object, done.turn);
-        let (is_written, before, at) = (object.is_written, object.changed, aspect as usize);
+        let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
         // The same live value was there since the first time.
@@ -458,11 +470,8 @@ impl Relations {
             if must_move {
                 return then("moves");
             }
-            if aspect != Aspect::Change && live && is_written {
-                let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map_or(0, |time| time.0));
-                if clock::is_of_another_day(recorded, live, done.captured) {
-                    return then("of now");
-                }
+            if is_time && live && is_written && is_of_another_day(done, told) {
+                return then("of now");
             }
         }
         let falls = match aspect {
@@ -499,12 +508,12 @@ impl Relations {
         match act {
             Act::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
                 self.touch(done, first, [Surely; 3]);
-                self.write(first, true);
+                self.write(done, first, true);
             }
             Act::Write(..) | Act::Copy(..) => self.touch(done, first, [Maybe; 3]),
             Act::Change => {
                 self.touch(done, first, [Surely, Maybe, Surely]);
-                self.write(first, false);
+                self.write(done, first, false);
                 if first != NONE {
                     self.object(first, done.turn).is_set = true;
                 }
@@ -513,16 +522,16 @@ impl Relations {
                 let parent = names.subject(Subject::Parent, index);
                 if !is_unchanged {
                     self.touch(done, parent, [Surely; 3]);
-                    self.write(parent, true);
+                    self.write(done, parent, true);
                 }
                 let made = if names.is_v3 { names.subject(Subject::Given, index) } else { first };
                 self.touch(done, made, [Maybe; 3]);
-                self.write(made, false);
+                self.write(done, made, false);
             }
             Act::Remove(name) => {
                 self.unname(done, (first, name), 0);
                 self.touch(done, first, [Surely; 3]);
-                self.write(first, true);
+                self.write(done, first, true);
             }
             Act::Rename(..) | Act::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
@@ -531,7 +540,7 @@ impl Relations {
                         self.unname(done, (object, from), 1);
                         self.unname(done, (directory, to), 0);
                         self.touch(done, object, [Surely; 3]);
-                        self.write(object, true);
+                        self.write(done, object, true);
                     }
                     Act::Link(name) => {
                         self.names.remove(&(directory, name));
@@ -540,7 +549,7 @@ impl Relations {
                     _ => {}
                 }
                 self.touch(done, directory, [Surely; 3]);
-                self.write(directory, true);
+                self.write(done, directory, true);
             }
             _ if names.is_flush(operation) => self.touch(done, first, [Maybe; 3]),
             _ => {}
@@ -561,10 +570,9 @@ impl Relations {
     }
 
     /// Content or names of an object were changed, or its attributes set.
-    fn write(&mut self, object: u32, is_written: bool) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if let Some(object) = self.objects.get_mut(&object) {
-            object.is_written = is_written;
+    fn write(&mut self, done: &Done<'_>, object: u32, is_written: bool) {
+        if object != NONE {
+            self.object(object, done.turn).written = is_written.then_some(done.turn);
         }
     }
 
@@ -618,6 +626,12 @@ impl Relations {
             },
         }
     }
+}
+
+/// Whether a live time that a change has just left is not of now, where the recorded one was of then.
+fn is_of_another_day(done: &Done<'_>, told: &Told<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map_or(0, |time| time.0));
+    clock::is_of_another_day(recorded, live, done.captured)
 }
 
 /// Whether the recorded change_info of an operation says that the directory is as it was.
