@@ -118,11 +118,11 @@ const TOGETHER: usize = 32;
 pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
     let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is cut in two: what it needs is taken, too.
-    while !is_all {
+    loop {
         let of = |pair: &&(usize, usize)| pair.0 < until.0 || pair.1 < until.1;
         let (i, j) =
             pairs.iter().filter(of).fold(until, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
-        if (i, j) == until {
+        if is_all || (i, j) == until {
             break;
         }
         until = (i, j);

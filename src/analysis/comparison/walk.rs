@@ -53,7 +53,7 @@ impl Comparison {
     /// The heads are not the same: finds where the rows go on together.
     fn apart(&mut self, lane: &mut Lane, is_all: bool) {
         let found = self.aligned(lane, is_all);
-        let across = is_across(lane);
+        let (across, is_run) = (is_across(lane), lane.is_run());
         let [a, b] = &mut lane.rows;
         let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
         self.took(0, &of_a);
@@ -66,7 +66,11 @@ impl Comparison {
                 self.compare(&one.record, &other.record, across);
             }
         }
-        self.tell_moved([&of_a, &of_b], &found.moved, &pairs);
+        // In which order steps went that do not depend on each other is the run's own choice, and no difference of the server.
+        match is_run {
+            true => self.reordered += found.moved.len() as u64,
+            false => self.tell_moved([&of_a, &of_b], &found.moved, &pairs),
+        }
         let paired = [
             pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),

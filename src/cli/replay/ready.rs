@@ -93,12 +93,14 @@ pub(super) struct Copy {
     pub(super) tag: String,
     /// Which, from 1.
     pub(super) number: u32,
+    /// It is to run, and not to be seeded alone.
+    pub(super) is_run: bool,
 }
 
 impl Copy {
     /// The only one.
     pub(super) fn only() -> Self {
-        Self { tag: tag(), number: 1 }
+        Self { tag: tag(), number: 1, is_run: false }
     }
 }
 
@@ -118,6 +120,8 @@ pub(super) struct Ready {
     pub(super) directory: String,
     pub(super) tag: String,
     pub(super) seeded: Seeded,
+    /// A run has begun in the directory before.
+    pub(super) was_run: bool,
 }
 
 impl ServerArgs {
@@ -139,12 +143,15 @@ impl ServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let at = At { connection, address, is_v3, directory: &directory };
         let seeded = self.on_files(&mut *transport, &at, containment, copy, |files, place| {
-            self.seeded(path, trace, files, place, how)
+            let seeded = self.seeded(path, trace, files, place, how)?;
+            let was_run =
+                copy.is_run && marks::begin(files, place).map_err(|problem| self.refused(&problem))?;
+            Ok::<_, Refused>((seeded, was_run))
         })?;
-        let seeded = seeded?;
+        let (seeded, was_run) = seeded?;
         transport.disconnect(connection);
         let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
-        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
+        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
     }
 
     /// Does something with the files of the server.
@@ -194,7 +201,7 @@ impl ServerArgs {
 
     /// The name of the run's directory.
     fn directory(&self, trace: &Path, copy: &Copy) -> String {
-        let Copy { tag, number } = copy;
+        let Copy { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name

@@ -308,7 +308,13 @@ pub(super) fn ran(
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
-        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number })?;
+        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number, is_run: true })?;
+        if of_this.was_run {
+            complain(format!(
+                "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
+                of_this.directory
+            ));
+        }
         copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
         // The connections of the first carry all.
         ready.get_or_insert(of_this);
@@ -334,7 +340,7 @@ pub(super) fn ran(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = Copy { tag: ready.tag.clone(), number };
+            let copy = Copy { tag: ready.tag.clone(), number, is_run: true };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }

@@ -17,7 +17,7 @@ use super::judge::Judge;
 use super::order::acts::Act;
 use super::report::{Mismatch, State, StepId};
 use super::rules;
-use super::shape::Parts;
+use super::shape::{Parts, ROOT};
 use super::values::Values;
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::record::hash;
@@ -304,6 +304,9 @@ impl<R: Read + Seek> Looker<'_, R> {
                 self.walked.left_out += names.len() as u64;
                 continue;
             };
+            if node.is_some_and(|node| node.existence == Existence::ROOT) {
+                self.root(directory, &handle, &self.path(directory, b"", &above))?;
+            }
             let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
             let listed = self.files.names(&handle, &mut |name| {
                 there.insert(name.into());
@@ -351,6 +354,20 @@ impl<R: Read + Seek> Looker<'_, R> {
                     self.differs(directory, Kind::Name, &path, "name", "never there", "there");
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Looks at a root, which has no name: what was told of it last must be so still.
+    fn root(&mut self, id: ObjectId, handle: &[u8], path: &str) -> Result<(), Problem> {
+        let marks = match self.files.status(handle) {
+            Ok(status) => status.marks,
+            Err(Problem::Refused(..)) => return Ok(()),
+            Err(problem) => return Err(problem),
+        };
+        let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
+        for (aspect, [told, is]) in self.live.judge.left(&[&[ROOT][..], handles].concat(), &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
         }
         Ok(())
     }

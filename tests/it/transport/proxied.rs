@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
 use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::loopback::server::Answer;
 use nfsrdma_inspect::replay::transport::tcp::Tcp;
@@ -46,10 +46,21 @@ fn replayed(work: &Work, liar: Liar, order: Order) -> (Report, Arc<Mutex<Liar>>)
     let mut transport = Tcp::new();
     let timeout = Duration::from_secs(5);
     let options = Options { order, timeout, tag: "proxied".into(), shown: 1000, ..Options::default() };
-    let target = target(proxy.port);
+    let (target, mut watch) = (target(proxy.port), Repenting(Arc::clone(&proxy.liar)));
     let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
     (report, Arc::clone(&proxy.liar))
+}
+
+/// A proxy that lies no more once the last step is done: the final check is not what it lies to.
+struct Repenting(Arc<Mutex<Liar>>);
+
+impl Watch for Repenting {
+    fn look(&mut self, report: &Report, total: u64, _: Duration) {
+        if report.steps >= total {
+            self.0.lock().unwrap().repent();
+        }
+    }
 }
 
 /// Whether a report says that something is wrong with the server.

@@ -360,7 +360,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             done: sent.map(|sent| Done {
                 operations: &parts.operations,
                 acts: &parts.acts,
-                slots: [step.call.slots.clone(), step.reply.slots.clone()],
+                slots: [step.call.slots, step.reply.slots],
                 turn: held.turn,
                 captured: step.origin.time,
                 times: [sent, sent + latency],

@@ -162,6 +162,11 @@ impl Liar {
         self.occasions
     }
 
+    /// It lies no more.
+    pub(crate) fn repent(&mut self) {
+        self.kind = None;
+    }
+
     /// Looks at a Reply, and lies in it where it is time.
     pub(crate) fn hear(&mut self, asked: &Asked, record: &mut [u8]) {
         let Some(kind) = self.kind else { return };

@@ -13,20 +13,25 @@
 //! and what another client changed in the capture is not expected. How finely the server tells changes is learnt
 //! ([`clock`]).
 //!
-//! - [`facts`]: where a Reply tells all this; [`clock`]: what is known of times and change attributes.
+//! - [`facts`]: where a Reply tells all this; [`subjects`]: the objects that it is about; [`told`]: a value on both sides;
+//! - [`clock`]: what is known of times and change attributes.
 
 mod clock;
 pub(super) mod facts;
+mod subjects;
+mod told;
 
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::clock::Clock;
-use self::facts::{Aspect, Both, Fact, Subject};
+use self::facts::{Aspect, Both, Subject};
+use self::subjects::Names;
+pub(super) use self::told::Broken;
+use self::told::Told;
 use super::Replies;
 use crate::analysis::comparison::record::{Datum, hash};
 use crate::analysis::comparison::recorder::Placed;
@@ -106,16 +111,8 @@ struct Object {
     is_set: bool,
 }
 
-/// A relation that does not hold.
-#[derive(Debug, PartialEq)]
-pub(super) struct Broken {
-    /// The operation, the field, and the relation: `GETATTR.obj_attributes.change (moves)`.
-    pub(super) path: String,
-    /// The filter name of the field.
-    pub(super) field: &'static str,
-    /// The recorded values and the live ones.
-    pub(super) values: [String; 2],
-}
+/// An owner or a group of the capture, and whether the objects that it has were there before the run.
+type Owner = (Aspect, bool, Box<[u8]>);
 
 /// What servers have told up to now.
 #[derive(Debug, Default)]
@@ -124,69 +121,12 @@ pub(super) struct Relations {
     /// The fileid of what a name stands for, by the directory, and its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FxHashMap<u128, u128>,
-    /// By the owner in the capture, and whether the object was there before the run.
-    owners: FxHashMap<(Aspect, bool, Box<[u8]>), Box<[u8]>>,
+    owners: FxHashMap<Owner, Box<[u8]>>,
     clock: Clock,
     /// Names of something unknown that were removed and renamed up to now: what that was has another ctime.
     changed_names: [u32; 2],
     /// Variables of filehandles of the root.
     roots: Vec<u32>,
-}
-
-/// A value on both sides, and what it is about.
-struct Told<'a> {
-    fact: &'a Fact,
-    bytes: [&'a [u8]; 2],
-    /// The variable of the object; [`NONE`] where it is not known.
-    object: u32,
-    /// The name that it was reached by.
-    name: Option<(u32, u64)>,
-}
-
-impl Told<'_> {
-    fn number(&self) -> [u128; 2] {
-        self.bytes.map(|bytes| match bytes.len() {
-            0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
-            _ => hash(bytes),
-        })
-    }
-
-    fn broken(&self, relation: &str, values: [String; 2]) -> Broken {
-        Broken {
-            path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
-            field: self.fact.path.field,
-            values,
-        }
-    }
-
-    /// A value before, and the one of now, on each side.
-    fn then(&self, relation: &str, before: [u128; 2]) -> Broken {
-        let now = self.number();
-        let object = match self.object {
-            NONE => "an object".to_owned(),
-            ROOT => "the root".to_owned(),
-            variable => format!("object {variable}"),
-        };
-        let text = |side: usize| {
-            let [before, now] =
-                [before, now].map(|values| self.shown(values.get(side).copied().unwrap_or(0)));
-            format!("{object}: {before}, then {now}")
-        };
-        self.broken(relation, [text(0), text(1)])
-    }
-
-    fn shown(&self, value: u128) -> String {
-        match self.fact.aspect {
-            Aspect::Modified | Aspect::Metadata => {
-                format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
-            }
-            Aspect::FileSystem if self.bytes[0].len() == 16 => {
-                format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
-            }
-            Aspect::Owner | Aspect::Group => format!("name {value:032x}"),
-            _ => value.to_string(),
-        }
-    }
 }
 
 impl Relations {
@@ -291,18 +231,18 @@ impl Relations {
         let here: FxHashMap<&[u8], _> =
             facts::listed(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
         for entry in facts::listed(recorded) {
-            if matches!(entry.name, b"." | b"..") {
-                continue;
-            }
-            let Some(others) = here.get(entry.name) else { continue };
-            let object = entry.handle.as_ref().and_then(|handle| {
-                let is_there = |slot: &Slot| {
-                    let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
-                    slot.holds == Holds::FILEHANDLE && at <= handle.start && handle.end <= end
-                };
-                done.slots[1].iter().find(is_there).map(|slot| slot.variable)
+            let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
+            let is_itself = entry.name == b".";
+            let object = is_itself.then_some(directory).or_else(|| {
+                entry.handle.as_ref().and_then(|handle| {
+                    let is_there = |slot: &Slot| {
+                        let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
+                        slot.holds == Holds::FILEHANDLE && at <= handle.start && handle.end <= end
+                    };
+                    done.slots[1].iter().find(is_there).map(|slot| slot.variable)
+                })
             });
-            let name = (directory != NONE).then(|| (directory, hash(entry.name) as u64));
+            let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
             for (fact, other) in entry.facts.iter().zip(others) {
                 let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
                 let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
@@ -318,6 +258,7 @@ impl Relations {
     /// Holds what an object is in the end to what Replies told of it last, where nothing has changed it since: the aspect, what
     /// was told, and what it is.
     pub(super) fn left(&self, variable: u32, marks: &Marks) -> Vec<(&'static str, [String; 2])> {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: Aspect| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
@@ -648,66 +589,4 @@ fn is_unchanged<'f, I: Iterator<Item = &'f Both>>(of: impl Fn(bool) -> I, sides:
 fn replies_of_names(told: &Told<'_>) -> bool {
     let path = &*told.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
-}
-
-/// The variables of the objects that operations are about.
-struct Names<'a> {
-    is_v3: bool,
-    files: &'a [u32],
-    operations: &'a [Operation],
-    is_commit: bool,
-    called: [u32; 2],
-    given: u32,
-}
-
-impl<'a> Names<'a> {
-    fn of(replies: &Replies<'a>, done: &Done<'a>) -> Option<Self> {
-        let is_v3 = match replies.procedure? {
-            Procedure::V3(_) => true,
-            Procedure::Compound => false,
-            _ => return None,
-        };
-        let handles = |side: usize| {
-            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
-            slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable)
-        };
-        let mut called = handles(0);
-        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
-        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
-        let given = handles(1).next().unwrap_or(NONE);
-        Some(Self { is_v3, files: replies.files, operations: done.operations, is_commit, called, given })
-    }
-
-    fn file(&self, index: Option<usize>) -> u32 {
-        index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
-    }
-
-    /// The variable of what a value of the operation of this index is about.
-    fn subject(&self, subject: Subject, index: usize) -> u32 {
-        match (subject, self.is_v3) {
-            (Subject::Given, true) => self.given,
-            (Subject::Called(1), true) => self.called[1],
-            (_, true) => self.called[0],
-            (Subject::Parent, false) => self.file(index.checked_sub(1)),
-            (Subject::Saved, false) => {
-                let before = self.operations.get(..index).unwrap_or_default();
-                self.file(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
-            }
-            (_, false) => self.file(Some(index)),
-        }
-    }
-
-    /// The second object: of NFSv3 that of the second filehandle, of NFSv4 what was saved.
-    fn second(&self, index: usize) -> u32 {
-        self.subject(if self.is_v3 { Subject::Called(1) } else { Subject::Saved }, index)
-    }
-
-    /// Whether an operation may leave on disk what was written before, which some file systems count as a change.
-    fn is_flush(&self, operation: Option<Operation>) -> bool {
-        self.is_commit
-            || matches!(
-                operation,
-                Some(Operation::COMMIT | Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE)
-            )
-    }
 }
