@@ -195,7 +195,8 @@ impl Real {
         let url = format!("tcp://127.0.0.1:{}{}", proxy.port, self.behind);
         let run =
             ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
-        let output = program(&[&run[..], &["-T", "json", "-c", "1000"]].concat());
+        // The final check is not what it lies to.
+        let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-walk"]].concat());
         let report: Json = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let liar = proxy.liar.lock().unwrap();
@@ -237,5 +238,6 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
         }
     }
     println!("nfs-ganesha: {lies} lies, {} not found: {missed:#?}", missed.len());
-    assert!(lies > 0 && missed.len() * 20 <= lies, "{missed:#?}");
+    // Without the final check nothing tells what was told of an object for the last time.
+    assert!(lies > 0 && missed.len() * 10 <= lies, "{missed:#?}");
 }
