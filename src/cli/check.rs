@@ -79,6 +79,10 @@ pub(super) struct CheckArgs {
     #[arg(long, requires = "server")]
     no_walk: bool,
 
+    /// With --server, remove the directories of the runs when they are over
+    #[arg(long, requires = "server")]
+    remove: bool,
+
     /// With --server, tolerate nothing
     #[arg(long, requires = "server")]
     strict: bool,
@@ -147,6 +151,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             reports: &args.reports,
             rules: args.rules.as_deref(),
             no_walk: args.no_walk,
+            remove: args.remove,
             strict: args.strict,
             same_server: args.same_server,
             min_coverage: args.min_coverage.unwrap_or(COVERAGE),

@@ -22,6 +22,7 @@ use super::mistaken;
 use super::progress::Progress;
 use super::seconds::Seconds;
 use super::style::{self, Color};
+use super::traces::{is_trace, show_trace};
 use super::write::{self, Written};
 use super::{Exit, PATIENCE, complain, unwritten};
 use crate::analysis::pending::PendingWatch;
@@ -390,6 +391,20 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
     args.bounds.memory.plan(files.iter().copied(), 1)?;
+    if let Some(trace) = files.iter().find(|file| is_trace(file)) {
+        if files.len() > 1
+            || args.is_live()
+            || args.write.is_some()
+            || args.view == View::Frames
+            || fields.is_some()
+        {
+            bail!(
+                "{}: is a trace, which has no frames: it is listed alone, without -i, -w, --view frames and -e",
+                trace.display()
+            );
+        }
+        return show_trace(trace, args.settings(), filter, args.most());
+    }
     let room = args.bounds.max_write_bytes.map_or(memory::view_bytes(), |bytes| bytes.0);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let write = || {

@@ -186,7 +186,7 @@ enum Command {
     Compare(CompareArgs),
     Fields(FieldsArgs),
     Probe(ProbeArgs),
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     #[cfg(feature = "parquet")]
     Export(ExportArgs),
     #[cfg(feature = "tui")]

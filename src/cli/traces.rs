@@ -1,7 +1,7 @@
 //! Captures and traces read as records, for the commands that compare them.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -9,11 +9,14 @@ use nfsrdma_dissectors::flow::{Flow, Limits};
 
 use super::progress::Progress;
 use super::replay::server::open_trace_file;
+use super::{Exit, unwritten};
 use crate::analysis::comparison::Client;
 use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::trace::Trace;
+use crate::filter::{Filter, Selection};
 use crate::memory;
+use crate::output::{Output, Settings};
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::retold::Retelling;
 use crate::replay::trace::{self, TraceError};
@@ -50,7 +53,7 @@ pub(super) struct Reader {
 }
 
 /// Whether a file begins as a trace does.
-fn is_trace(path: &Path) -> bool {
+pub(super) fn is_trace(path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
     let is_file = path.is_file();
     is_file && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == MAGIC
@@ -78,6 +81,7 @@ impl Steps {
         let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
         amended.tell(&mut record, recorder);
+        record.run_of = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
         let client =
             Client { address: recorder.word(self.retelling.client(&step)), direction: transaction.direction };
@@ -166,4 +170,32 @@ impl Reader {
 fn capture(path: &Path) -> Result<From, SourceError> {
     let limits = Limits { keep_data: true, lingering_transactions: LINGERING, ..memory::limits() };
     Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
+}
+
+/// Shows the steps of a trace as the Transactions that they are of.
+pub(super) fn show_trace(path: &Path, settings: Settings, filter: Option<Filter>, most: u64) -> Result<Exit> {
+    let name = path.display();
+    let Steps { mut steps, mut contents, mut retelling, total } = Steps::open(path)?;
+    let mut selection = filter.map(Selection::new);
+    let mut progress = Progress::new();
+    let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.page()));
+    let mut read = 0;
+    while output.lines() < most
+        && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?
+    {
+        let (transaction, _) =
+            retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
+        let is_chosen = selection
+            .as_mut()
+            .is_none_or(|selection| transaction.read(|reading| selection.alone(&transaction, reading)));
+        if is_chosen {
+            output.retold(&transaction).map_err(unwritten)?;
+        }
+        read += 1;
+        if progress.is_due(false) {
+            progress.draw(source::Progress { read, total: Some(total) }, output.transactions());
+        }
+    }
+    output.finish(&Flow::new(Limits::default()), None, None).map_err(unwritten)?;
+    Ok(Exit::Done)
 }

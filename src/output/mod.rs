@@ -240,6 +240,18 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<bool> {
+        self.told(Some(key), transaction)
+    }
+
+    /// Shows a Transaction that no frames are of, as a trace has it. Display filters are not asked.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn retold(&mut self, transaction: &Transaction) -> io::Result<bool> {
+        self.told(None, transaction)
+    }
+
+    fn told(&mut self, key: Option<Key>, transaction: &Transaction) -> io::Result<bool> {
         let Self { to, lines_view, statistics, selection, lines, settings, names } = self;
         let is_frames = settings.view == View::Frames;
         transaction.read(|reading| {
@@ -252,7 +264,7 @@ impl<W: Write> Output<W> {
                     names.learn(transaction, reading, facts);
                 }
             }
-            if let Some(selection) = selection {
+            if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
                 let tally = match is_frames {
                     // Its frames were counted one by one.
                     true => selection.is_chosen(key).then(Tally::default),

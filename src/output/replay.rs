@@ -216,6 +216,9 @@ impl View<'_> {
                 writeln!(to, "  {what:13} {count}")?;
             }
         }
+        for (how, count) in &self.report.violations {
+            writeln!(to, "  violation     {how}; {}", Things(*count, "time"))?;
+        }
         if let Some(why) = &self.report.no_callbacks {
             writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
         }
@@ -407,6 +410,7 @@ impl View<'_> {
             reclaimed: report.reclaimed,
             not_reclaimed: report.not_reclaimed,
             discarded: report.discarded,
+            violations: &report.violations,
             callbacks: &report.callbacks,
             unanswered: report.unanswered,
             no_callbacks: report.no_callbacks.as_deref(),
@@ -521,6 +525,7 @@ struct Json<'a> {
     reclaimed: u64,
     not_reclaimed: u64,
     discarded: u64,
+    violations: &'a std::collections::BTreeMap<String, u64>,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
     unanswered: u64,
     no_callbacks: Option<&'a str>,

@@ -98,9 +98,9 @@ impl ContainedLine<'_> {
         self.0.compound(minor, operations, more, results)
     }
 
-    /// See [`Line::connection`].
-    pub fn connection(&self) -> ConnectionId {
-        self.0.connection
+    /// Ends the connection, which may be another than the one it began on.
+    pub fn disconnect(&mut self) {
+        self.0.transport.disconnect(self.0.connection);
     }
 
     /// Lets this program speak for a client of this name.

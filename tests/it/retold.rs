@@ -1,7 +1,8 @@
 //! A trace is compared like the capture that it was compiled from, and has no difference to it.
 
 use crate::captures;
-use crate::transport::program::{compiled_with, program};
+use crate::transport::program::{compiled, compiled_with, program};
+use serde_json::Value as Json;
 
 /// Captures whose traces say otherwise what is missing of a message: a trace has no bytes beyond the first gap.
 const CUT: [&str; 2] = ["rxe-v42-snap128", "rxe-v42-conc-head"];
@@ -53,4 +54,42 @@ fn a_trace_that_is_damaged_is_told_and_is_no_difference() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("the trace is damaged"), "{error}");
+}
+
+/// A trace is listed and inspected like the capture that it was compiled from.
+#[test]
+fn a_trace_is_listed_like_its_capture() {
+    for name in ["rxe-v42", "rxe-v3"] {
+        let (capture, trace) = (captures::path(name), compiled(name, "listed"));
+        let capture = capture.to_str().unwrap();
+        let lines = |arguments: &[&str]| -> Vec<Json> {
+            let output = program(arguments);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let json = ["-T", "json", "--summary", "none"];
+        let (one, other) =
+            (lines(&[&json[..], &[capture]].concat()), lines(&[&json[..], &[trace.name()]].concat()));
+        assert_eq!(one.len(), other.len());
+        // Two Transactions may be done in another order than they are written in.
+        let by_index = |lines: Vec<Json>| -> std::collections::BTreeMap<u64, Json> {
+            lines.into_iter().map(|line| (line["index"].as_u64().unwrap(), line)).collect()
+        };
+        let (one, other) = (by_index(one), by_index(other));
+        for (index, line) in &one {
+            for key in ["operation", "xid", "status", "program", "version"] {
+                assert_eq!(line[key], other[index][key], "{name} {index} {key}");
+            }
+        }
+        let chosen =
+            |file: &str| lines(&[&json[..], &["-Y", "nfs.opcode == \"WRITE\"", file]].concat()).len();
+        assert_eq!(chosen(capture), chosen(trace.name()));
+        let tree = program(&["-V", "-c", "3", trace.name()]);
+        assert!(tree.status.success() && !tree.stdout.is_empty());
+        // It has no frames.
+        for arguments in [["-w", "/dev/null"], ["--view", "frames"]] {
+            assert_eq!(program(&[&arguments[..], &[trace.name()]].concat()).status.code(), Some(2));
+        }
+    }
 }

@@ -113,6 +113,30 @@ pub(super) struct Alignment {
 /// Pairs in a row after which the two sides are together again.
 const TOGETHER: usize = 32;
 
+/// The alignment of two rows of these lengths of which all pairs are known, in the order of A. What is left for later is what
+/// a pair of later records may still need.
+pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
+    let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
+    // No pair is cut in two: what it needs is taken, too.
+    loop {
+        let of = |pair: &&(usize, usize)| pair.0 < until.0 || pair.1 < until.1;
+        let (i, j) =
+            pairs.iter().filter(of).fold(until, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
+        if is_all || (i, j) == until {
+            break;
+        }
+        until = (i, j);
+    }
+    if until == (0, 0) {
+        until = lengths;
+    }
+    let mut within: Vec<_> = pairs.into_iter().filter(|(i, j)| *i < until.0 && *j < until.1).collect();
+    let in_order: HashSet<_> = ascending(&within).into_iter().collect();
+    let moved = within.iter().copied().filter(|pair| !in_order.contains(pair)).collect();
+    within.retain(|pair| in_order.contains(pair));
+    Alignment { pairs: within, moved, until }
+}
+
 impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> Rows<'_, W, S> {
     /// Puts both rows together; `None` where they are not together again before their end, unless `is_all` says that
     /// nothing comes after them, or `must` that no more can be looked at.
@@ -249,6 +273,17 @@ mod tests {
     fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<Alignment> {
         let is_same = |i: usize, j: usize| a[i] == b[j];
         Rows { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
+    }
+
+    #[test]
+    fn rows_whose_pairs_are_known_are_cut_where_no_pair_is() {
+        let pairs = vec![(0, 1), (1, 0), (2, 2), (3, 4), (4, 3)];
+        let half = by_steps(pairs.clone(), (5, 5), false);
+        assert_eq!((half.until, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
+        let all = by_steps(pairs, (5, 5), true);
+        assert_eq!((all.until, all.pairs.len(), all.moved.len()), ((5, 5), 3, 2));
+        // Of what has no partner some goes.
+        assert_eq!(by_steps(Vec::new(), (4, 0), false).until, (2, 0));
     }
 
     #[test]

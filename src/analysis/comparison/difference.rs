@@ -55,6 +55,8 @@ kinds! {
     Argument = "argument", "another field of a Call";
     /// Another result.
     Result = "result", "another field of a Reply";
+    /// A value that does not follow from those before as the recorded one did.
+    Relation = "relation", "a value that does not follow from those before: of a replay alone";
     /// The header of RPC.
     Header = "header", "the RPC header: who calls, and how it went";
     /// RDMA_MSG or RDMA_NOMSG, and which chunks there are.

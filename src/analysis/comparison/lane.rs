@@ -1,6 +1,6 @@
 //! What one client does in one direction, on both sides: records wait here until both sides can be put together.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::transaction::Direction;
@@ -62,6 +62,8 @@ pub(super) struct Row {
     minor_version: Option<u32>,
     /// Whether any of them went over RDMA.
     pub(super) is_rdma: bool,
+    /// Whether any of them is a run of a step of the other side.
+    has_steps: bool,
 }
 
 impl Row {
@@ -69,6 +71,7 @@ impl Row {
     pub(super) fn push(&mut self, waiting: Waiting) {
         self.records += 1;
         self.is_rdma |= waiting.record.is_rdma();
+        self.has_steps |= waiting.record.run_of.is_some();
         self.minor_version = waiting.record.minor_version.or(self.minor_version);
         let frame = frame(&waiting.record);
         if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
@@ -81,6 +84,11 @@ impl Row {
         let is_before = |other: &Waiting| self::frame(&other.record) <= frame;
         let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
         self.waiting.insert(at, waiting);
+    }
+
+    /// Whether any of its records is a run of a step of the other side.
+    pub(super) fn has_steps(&self) -> bool {
+        self.has_steps
     }
 
     /// Whether nothing of it waits.
@@ -121,6 +129,28 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    /// Whether B is a recording of a run of A: its records tell which of A they are. Such records are alike, at least.
+    pub(super) fn is_run(&self) -> bool {
+        self.rows[1].has_steps && !self.rows[0].has_steps
+    }
+
+    /// Which records that wait stand for each other, by the steps that were run, in the order of A. `None` where most of these
+    /// ask something else: then B is a run of another capture.
+    pub(super) fn pairs_by_step(&self) -> Option<Vec<(usize, usize)>> {
+        let [a, b] = &self.rows;
+        let of_b = b.waiting.iter().enumerate();
+        let mut places: HashMap<u64, usize> = HashMap::with_capacity(b.waiting.len());
+        // Of a step that was sent again the last counts.
+        places.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.run_of?, at))));
+        let found = a.waiting.iter().enumerate();
+        let found = found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.place.index)?)));
+        let mut pairs: Vec<_> = found.collect();
+        let all = pairs.len();
+        let signature = |row: &Row, at: usize| row.waiting.get(at).map(|waiting| waiting.key.signature);
+        pairs.retain(|(i, j)| signature(a, *i) == signature(b, *j));
+        (pairs.len() * 10 >= all * 9).then_some(pairs)
+    }
+
     /// Whether both sides are of two minor versions of NFSv4.
     pub(super) fn is_other_minor(&self) -> bool {
         let [a, b] = &self.rows;

@@ -308,6 +308,8 @@ pub struct Record {
     pub class: Rc<str>,
     /// The minor version of NFSv4.
     pub minor_version: Option<u32>,
+    /// Of a recording of a run, the step that was run: the index of its Transaction in the capture.
+    pub run_of: Option<u64>,
     /// Whether another operation of the same client was in flight at the same time.
     pub is_racing: bool,
     /// Program, version, procedure and operation, hashed: what may stand for each other.

@@ -127,6 +127,7 @@ impl Recorder {
                 title: self.word(&title),
                 class: self.word(&class),
                 minor_version: facts.minor_version,
+                run_of: None,
                 is_racing: false,
                 signature: signature(&class),
                 arguments: call.as_ref().map_or(0, |call| arguments(call, Asked::All)),

@@ -27,10 +27,13 @@ impl Comparison {
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
             }
-            let together = a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
-                let known = one.key.known(0, is_other_minor, &mut self.renaming);
-                known.is_same(&other.key.known(1, is_other_minor, &mut self.renaming))
-            });
+            // What step a record is of is told, and what it looks like is not asked.
+            let is_run = b.has_steps() && !a.has_steps();
+            let together = !is_run
+                && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
+                    let known = one.key.known(0, is_other_minor, &mut self.renaming);
+                    known.is_same(&other.key.known(1, is_other_minor, &mut self.renaming))
+                });
             if together {
                 let (of_a, of_b) = (a.take(1), b.take(1));
                 self.took(0, &of_a);
@@ -50,7 +53,7 @@ impl Comparison {
     /// The heads are not the same: finds where the rows go on together.
     fn apart(&mut self, lane: &mut Lane, is_all: bool) {
         let found = self.aligned(lane, is_all);
-        let across = is_across(lane);
+        let (across, is_run) = (is_across(lane), lane.is_run());
         let [a, b] = &mut lane.rows;
         let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
         self.took(0, &of_a);
@@ -63,7 +66,11 @@ impl Comparison {
                 self.compare(&one.record, &other.record, across);
             }
         }
-        self.tell_moved([&of_a, &of_b], &found.moved, &pairs);
+        // In which order steps went that do not depend on each other is the run's own choice, and no difference of the server.
+        match is_run {
+            true => self.reordered += found.moved.len() as u64,
+            false => self.tell_moved([&of_a, &of_b], &found.moved, &pairs),
+        }
         let paired = [
             pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
@@ -80,6 +87,10 @@ impl Comparison {
 
     /// Which of the records that wait stand for each other, as far as can be told by now.
     fn aligned(&mut self, lane: &Lane, is_all: bool) -> alignment::Alignment {
+        if let Some(pairs) = lane.is_run().then(|| lane.pairs_by_step()).flatten() {
+            let lengths = lane.rows.each_ref().map(|row| row.waiting.len());
+            return alignment::by_steps(pairs, (lengths[0], lengths[1]), is_all);
+        }
         let longest = lane.rows.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
         let is_other_minor = lane.is_other_minor();
         let mut found = alignment::Alignment::default();
@@ -161,6 +172,13 @@ impl Comparison {
                 self.waiting[side] -= 1;
                 let renaming = &mut self.renaming;
                 let found = lane.rows[1 - side].left.iter().position(|other| {
+                    let [of, index] = match side {
+                        0 => [other.record.run_of, Some(late.record.place.index)],
+                        _ => [late.record.run_of, Some(other.record.place.index)],
+                    };
+                    if of.is_some() {
+                        return of == index && late.record.signature == other.record.signature;
+                    }
                     late.key.known(side, is_other_minor, renaming).is_same(&other.key.known(
                         1 - side,
                         is_other_minor,

@@ -30,6 +30,7 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
     pub(in crate::cli) no_walk: bool,
+    pub(in crate::cli) remove: bool,
     pub(in crate::cli) strict: bool,
     pub(in crate::cli) same_server: bool,
     pub(in crate::cli) min_coverage: f64,

@@ -64,6 +64,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         quiet: true,
         rules: None,
         no_walk: false,
+        remove: false,
         part: &PartArgs::default(),
         reports: &ReportArgs::default(),
         strict: false,

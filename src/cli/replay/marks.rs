@@ -3,10 +3,11 @@
 use super::server::TraceFile;
 use crate::analysis::comparison::record::hash;
 use crate::replay::seed::files::{Files, Kind, Problem};
+use crate::replay::seed::removal::SEEDED;
 use crate::replay::seed::{Place, TREE};
 
-/// The directory that says that seeding a run's directory came to its end; in it another names the trace.
-const SEEDED: &str = "seeded";
+/// The directory beside the name of the trace that says that a run has begun.
+const RUN: &str = "run";
 
 /// Names a trace among others: the same captures, compiled to the same steps.
 pub(super) fn name_of(trace: &TraceFile) -> String {
@@ -26,6 +27,19 @@ pub(super) fn mark(files: &mut dyn Files, place: &Place<'_>, trace: &str) -> Res
         };
     }
     Ok(())
+}
+
+/// Notes in the run's directory that a run begins in it. Gives whether one did before.
+pub(super) fn begin(files: &mut dyn Files, place: &Place<'_>) -> Result<bool, Problem> {
+    let export = files.export(place.export)?;
+    let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
+    // What was seeded by hand says nothing of itself.
+    let Some(marks) = files.lookup(&home, SEEDED.as_bytes())? else { return Ok(false) };
+    let was_run = files.lookup(&marks, RUN.as_bytes())?.is_some();
+    if !was_run {
+        files.make(&marks, RUN.as_bytes(), Kind::Directory, 0o755)?;
+    }
+    Ok(was_run)
 }
 
 /// What a directory holds that is not empty, and what can be done.

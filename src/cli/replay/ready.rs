@@ -1,6 +1,7 @@
 //! A run is made ready: its server is reached and is not the captured one by accident, and its directory has the tree that
 //! the trace expects.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::SystemTime;
@@ -19,9 +20,9 @@ use crate::replay::probe::{MountError, Mounted, connect, mount};
 use crate::replay::seed::files::{Files, Problem};
 use crate::replay::seed::v3::V3;
 use crate::replay::seed::v4::V4;
-use crate::replay::seed::{How, Place, SeedError, Seeded, seed};
+use crate::replay::seed::{How, Place, SeedError, Seeded, removal, seed};
 use crate::replay::trace::TraceError;
-use crate::replay::transport::{Blame, Target, Transport, TransportError, open};
+use crate::replay::transport::{Blame, ConnectionId, Target, Transport, TransportError, open};
 use crate::replay::url::NfsVersion;
 
 /// Why a run cannot begin, and who is to blame.
@@ -57,6 +58,15 @@ impl From<GssError> for Refused {
     }
 }
 
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(what, _) => f.write_str(what),
+            Self::Usage(error) => error.fmt(f),
+        }
+    }
+}
+
 impl Refused {
     /// Tells it, and gives the exit code.
     pub(super) fn tell(self) -> Result<Exit> {
@@ -83,13 +93,24 @@ pub(super) struct Copy {
     pub(super) tag: String,
     /// Which, from 1.
     pub(super) number: u32,
+    /// It is to run, and not to be seeded alone.
+    pub(super) is_run: bool,
 }
 
 impl Copy {
     /// The only one.
     pub(super) fn only() -> Self {
-        Self { tag: tag(), number: 1 }
+        Self { tag: tag(), number: 1, is_run: false }
     }
+}
+
+/// Where files are reached.
+struct At<'a> {
+    connection: ConnectionId,
+    address: SocketAddr,
+    is_v3: bool,
+    /// The name of the run's directory.
+    directory: &'a str,
 }
 
 /// The place of a run, ready to be used.
@@ -99,6 +120,8 @@ pub(super) struct Ready {
     pub(super) directory: String,
     pub(super) tag: String,
     pub(super) seeded: Seeded,
+    /// A run has begun in the directory before.
+    pub(super) was_run: bool,
 }
 
 impl ServerArgs {
@@ -116,15 +139,34 @@ impl ServerArgs {
             not_captured(trace, address)?;
         }
         let directory = self.directory(path, copy);
-        let xid = Xid(hash(directory.as_bytes()) as u32);
+        let containment = Containment::of_seeding(&self.server.export, &directory);
+        let is_v3 = self.is_v3(path, trace)?;
+        let at = At { connection, address, is_v3, directory: &directory };
+        let seeded = self.on_files(&mut *transport, &at, containment, copy, |files, place| {
+            let seeded = self.seeded(path, trace, files, place, how)?;
+            let was_run =
+                copy.is_run && marks::begin(files, place).map_err(|problem| self.refused(&problem))?;
+            Ok::<_, Refused>((seeded, was_run))
+        })?;
+        let (seeded, was_run) = seeded?;
         let target = Target { address, name: self.server.host.clone(), wish: self.wish() };
-        let line = Line::new(&mut *transport, connection, Caller::default(), xid, self.wish().timeout)
+        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
+    }
+
+    /// Does something with the files of the server.
+    fn on_files<T>(
+        &self,
+        transport: &mut dyn Transport,
+        at: &At<'_>,
+        mut containment: Containment,
+        copy: &Copy,
+        act: impl FnOnce(&mut dyn Files, &Place<'_>) -> T,
+    ) -> Result<T, Refused> {
+        let xid = Xid(hash(at.directory.as_bytes()) as u32);
+        let target = Target { address: at.address, name: self.server.host.clone(), wish: self.wish() };
+        let line = Line::new(transport, at.connection, Caller::default(), xid, self.wish().timeout)
             .reconnecting(&target);
-        let mounted = match self.is_v3(path, trace)? {
-            true => Some(self.mounted(address)?),
-            false => None,
-        };
-        let mut containment = Containment::of_seeding(&self.server.export, &directory);
+        let mounted = if at.is_v3 { Some(self.mounted(at.address)?) } else { None };
         let (mut files, export): (Box<dyn Files + '_>, _) = match mounted {
             Some(Mounted { path, root }) => {
                 containment.begin_at(&root);
@@ -135,17 +177,31 @@ impl ServerArgs {
                 (Box::new(files), self.server.export.clone())
             }
         };
-        let place = Place { export: &export, directory: &directory };
-        let seeded = self.seeded(path, trace, &mut *files, &place, how);
+        let done = act(&mut *files, &Place { export: &export, directory: at.directory });
         files.leave();
-        drop(files);
-        let seeded = seeded?;
-        Ok(Ready { transport, target, directory, tag: copy.tag.clone(), seeded })
+        Ok(done)
+    }
+
+    /// Removes the directory of a run that is over, if nothing is in it that no run has made.
+    pub(super) fn remove(&self, path: &Path, trace: &mut TraceFile, copy: &Copy) -> Result<u64, Refused> {
+        let mut transport = open(self.server.carrier)?;
+        let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
+        let directory = self.directory(path, copy);
+        let containment = Containment::of_removal(&self.server.export, &directory);
+        let is_v3 = self.is_v3(path, trace)?;
+        let at = At { connection, address, is_v3, directory: &directory };
+        // Another client than the one that has made it, whose lease may not be over.
+        let copy = Copy { tag: format!("{} removal", copy.tag), ..*copy };
+        let mark = marks::name_of(trace);
+        let removed = self.on_files(&mut *transport, &at, containment, &copy, |files, place| {
+            removal::remove(files, place, &mark)
+        })?;
+        removed.map_err(|error| Refused::Usage(anyhow!("{}: {directory}: {error}", self.server)))
     }
 
     /// The name of the run's directory.
     fn directory(&self, trace: &Path, copy: &Copy) -> String {
-        let Copy { tag, number } = copy;
+        let Copy { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name

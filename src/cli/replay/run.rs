@@ -1,7 +1,6 @@
 //! `replay run`: a trace driven against a server, and what came of it.
 
 use std::io::{self, BufWriter, Write};
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -143,6 +142,10 @@ pub(in crate::cli) struct HowArgs {
     #[arg(long)]
     no_walk: bool,
 
+    /// Remove the directory of the run when it is over, if nothing is in it but what was made there
+    #[arg(long)]
+    remove: bool,
+
     /// Percent of the steps that must be replayed, of those that are not skipped, and of what the final check must cover
     #[arg(long, value_name = "PERCENT", default_value_t = COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
@@ -175,7 +178,7 @@ pub(in crate::cli) struct HowArgs {
 impl HowArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
     pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
-        let Reported { format, color, count, quiet, rules, no_walk, .. } = *reported;
+        let Reported { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
             order: Order::Conservative,
             pace: Pace::Asap,
@@ -190,6 +193,7 @@ impl HowArgs {
             without: Vec::new(),
             rules: rules.map(Path::to_owned),
             no_walk,
+            remove,
             min_coverage: reported.min_coverage,
             max_time: None,
             count,
@@ -273,7 +277,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
         (false, true) => How::Complete,
         (false, false) => How::Make,
     };
-    replay(&args.trace, &args.server, &args.how, how)
+    replay(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
 /// A run that was done.
@@ -281,6 +285,8 @@ pub(super) struct Ran {
     pub(super) report: Report,
     pub(super) directory: String,
     pub(super) made: Made,
+    /// Why directories were not removed, though they were to be.
+    pub(super) not_removed: Vec<String>,
 }
 
 /// Seeds and runs a trace.
@@ -302,7 +308,13 @@ pub(super) fn ran(
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
-        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number })?;
+        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number, is_run: true })?;
+        if of_this.was_run {
+            complain(format!(
+                "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
+                of_this.directory
+            ));
+        }
         copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
         // The connections of the first carry all.
         ready.get_or_insert(of_this);
@@ -324,24 +336,39 @@ pub(super) fn ran(
         made.unknown += unknown;
         made.left_out += left_out;
     }
+    drop(copies);
+    let mut not_removed = Vec::new();
+    if how.remove {
+        for number in 1..=how.clients {
+            let copy = Copy { tag: ready.tag.clone(), number, is_run: true };
+            let removed = server.remove(path, &mut open_trace(path)?, &copy);
+            not_removed.extend(removed.err().map(|refused| refused.to_string()));
+        }
+    }
     match outcome {
-        Ok(report) => Ok(Ran { report, directory: ready.directory, made }),
+        Ok(report) => Ok(Ran { report, directory: ready.directory, made, not_removed }),
         Err(RunError::Transport(error)) => Err(error.into()),
         Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
         Err(RunError::Security(error)) => Err(error.into()),
     }
 }
 
-/// Runs a trace, reports, and tells how it went.
-fn replay(path: &Path, server: &ServerArgs, how: &HowArgs, seeding: How) -> Result<Exit> {
+/// Runs a trace, reports, and tells how it went. `file` is what the user has named: the trace, or the capture that it is of.
+pub(super) fn replay(
+    file: &Path,
+    path: &Path,
+    server: &ServerArgs,
+    how: &HowArgs,
+    seeding: How,
+) -> Result<Exit> {
     let started = SystemTime::now();
-    let inputs = InputFiles::new(iter::once(path).chain(how.rules.as_deref()));
+    let inputs = InputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
     let ran = match ran(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
         Err(refused) => return refused.tell(),
     };
-    let name = path.to_string_lossy();
+    let name = file.to_string_lossy();
     let view = ran.view(&name, server, how);
     if !how.quiet {
         let mut to = BufWriter::new(io::stdout().lock());
@@ -400,6 +427,7 @@ impl Ran {
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));
         }
+        self.not_removed.iter().for_each(complain);
         for fault in &self.report.own_faults {
             complain(format!("{fault}: this program broke a rule of the protocol"));
         }

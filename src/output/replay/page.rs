@@ -81,6 +81,7 @@ fn outcome(report: &Report) -> (&'static str, String) {
     let files = report.walked.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
         _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
+        0 if !report.violations.is_empty() => ("bad", "the server broke the protocol".into()),
         0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", Count(files))),
         0 if report.is_interrupted => ("fair", "ended before its end".into()),
@@ -194,6 +195,9 @@ fn facts(to: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     writeln!(to, "</dl>")?;
     if let Some(why) = &report.no_callbacks {
         writeln!(to, "<p>nothing listens for the server's Calls: {}</p>", Text(why))?;
+    }
+    for how in report.violations.keys() {
+        writeln!(to, "<p>the server broke the protocol: {}</p>", Text(how))?;
     }
     for what in &report.refused {
         writeln!(to, "<p>refused: {}</p>", Text(what))?;

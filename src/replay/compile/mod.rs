@@ -51,6 +51,8 @@ pub struct OfRun<'a> {
     pub client: (u32, u32),
     /// Operations of the Call, from 0, that name by its filehandle what stands for the root.
     pub roots: &'a [u32],
+    /// The `id` of the step that was run; 0 of what was none.
+    pub step: u64,
 }
 
 /// Makes a trace of Transactions.
@@ -192,7 +194,11 @@ impl<W: Write + Seek> Compiler<W> {
         let (message, payloads) = lengths.needs(&call_ear.operations, head);
         let again = namer.repeats(id, &caller);
         let step = Step {
-            origin: Origin { repeats: transaction.retry_of.unwrap_or(again), ..origin(transaction) },
+            origin: Origin {
+                repeats: transaction.retry_of.unwrap_or(again),
+                run_of: of_run.step,
+                ..origin(transaction)
+            },
             caller,
             asked,
             call: call.message(),
@@ -377,5 +383,6 @@ fn origin(transaction: &Transaction) -> Origin {
         reply_frame: first(reply),
         time,
         latency: reply.map_or(0, |reply| nanoseconds(reply.end_time).saturating_sub(time)),
+        run_of: 0,
     }
 }

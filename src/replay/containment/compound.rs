@@ -106,8 +106,11 @@ impl Containment {
                 }
             }
             Args::REMOVE(args) => {
-                walk.used()?;
                 plain(args.target.0)?;
+                match walk.current {
+                    Some(Place::At(place)) if self.is_removed_home(place, args.target.0) => {}
+                    _ => walk.used()?,
+                }
             }
             Args::RENAME(args) => {
                 walk.both_used()?;

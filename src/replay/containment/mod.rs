@@ -153,6 +153,8 @@ pub struct Containment {
     way: Option<Vec<Box<[u8]>>>,
     /// The name of the run's directory in the export.
     home: Box<[u8]>,
+    /// That directory may be removed.
+    removes_home: bool,
     /// Names of clients that this program makes up.
     clients: Vec<Box<[u8]>>,
     /// The end of the names of the other clients of the run.
@@ -169,6 +171,11 @@ impl Containment {
     pub fn of_seeding(export: &str, directory: &str) -> Self {
         let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
         Self { way: Some(way.collect()), home: directory.as_bytes().into(), ..Self::default() }
+    }
+
+    /// For removing the directory of a run, and what is in it.
+    pub fn of_removal(export: &str, directory: &str) -> Self {
+        Self { removes_home: true, ..Self::of_seeding(export, directory) }
     }
 
     /// For the steps of a run, what comes before them, and the check in the end. The names of its clients end with `suffix`.
@@ -336,6 +343,11 @@ impl Containment {
             Standing::Home => Ok(Standing::Edge),
             Standing::Edge | Standing::Inside | Standing::Below => Ok(Standing::Below),
         }
+    }
+
+    /// Whether a name in the export is that of the run's directory, and may be removed.
+    fn is_removed_home(&self, directory: Standing, name: &[u8]) -> bool {
+        self.removes_home && directory == Standing::Export && !name.is_empty() && *name == *self.home
     }
 
     /// Whether a client of this name is one of the run.

@@ -57,6 +57,11 @@ impl Containment {
             Args::SYMLINK(args) => self.made(&args.r#where, Gives::Filehandles)?,
             Args::MKNOD(args) => self.made(&args.r#where, Gives::Filehandles)?,
             Args::REMOVE(args) => self.changed(&args.object)?,
+            Args::RMDIR(args)
+                if self.is_removed_home(self.standing(args.object.dir.0)?, args.object.name.0) =>
+            {
+                self.made(&args.object, Gives::Nothing)?
+            }
             Args::RMDIR(args) => self.changed(&args.object)?,
             Args::RENAME(args) => {
                 self.changed(&args.from)?;

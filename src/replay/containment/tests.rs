@@ -417,6 +417,14 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     assert_eq!(after(vec![put(b"export")], remove()), Err(Escape::Upward));
     let attributes = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::default() });
     assert!(after(vec![put(b"export")], attributes).is_ok());
+    // Who removes a run's directory removes that and no other.
+    let mut removing = Containment::of_removal("/srv/nfs", "run");
+    removing.begin_at(b"export");
+    let of = |name| [put(b"export"), Args::REMOVE(RemoveArgs { target: Text(name) })];
+    assert!(check(&removing, &message(&of(b"run"))).is_ok());
+    for other in [&b"other"[..], b"..", b"", b"run/../other"] {
+        assert!(check(&removing, &message(&of(other))).is_err());
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ use delegated::Delegated;
 use held::{Held, Seats};
 use judging::Unjudged;
 use locks::Locks;
-use overlap::Overlap;
+use overlap::{Crowd, Overlap};
 use queue::Queue;
 use restarting::Restart;
 use returning::Unasked;
@@ -325,6 +325,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             ready: Vec::new(),
             turns: 0,
             overlap: Overlap::default(),
+            crowd: Crowd::default(),
             locks: Locks::default(),
             depths: BinaryHeap::new(),
             in_flight: 0,
@@ -401,6 +402,8 @@ struct Engine<'r, R> {
     /// Steps that were admitted.
     turns: u64,
     overlap: Overlap,
+    /// Which steps overlap in the run.
+    crowd: Crowd,
     locks: Locks,
     /// When those were answered in the capture that were in flight when the last step was sent there.
     depths: BinaryHeap<Reverse<u64>>,
@@ -509,7 +512,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         } else if let Some(walk) =
             self.walk.take().filter(|_| self.options.walk && !self.report.is_interrupted)
         {
-            let left = Left { seeded: self.seeded, values: &self.values };
+            let left = Left { seeded: self.seeded, values: &self.values, judge: &self.judge };
             let (tag, shown) = (&self.tag, self.options.shown);
             self.report.walked = Some(walk.look(
                 (transport, &mut self.containment),
@@ -527,6 +530,11 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// A step has its state, and leaves its seat.
     fn settle(&mut self, seat: u32, held: Box<Held>, state: State) {
+        if let (Some(step), State::Mismatched(_) | State::Repaired(_) | State::Unreplayable(_)) =
+            (held.step.read(), &state)
+        {
+            self.doubt_objects(&held, &step);
+        }
         self.report.settle(held.id, held.parts.title(), state, self.options.shown);
         self.leave(seat, held);
     }
@@ -575,7 +583,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             (held.tries, held.due, held.flight) = (0, None, None);
             (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
             (held.has_fewer, held.has_other_wants, held.is_substituted) = (false, false, false);
-            (held.piece, held.was_silent) = (None, false);
+            (held.is_crowded, held.piece, held.was_silent) = (false, None, false);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));

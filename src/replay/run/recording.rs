@@ -46,6 +46,8 @@ pub struct Gone<'a> {
     pub client: u32,
     /// Its operations, from 0, that have the filehandle of the run's root in the place of PUTROOTFH.
     pub roots: &'a [u32],
+    /// The `id` of the step that it is of.
+    pub step: u64,
 }
 
 /// A Call of the server on a stream that it opened for that, and its answer. RFC 7530 section 10.2.
@@ -107,6 +109,8 @@ struct Waiting {
     /// The copy, and the client of the capture.
     client: (u32, u32),
     roots: Vec<u32>,
+    /// The step that was run; 0 of what was none.
+    step: u64,
     kept: usize,
 }
 
@@ -194,7 +198,7 @@ impl<W: Write + Seek> Recording<W> {
             returned: 0,
             rdma_error: 0,
         };
-        self.write(Waiting { travelled, client, roots: Vec::new(), kept: 0 });
+        self.write(Waiting { travelled, client, roots: Vec::new(), step: 0, kept: 0 });
     }
 
     fn write(&mut self, waiting: Waiting) {
@@ -204,7 +208,7 @@ impl<W: Write + Seek> Recording<W> {
         }
         self.steps += 1;
         let transaction = Travelled { index: self.steps, ..waiting.travelled }.transaction();
-        let of_run = OfRun { client: waiting.client, roots: &waiting.roots };
+        let of_run = OfRun { client: waiting.client, roots: &waiting.roots, step: waiting.step };
         self.error = self.to.recorded(&transaction, of_run).err();
     }
 
@@ -363,7 +367,7 @@ impl<W: Write + Seek> Tape for Recording<W> {
             rdma_error: 0,
         };
         let kept = self.kept - before;
-        let waiting = Waiting { travelled, client, roots: gone.roots.to_vec(), kept };
+        let waiting = Waiting { travelled, client, roots: gone.roots.to_vec(), step: gone.step, kept };
         self.waiting.insert(call.tag, waiting);
     }
 

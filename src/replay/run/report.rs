@@ -15,6 +15,8 @@ use crate::analysis::statistics::Latencies;
 const NAMES: usize = 4_096;
 /// Operations that are counted apart: each has latencies.
 const OPERATIONS: usize = 512;
+/// Ways to break the protocol that are counted apart.
+const VIOLATIONS: usize = 64;
 /// Steps that are shown of each reason.
 const FIRST: usize = 5;
 
@@ -195,6 +197,8 @@ pub struct Report {
     pub own_faults: Vec<String>,
     /// Messages of the server that made no sense.
     pub discarded: u64,
+    /// How the server broke the protocol, and how often.
+    pub violations: BTreeMap<String, u64>,
     /// Fields and bytes of file data that were compared.
     pub compared: [u64; 2],
     /// Clients, sessions and opens from before the capture that were made.
@@ -311,7 +315,16 @@ impl Report {
 
     /// Whether the server answered a step otherwise than it was recorded, or files are otherwise than they must be.
     pub fn is_different(&self) -> bool {
-        self.mismatched() > 0 || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+        self.mismatched() > 0
+            || !self.violations.is_empty()
+            || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+    }
+
+    /// The server broke the protocol.
+    pub fn violate(&mut self, how: String) {
+        if self.violations.len() < VIOLATIONS || self.violations.contains_key(&how) {
+            *self.violations.entry(how).or_default() += 1;
+        }
     }
 
     /// Why too little could be verified, where at least so much is asked for, in percent: of the steps that are not skipped, and

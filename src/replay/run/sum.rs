@@ -52,6 +52,9 @@ impl Report {
         for (name, count) in other.callbacks {
             *self.callbacks.entry(name).or_default() += count;
         }
+        for (how, count) in other.violations {
+            *self.violations.entry(how).or_default() += count;
+        }
         let told = |what: String| format!("client {copy}: {what}");
         self.own_faults.extend(other.own_faults.into_iter().map(told));
         self.own_faults.truncate(TOLD);

@@ -275,6 +275,12 @@ impl Values {
         self.used.seqids.push((false, owner, operation, seqid));
     }
 
+    /// Whether all Calls on a slot were confirmed, so that the next one follows on the last.
+    pub fn is_certain(&self, (session, slot): (u32, u32)) -> bool {
+        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        slot.is_some_and(|slot| !slot.is_doubtful)
+    }
+
     /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.
     pub fn occupy(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
         if let Some(slot) = self.slotted(slot) {

@@ -13,10 +13,11 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::judge::Judge;
 use super::order::acts::Act;
 use super::report::{Mismatch, State, StepId};
 use super::rules;
-use super::shape::Parts;
+use super::shape::{Parts, ROOT};
 use super::values::Values;
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
 use crate::analysis::comparison::record::hash;
@@ -111,7 +112,11 @@ impl Walk {
             State::Tolerated(rule) => {
                 ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_whole()
             }
-            State::Mismatched(_) => false,
+            // What was done is not in doubt where values contradict those before alone.
+            State::Mismatched(differences) => {
+                let is_relation = |one: &Difference| one.kind == Kind::Relation;
+                differences.iter().all(is_relation) && step.reply.is_whole() && step.call.is_whole()
+            }
             // What a server has not, it has not done; but what stands before it in the COMPOUND it may have.
             State::Unreplayable(_) if changes() > 1 => false,
             State::Skipped(_) | State::Unreplayable(_) => return,
@@ -206,7 +211,6 @@ impl Walk {
         }
         files.leave();
         drop(files);
-        transport.disconnect(connection);
         walked
     }
 }
@@ -244,6 +248,8 @@ fn facts<'s>(step: &'s Step<'s>, contents: [&'s dyn Fn(usize) -> Option<&'s [u8]
 pub(super) struct Live<'a> {
     pub(super) seeded: &'a Seeded,
     pub(super) values: &'a Values,
+    /// What Replies told last.
+    pub(super) judge: &'a Judge,
 }
 
 struct Looker<'a, R> {
@@ -304,6 +310,9 @@ impl<R: Read + Seek> Looker<'_, R> {
                 self.walked.left_out += names.len() as u64;
                 continue;
             };
+            if node.is_some_and(|node| node.existence == Existence::ROOT) {
+                self.root(directory, &handle, &self.path(directory, b"", &above))?;
+            }
             let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
             let listed = self.files.names(&handle, &mut |name| {
                 there.insert(name.into());
@@ -355,6 +364,20 @@ impl<R: Read + Seek> Looker<'_, R> {
         Ok(())
     }
 
+    /// Looks at a root, which has no name: what was told of it last must be so still.
+    fn root(&mut self, id: ObjectId, handle: &[u8], path: &str) -> Result<(), Problem> {
+        let marks = match self.files.status(handle) {
+            Ok(status) => status.marks,
+            Err(Problem::Refused(..)) => return Ok(()),
+            Err(problem) => return Err(problem),
+        };
+        let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
+        for (aspect, [told, is]) in self.live.judge.left(&[&[ROOT][..], handles].concat(), &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
+        }
+        Ok(())
+    }
+
     /// Looks at an object, by one of its names.
     fn object(&mut self, id: ObjectId, parent: &[u8], name: &[u8], path: &str) -> Result<(), Problem> {
         let tree = self.tree;
@@ -371,7 +394,7 @@ impl<R: Read + Seek> Looker<'_, R> {
             Ok(None) => Err(Problem::Refused("LOOKUP".into(), "no such name".into())),
             Err(problem) => Err(problem),
         };
-        let (handle, Status { file_type, size, mode, .. }) = match found {
+        let (handle, Status { file_type, size, mode, marks, .. }) = match found {
             Ok(found) => found,
             Err(Problem::Refused(what, status)) => {
                 self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));
@@ -383,6 +406,9 @@ impl<R: Read + Seek> Looker<'_, R> {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
             self.differs(id, Kind::Result, path, "type", &expected, &found);
             return Ok(());
+        }
+        for (aspect, [told, is]) in self.live.judge.left(&node.handles, &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
         }
         let none = File::default();
         let now = tree.now(id).unwrap_or(&none);

@@ -84,6 +84,23 @@ pub struct Status {
     pub mode: u32,
     /// User and group that it belongs to, by number; `None` in NFSv4, which tells names.
     pub owners: Option<[u32; 2]>,
+    /// What clients know it by, and whether it has changed.
+    pub marks: Marks,
+}
+
+/// What clients know an object by, and whether it has changed: each as the number that its bytes are in a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The change attribute of NFSv4.
+    pub change: Option<u128>,
+    /// When its content was modified.
+    pub modified: Option<u128>,
+    /// When its attributes were modified.
+    pub metadata: Option<u128>,
+    /// Its number.
+    pub fileid: Option<u128>,
+    /// Its file system.
+    pub file_system: Option<u128>,
 }
 
 /// What one READ and one WRITE may have in a file system: `maxread` and `maxwrite` (RFC 8881 sections 5.8.2.20 and 5.8.2.21), rtmax and
@@ -176,6 +193,12 @@ pub trait Files {
     /// As [`lookup`](Self::lookup).
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem>;
 
+    /// Removes a name; `is_directory` says that it is one of a directory, which must be empty.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem>;
+
     /// Sets mode or size.
     ///
     /// # Errors
@@ -227,6 +250,6 @@ pub trait Files {
     /// As [`lookup`](Self::lookup).
     fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem>;
 
-    /// Gives back what this client has at the server.
+    /// Gives back the state that this client has at the server, and ends its connection.
     fn leave(&mut self);
 }

@@ -4,9 +4,11 @@
 //! server, and [`NAMELESS`], for objects of which the capture tells no name. What is made is made through NFS. Nothing
 //! is named in the export itself but the run's directory.
 //!
+//! - [`removal`]: the directory goes again;
 //! - [`files`]: what is asked of a server; [`v3`], [`v4`]: in versions of NFS.
 
 pub mod files;
+pub mod removal;
 pub mod v3;
 pub mod v4;
 

@@ -2,14 +2,15 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Created, Createhow3, Diropargs3, FsrootArgs, GetattrArgs, LinkArgs, LookupArgs,
-    MkdirArgs, MknodArgs, Mknoddata3, Mode3, Nfsstat3, Procedure as Nfs, ReadArgs, ReaddirArgs, ReadlinkArgs,
-    Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs, Symlinkdata3, WriteArgs,
+    Args, CreateArgs, Created, Createhow3, Diropargs3, Fattr3, FsrootArgs, GetattrArgs, LinkArgs, LookupArgs,
+    MkdirArgs, MknodArgs, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, ReadArgs, ReaddirArgs,
+    ReadlinkArgs, RemoveArgs, Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs,
+    Symlinkdata3, WriteArgs,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
-use super::files::{Capabilities, Files, Handle, IoLimits, Kind, NAMES, Problem, Status};
+use super::files::{Capabilities, Files, Handle, IoLimits, Kind, Marks, NAMES, Problem, Status};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
@@ -86,6 +87,18 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
     Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
 }
 
+/// What clients know an object by.
+fn marks(attributes: &Fattr3) -> Marks {
+    let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
+    Marks {
+        change: None,
+        modified: time(&attributes.mtime),
+        metadata: time(&attributes.ctime),
+        fileid: Some(attributes.fileid.into()),
+        file_system: Some(attributes.fsid.into()),
+    }
+}
+
 impl Files for V3<'_> {
     fn export(&mut self, _: &str) -> Result<Handle, Problem> {
         Ok(self.root.clone())
@@ -137,6 +150,20 @@ impl Files for V3<'_> {
         let arguments = Args::LINK(LinkArgs { file: Opaque(object), link });
         self.call(Nfs::LINK, &arguments, &[], |results| match results {
             Results::LINK(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem> {
+        let object = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
+        let (procedure, arguments) = match is_directory {
+            true => (Nfs::RMDIR, Args::RMDIR(RemoveArgs { object: object() })),
+            false => (Nfs::REMOVE, Args::REMOVE(RemoveArgs { object: object() })),
+        };
+        self.call(procedure, &arguments, &[], |results| match results {
+            Results::REMOVE(outcome) | Results::RMDIR(outcome) => {
+                outcome.ok().map(|_| ()).ok_or(outcome.status())
+            }
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
     }
@@ -213,6 +240,7 @@ impl Files for V3<'_> {
                 size: ok.obj_attributes.size,
                 mode: ok.obj_attributes.mode.0,
                 owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
+                marks: marks(&ok.obj_attributes),
             }),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
@@ -267,5 +295,7 @@ impl Files for V3<'_> {
         Ok(())
     }
 
-    fn leave(&mut self) {}
+    fn leave(&mut self) {
+        self.line.disconnect();
+    }
 }

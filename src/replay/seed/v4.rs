@@ -5,14 +5,16 @@ mod clients;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CloseArgs, CreateArgs, Createhow4, Createtype4,
     DestroyClientidArgs, DestroySessionArgs, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, NfsFtype4,
-    Nfsstat4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4, Opentype4,
-    ReadArgs, ReaddirArgs, ReclaimCompleteArgs, Reply, Results, SequenceArgs, SetattrArgs, ShareAccess,
-    ShareDeny, StableHow4, Stateid4, WriteArgs, mask_and_values, words_of,
+    Nfsstat4, Nfstime4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4,
+    Opentype4, ReadArgs, ReaddirArgs, ReclaimCompleteArgs, RemoveArgs, Reply, Results, SequenceArgs,
+    SetattrArgs, ShareAccess, ShareDeny, StableHow4, Stateid4, WriteArgs, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 
-use super::files::{Capabilities, Files, Handle, IoLimits, Kind, NAMES, Problem, SessionLimits, Status};
+use super::files::{
+    Capabilities, Files, Handle, IoLimits, Kind, Marks, NAMES, Problem, SessionLimits, Status,
+};
 use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::transport::Source;
@@ -362,6 +364,11 @@ impl Files for V4<'_> {
         self.run("LINK", &operations, &[], |_| Some(()))
     }
 
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), Problem> {
+        let remove = Args::REMOVE(RemoveArgs { target: Text(name) });
+        self.run("REMOVE", &[put(directory), remove], &[], |_| Some(()))
+    }
+
     fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
@@ -442,20 +449,39 @@ impl Files for V4<'_> {
     }
 
     fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
-        let words = words_of([Attributes::TYPE, Attributes::SIZE, Attributes::MODE]);
+        let words = words_of([
+            Attributes::TYPE,
+            Attributes::CHANGE,
+            Attributes::SIZE,
+            Attributes::FSID,
+            Attributes::FILEID,
+            Attributes::MODE,
+            Attributes::TIME_METADATA,
+            Attributes::TIME_MODIFY,
+        ]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            let mut marks = Marks::default();
+            let time =
+                |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::TYPE(of) => file_type = Some(of.into()),
                     Attribute::SIZE(size) => of_size = Some(size),
                     Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    Attribute::CHANGE(change) => marks.change = Some(change.into()),
+                    Attribute::FSID(fsid) => {
+                        marks.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
+                    }
+                    Attribute::FILEID(fileid) => marks.fileid = Some(fileid.into()),
+                    Attribute::TIME_METADATA(metadata) => marks.metadata = time(&metadata),
+                    Attribute::TIME_MODIFY(modify) => marks.modified = time(&modify),
                     _ => {}
                 }
             }
-            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None })
+            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None, marks })
         })
     }
 
@@ -513,6 +539,7 @@ impl Files for V4<'_> {
             let destroy = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
             let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
         }
+        self.line.disconnect();
     }
 }
 

@@ -13,7 +13,7 @@ use super::step::{Content, Holds, MOST};
 /// What a trace begins with.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
 /// The version that this program writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a block at most: a step with a message of the largest size that a session allows, and its slots.
 pub const LONGEST: u32 = 64 << 20;
 

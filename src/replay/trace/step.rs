@@ -281,6 +281,8 @@ xdr! { "trace";
         time: u64,
         /// From there to the last frame of the Reply, in nanoseconds; 0 where that was not seen.
         latency: u64,
+        /// Of a recording of a run, the `id` of the step that was run; 0 of what was none.
+        run_of: u64,
     }
 
     /// A Call, and the Reply that it had.

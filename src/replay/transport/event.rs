@@ -168,6 +168,16 @@ pub enum Discard {
     ReverseCall,
 }
 
+impl Discard {
+    /// Whether no server that keeps to the protocol sends such a message. A late Reply is none.
+    pub fn is_violation(self) -> bool {
+        match self {
+            Self::Short | Self::Header | Self::Xid | Self::Chunks | Self::NoReplyChunk => true,
+            Self::UnknownXid | Self::ReverseCall => false,
+        }
+    }
+}
+
 impl fmt::Display for Discard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -238,8 +248,17 @@ pub enum Disconnect {
     Device,
     /// The server sent what cannot be followed any further, such as a record without end.
     Protocol,
+    /// The server announced a record of so many bytes, which are more than a record has. RFC 5531 section 11.
+    Record(u32),
     /// What it sent is no RPC, but this.
     Speaks(Foreign),
+}
+
+impl Disconnect {
+    /// Whether the server broke the protocol, so that nothing that follows can be read.
+    pub fn is_violation(self) -> bool {
+        matches!(self, Self::Record(_) | Self::Speaks(_))
+    }
 }
 
 impl fmt::Display for Disconnect {
@@ -249,6 +268,12 @@ impl fmt::Display for Disconnect {
                 return write!(
                     f,
                     "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"
+                );
+            }
+            Self::Record(length) => {
+                return write!(
+                    f,
+                    "the server announced a record of {length} bytes, and breaks the protocol (RFC 5531 section 11)"
                 );
             }
             Self::Asked => "closed by this side",

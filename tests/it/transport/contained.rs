@@ -629,6 +629,7 @@ impl Maker<'_> {
                     reply_frame: 0,
                     time: at,
                     latency: 0,
+                    run_of: 0,
                 },
                 caller: Caller {
                     client: 0,

@@ -94,6 +94,7 @@ fn hold(
         chunks: &live,
         directories: &[],
         files: &[],
+        done: None,
         is_racing: false,
         listing: None,
     })

@@ -152,6 +152,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 reply_frame: at as u64 * 2 + 2,
                 time: planned.time,
                 latency: planned.latency,
+                run_of: 0,
             },
             caller: From {
                 client: planned.client,

@@ -134,9 +134,9 @@ impl Watch for Taped {
 }
 
 /// Replays a capture over RDMA as it would be, against the server inside the program, with the captured chunks.
-fn recorded_over_rdma(capture: &str) -> Vec<Json> {
-    let trace = compiled(capture, "over-rdma");
-    let recording = Passing::new(&format!("over-rdma-{capture}.trace"));
+fn recorded_over_rdma(capture: &str, order: Order) -> Vec<Json> {
+    let trace = compiled(capture, &format!("over-rdma-{order:?}"));
+    let recording = Passing::new(&format!("over-rdma-{order:?}-{capture}-live.trace"));
     let open = || Trace::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
     let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
@@ -149,12 +149,7 @@ fn recorded_over_rdma(capture: &str) -> Vec<Json> {
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
     let tape = Recording::new(to, Keeping::KEPT, "a run").unwrap();
-    let options = Options {
-        order: Order::Conservative,
-        captured_chunks: true,
-        tag: "recordings".into(),
-        ..Options::default()
-    };
+    let options = Options { order, captured_chunks: true, tag: "recordings".into(), ..Options::default() };
     let mut watch = Taped(Some(Box::new(tape)));
     let (mut steps, mut contents) = (open(), open());
     let report =
@@ -167,7 +162,7 @@ fn recorded_over_rdma(capture: &str) -> Vec<Json> {
 #[test]
 fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
-        let found = recorded_over_rdma(capture);
+        let found = recorded_over_rdma(capture, Order::Conservative);
         // Linux answers by a Reply chunk wherever one is offered; the server inside the program where it must (RFC 8166
         // section 3.5.1 leaves it the choice).
         let is_choice = |one: &&Json| {
@@ -180,6 +175,21 @@ fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
         for kind in ["chunk-kind", "chunk-bytes", "data", "order", "extra"] {
             assert!(of(kind).is_empty(), "{capture}: {kind}: {:#?}", of(kind));
         }
+    }
+}
+
+/// Operations that are in flight together come in another order, and stand beside those of the capture all the same.
+#[test]
+fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran() {
+    for capture in ["rxe-v42", "rxe-v42-conc-head", "rxe-v40"] {
+        let alone = |found: &[Json]| {
+            let of = |kind: &str| found.iter().filter(|one| one["difference"] == kind).count();
+            [of("missing"), of("extra"), of("data")]
+        };
+        let one_by_one = alone(&recorded_over_rdma(capture, Order::Conservative));
+        let at_once = alone(&recorded_over_rdma(capture, Order::Dependence));
+        assert_eq!(at_once, one_by_one, "{capture}");
+        assert_eq!(at_once[1], 0, "{capture}: nothing is in the recording alone");
     }
 }
 

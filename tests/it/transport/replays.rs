@@ -304,3 +304,74 @@ fn a_check_of_which_little_can_be_replayed_is_not_green() {
         assert_eq!(output.status.code(), Some(2), "{percent}");
     }
 }
+
+#[test]
+fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let (capture, trace) = (captures::path("rxe-v41"), compiled("rxe-v41", "all-steps"));
+    for file in [capture.to_str().unwrap(), trace.name()] {
+        let output = program(&["replay", file, "--server", &url, "-T", "json", "-c", "1000"]);
+        let report: Json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert_keeps(&validator("replay.schema.json"), &report, file);
+        assert_eq!(report["trace"], *file);
+        let of = |state: &str| report["states"][state].as_u64().unwrap();
+        assert!(of("matched") + of("tolerated") > 200 && of("mismatched") == 0, "{report:#}");
+        assert!(report["walk"]["bytes"].as_u64().unwrap() > 0, "{report:#}");
+    }
+    // A subcommand is none, and a server must be named.
+    assert_eq!(program(&["replay", trace.name()]).status.code(), Some(2));
+    assert_eq!(program(&["replay", "--server", &url]).status.code(), Some(2));
+}
+
+#[test]
+fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
+    let Some(server) = Ganesha::start(true) else { return };
+    let export = server.export();
+    let v3 =
+        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let v4 = format!("tcp://localhost:{}/export", server.port);
+    fs::write(export.join("bystander"), "not of any run").unwrap();
+    let left = || {
+        let names =
+            fs::read_dir(&export).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    for (capture, url) in [("rxe-v41", &v4), ("rxe-v3", &v3)] {
+        let trace = compiled(capture, "removed");
+        let run = ["replay", "run", "-q", trace.name(), "--server", url, "--remove", "--clients", "2"];
+        let output = program(&run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)) && !error.contains("not removed"), "{error}");
+        assert_eq!(left(), ["bystander"], "{capture}");
+        // What somebody else has put there stays, and the mark of another trace is none of this one.
+        let seed = ["replay", "seed", "-q", trace.name(), "--server", url, "--directory", "kept"];
+        assert!(program(&seed).status.success());
+        fs::write(export.join("kept/precious"), "of somebody").unwrap();
+        let run = [
+            "replay",
+            "run",
+            "-q",
+            trace.name(),
+            "--server",
+            url,
+            "--directory",
+            "kept",
+            "--seeded",
+            "--remove",
+        ];
+        let output = program(&run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("not removed: \"precious\" is in it"), "{error}");
+        assert!(!error.contains("a run was here before"), "{error}");
+        // What a run has changed is not put back.
+        let run = ["replay", "run", "-q", trace.name(), "--server", url, "--directory", "kept", "--seeded"];
+        let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
+        assert!(error.contains("kept: a run was here before"), "{error}");
+        assert_eq!(fs::read_to_string(export.join("kept/precious")).unwrap(), "of somebody");
+        fs::remove_dir_all(export.join("kept")).unwrap();
+    }
+}

@@ -156,6 +156,9 @@ pub(super) fn drive<R: Read + Seek>(
             Some(Event::Disconnected { connection, reason, lost }) => {
                 if let Some(engine) = owner(engines, connection) {
                     engine.report.disconnects += u64::from(reason != Disconnect::Asked);
+                    if reason.is_violation() {
+                        engine.report.violate(reason.to_string());
+                    }
                     engine.barren = engine.barren.saturating_add(1);
                 }
                 let what = format!("the connection went away: {reason}");
@@ -169,6 +172,9 @@ pub(super) fn drive<R: Read + Seek>(
             Some(Event::Discarded { why, connection, .. }) => {
                 if let Some(engine) = owner(engines, connection) {
                     engine.report.discarded += 1;
+                    if why.is_violation() {
+                        engine.report.violate(format!("a message makes no sense: {why}"));
+                    }
                     let is_own = matches!(why, Discard::ReverseCall);
                     engine.report.unanswered += u64::from(is_own);
                 }

@@ -38,6 +38,9 @@ pub(super) struct Flown {
     pub(super) now: Instant,
 }
 
+/// The status by which a server says that a Call is not the next on its slot.
+const MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
+
 impl<R: Read + Seek> Engine<'_, R> {
     /// A Reply has come.
     pub(super) fn reply(&mut self, reply: &Reply<'_>, tape: &mut Listener) -> Result<(), RunError> {
@@ -120,7 +123,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
         match heard {
-            Heard::Answer(answer) => {
+            Heard::Answer(mut answer) => {
+                answer.sent = Some(sent);
                 let slot = held.slot;
                 let mut room = self.judge_later(held, answer, now - sent, reply)?;
                 room.slot = slot;
@@ -225,7 +229,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.destroyed(step);
         }
         let is_of_server = is_done_twice || held.renewals > 0;
-        if let (Some(fault), None, false) = (outcome.own_fault(), recorded.own_fault(), is_of_server)
+        let fault = outcome.own_fault();
+        // It has confirmed each Call on the slot up to the one before.
+        let is_made_up = matches!(fault, Some(MISORDERED))
+            && held.resends == 0
+            && held.used.slot.is_some_and(|slot| self.values.is_certain(slot));
+        if is_made_up && recorded.own_fault().is_none() {
+            self.report.violate(format!(
+                "{MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+            ));
+        } else if let (Some(fault), None, false) = (fault, recorded.own_fault(), is_of_server)
             && self.report.own_faults.len() < FAULTS
         {
             let [call, _] = held.id.frames;
@@ -241,6 +254,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             is_other_lock,
             is_done_twice,
             has_delayed_entry: is_recorded_so,
+            sent: None,
         }))
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Held {
     /// When it is to be sent.
     pub(super) due: Option<Instant>,
     pub(super) is_racing: bool,
+    /// A step that changes files was in flight here at the same time, or it does so and others were.
+    pub(super) is_crowded: bool,
     /// Attributes that the live server does not have were left out.
     pub(super) has_fewer: bool,
     /// An OPEN asks for what it got in the capture.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
@@ -16,7 +16,7 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashMap;
 
-use super::super::judge::{Replies, Verdict};
+use super::super::judge::{Done, Replies, Verdict};
 use super::super::order::acts::Act;
 use super::super::outcome::Outcome;
 use super::super::recovery;
@@ -73,6 +73,8 @@ pub(super) struct Answer {
     pub(super) is_done_twice: bool,
     /// The recorded one says of an entry of a directory that its attributes are to be asked for later.
     pub(super) has_delayed_entry: bool,
+    /// When its Call was sent.
+    pub(super) sent: Option<Instant>,
 }
 
 /// A live Reply.
@@ -264,7 +266,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         latency: Duration,
     ) -> Result<State, TraceError> {
         let (mut state, went) = match answer.is_echo {
-            true => self.state(held, step, live, answer)?,
+            true => self.state(held, step, live, answer, latency)?,
             false => (State::Mismatched(vec![misplaced(held)]), Went::Otherwise),
         };
         let given = match answer.missing {
@@ -285,6 +287,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         if held.resends > 0 {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
         }
+        if !is_as_recorded(&state) {
+            self.doubt_objects(held, step);
+        }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
         }
@@ -298,13 +303,21 @@ impl<R: Read + Seek> Engine<'_, R> {
         Ok(state)
     }
 
+    /// Nobody knows what a step has done to the objects that it names.
+    pub(super) fn doubt_objects(&mut self, held: &Held, step: &Step<'_>) {
+        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+        let handles = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
+        self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
+    }
+
     /// Holds the Reply to the recorded one.
     fn state(
         &mut self,
         held: &Held,
         step: &Step<'_>,
         live: Live<'_>,
-        Answer { outcome, recorded, has_delayed_entry, .. }: &Answer,
+        Answer { outcome, recorded, has_delayed_entry, sent, .. }: &Answer,
+        latency: Duration,
     ) -> Result<(State, Went), TraceError> {
         let message = plain(step);
         if step.reply.seen != Seen::WHOLE {
@@ -350,6 +363,17 @@ impl<R: Read + Seek> Engine<'_, R> {
             chunks: live.chunks,
             directories: &self.directories,
             files: &parts.files,
+            done: sent.map(|sent| Done {
+                operations: &parts.operations,
+                acts: &parts.acts,
+                slots: [step.call.slots, step.reply.slots],
+                turn: held.turn,
+                captured: step.origin.time,
+                times: [sent, sent + latency],
+                is_alone: !held.is_racing && !held.is_crowded && held.resends == 0,
+                is_as_captured: !held.has_fewer && held.piece.is_none() && held.resends == 0,
+                seeded: &self.seeded.handles,
+            }),
             is_racing: held.is_racing,
             listing,
         });
@@ -566,6 +590,18 @@ impl<R: Read + Seek> Engine<'_, R> {
             }
         }
         Ok(true)
+    }
+}
+
+/// Whether a step that has this state has changed the same objects as in the capture.
+fn is_as_recorded(state: &State) -> bool {
+    match state {
+        State::Matched | State::Repaired(_) => true,
+        State::Tolerated(rule) => {
+            ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
+        }
+        State::Mismatched(differences) => differences.iter().all(|one| one.kind == Kind::Relation),
+        State::Skipped(_) | State::Unreplayable(_) => false,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which steps overlapped in the capture with one that changes files: what a Reply told there of sizes and links may be of
 //! before the change, or of after it.
 
+use crate::replay::transport::Tag;
+
 /// Steps that overlap at once which are remembered.
 const DEPTH: usize = 1 << 12;
 
@@ -35,6 +37,34 @@ impl Overlap {
             self.open.push((end, seat, turn));
         }
         is_racing
+    }
+}
+
+/// Steps in flight in the run: those that overlap with one that changes files prove no order.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    flying: Vec<(Tag, bool)>,
+}
+
+impl Crowd {
+    /// A step is sent. Tells `mark` those in flight that it overlaps with, if it changes files; and gives whether one of them
+    /// that does overlaps with it. `is_flying` says which are still in flight.
+    pub(super) fn admit(
+        &mut self,
+        tag: Tag,
+        is_change: bool,
+        is_flying: impl Fn(Tag) -> bool,
+        mut mark: impl FnMut(Tag),
+    ) -> bool {
+        self.flying.retain(|(tag, _)| is_flying(*tag));
+        if is_change {
+            self.flying.iter().for_each(|(tag, _)| mark(*tag));
+        }
+        let is_crowded = self.flying.iter().any(|(_, is_change)| *is_change);
+        if self.flying.len() < DEPTH {
+            self.flying.push((tag, is_change));
+        }
+        is_crowded
     }
 }
 

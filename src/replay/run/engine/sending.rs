@@ -269,6 +269,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 party: self.number,
                 client: step.caller.client,
                 roots: &parts.roots(),
+                step: step.origin.id,
             });
         }
         Ok(Ok((now, call.gives())))
@@ -281,6 +282,15 @@ impl<R: Read + Seek> Engine<'_, R> {
         std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
         held.gives = gives;
+        let is_change = held.parts.acts.iter().any(|act| act.is_change());
+        let (seats, mut crowded) = (&self.seats, Vec::new());
+        let is_flying = |tag| seats.find(tag).is_some();
+        held.is_crowded |= self.crowd.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
+        for seat in crowded.into_iter().filter_map(|tag| self.seats.find(tag)).collect::<Vec<_>>() {
+            if let Some(other) = self.seats.get_mut(seat) {
+                other.is_crowded = true;
+            }
+        }
         held.flight = Some((connection, now));
         held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
         if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::ChunkItem;
 use rustc_hash::FxHashMap;
 
-use super::fileids::is_fileid;
+use super::relations::facts::Both;
 use super::{Replies, Verdict, is_left_out, makes_names};
 use crate::analysis::comparison::pair::{Compared, OPERATIONS};
 use crate::analysis::comparison::record::{Datum, Path, hash};
@@ -88,8 +88,9 @@ pub(super) struct Pattern {
     items: Vec<u32>,
     /// Filehandles, and what tells that a server has lost what it had not committed.
     pub(super) names: Vec<Named>,
-    /// Numbers of files: the operation, and where they stand.
-    fileids: Vec<(usize, Range<usize>)>,
+    /// What is held to values before, and how many operations were done.
+    pub(super) related: Vec<Both>,
+    pub(super) sections: usize,
     /// What came of it.
     pub(super) verdict: Verdict,
     /// What a comparison of it counts.
@@ -105,6 +106,7 @@ impl Pattern {
         replies: &Replies<'_>,
         [of_recorded, places]: [&[Placed<'_>]; 2],
         (verdict, compared): (&Verdict, Compared),
+        (related, sections): (Vec<Both>, usize),
         has_restarted: bool,
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
@@ -128,14 +130,15 @@ impl Pattern {
             runs: Vec::new(),
             items: Vec::new(),
             names: Vec::new(),
-            fileids: Vec::new(),
+            related,
+            sections,
             verdict: verdict.clone(),
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
         let mut of = vec![Bytes::Fixed; live.len()];
         for place in places {
-            let ((at, section), path) = (&place.section, &place.path);
+            let ((_, section), path) = (&place.section, &place.path);
             if let Value::Chunk(length, _) = place.value {
                 this.items.push(length);
             }
@@ -148,9 +151,6 @@ impl Pattern {
                 let (section, path) = (Rc::clone(section), Rc::clone(path));
                 this.names.push(Named { section, path, identity, bytes: bytes.clone(), last: None });
             }
-            if is_fileid(section, path) {
-                this.fileids.push((*at, bytes.clone()));
-            }
             of.get_mut(bytes)?.fill(what);
         }
         for (at, what) in of.into_iter().enumerate() {
@@ -160,18 +160,6 @@ impl Pattern {
             }
         }
         this.agrees(sides).then_some(this)
-    }
-
-    /// The numbers of files in both messages, each with its section.
-    pub(super) fn fileids<'p>(
-        &'p self,
-        sides: [&'p [u8]; 2],
-    ) -> impl Iterator<Item = (usize, [Datum; 2])> + 'p {
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        let of = move |bytes: &Range<usize>| {
-            sides.map(|side| Datum::Number(number(side.get(bytes.clone()).unwrap_or_default())))
-        };
-        self.fileids.iter().map(move |(section, bytes)| (*section, of(bytes)))
     }
 
     /// Whether both messages would be read as those of the pattern, with the same verdict.
@@ -325,6 +313,7 @@ mod tests {
             chunks: &[],
             directories: &[],
             files: &[],
+            done: None,
             is_racing: false,
             listing: None,
         }

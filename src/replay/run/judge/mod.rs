@@ -8,11 +8,12 @@
 //! - [`alike`]: pairs that are like one that was read;
 //! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
 //! - [`required`]: what a server must have;
-//! - [`returned`]: Write chunks and the data items in them; [`fileids`]: numbers that files keep.
+//! - [`returned`]: Write chunks and the data items in them;
+//! - [`relations`]: what a value has to do with those that were told before.
 
 mod alike;
-mod fileids;
 mod listing;
+mod relations;
 mod required;
 mod returned;
 mod tolerance;
@@ -26,11 +27,13 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashSet;
 
 use alike::{Alike, Pattern};
-use fileids::Fileids;
 use listing::Listings;
+pub use relations::Done;
+use relations::{Broken, Relations, facts};
 use required::is_broken;
 use tolerance::{Rulings, attribute, is_attribute};
 
+use super::order::acts::Act;
 use super::rules::file::FileRule;
 use super::rules::{self, Rule};
 use crate::analysis::comparison::difference::{Difference, Half, Kind, Place};
@@ -40,6 +43,7 @@ use crate::analysis::comparison::recorder::{Placed, Recorder};
 use crate::analysis::comparison::renaming::{Renaming, Sighting};
 use crate::analysis::comparison::role::{Identity, Role};
 use crate::analysis::comparison::selection::Selection;
+use crate::replay::seed::files::Marks;
 
 /// Operations that a server has not, which are remembered.
 const LACKING: usize = 1024;
@@ -66,6 +70,8 @@ pub struct Replies<'a> {
     pub directories: &'a [bool],
     /// Of each operation the variable of the filehandle of its file; [`NONE`](crate::replay::trace::NONE) where it is not known.
     pub files: &'a [u32],
+    /// How the step was done; `None` where its values are not held to those before.
+    pub done: Option<Done<'a>>,
     /// Whether another step was in flight at the same time.
     pub is_racing: bool,
     /// The variable of the directory that is listed, and whether the listing begins with this Call.
@@ -73,11 +79,6 @@ pub struct Replies<'a> {
 }
 
 impl Replies<'_> {
-    /// The variable of the file that the operation of a section is about; the headers are the first section.
-    fn file(&self, section: usize) -> Option<u32> {
-        section.checked_sub(1).and_then(|at| self.files.get(at).copied())
-    }
-
     /// Where the step is in the capture.
     fn place(&self) -> Place {
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
@@ -123,7 +124,7 @@ pub struct Judge {
     /// Of these, operations that it has done later.
     inconstant: Vec<Difference>,
     listings: Listings,
-    fileids: Fileids,
+    relations: Relations,
     /// The server has restarted in this run.
     has_restarted: bool,
     /// User and group that what root makes belongs to, where the export squashes root.
@@ -148,7 +149,7 @@ impl Judge {
             lacking: BTreeMap::new(),
             inconstant: Vec::new(),
             listings: Listings::default(),
-            fileids: Fileids::default(),
+            relations: Relations::default(),
             has_restarted: false,
             squashed: None,
         }
@@ -171,6 +172,7 @@ impl Judge {
     pub fn restarted(&mut self) {
         self.has_restarted = true;
         self.alike.forget();
+        self.relations.forget();
     }
 
     /// Takes out what a rule of the file lets be. Gives the first of these rules.
@@ -192,7 +194,8 @@ impl Judge {
         let length = replies.live.rest().len();
         // What is compared as it is may have another meaning.
         let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
-        if !is_plain || !self.alike.learns(length) {
+        let is_learnt = is_plain && self.alike.learns(length);
+        if !is_learnt && replies.done.is_none() {
             return self.read(replies, [None, None]);
         }
         let before = self.compared;
@@ -200,9 +203,62 @@ impl Judge {
         let verdict = self.read(replies, places.each_mut().map(Some));
         let compared = self.compared.since(before);
         let places = places.each_ref().map(Vec::as_slice);
-        let pattern = Pattern::of(replies, places, (&verdict, compared), self.has_restarted);
-        self.alike.keep(length, pattern);
-        verdict
+        let related = facts::both(places[0], places[1]);
+        let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let mut broken = self.relations.follow(replies, &related, sections, sides);
+        broken.append(&mut self.relations.list(replies, places, sides));
+        if is_learnt {
+            let compared = (&verdict, compared);
+            let pattern = Pattern::of(replies, places, compared, (related, sections), self.has_restarted);
+            self.alike.keep(length, pattern);
+        }
+        self.related(replies, verdict, broken)
+    }
+
+    /// Nobody knows what a step has done to these objects, which are the variables of their filehandles.
+    pub(in crate::replay::run) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[Act]) {
+        self.relations.doubt(objects, acts);
+    }
+
+    /// Holds what an object is in the end to what Replies told of it last: the aspect, what was told, and what it is.
+    pub(in crate::replay::run) fn left(
+        &self,
+        objects: &[u32],
+        marks: &Marks,
+    ) -> Vec<(&'static str, [String; 2])> {
+        let mut left = objects.iter().map(|object| self.relations.left(*object, marks));
+        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
+        if self.relations.is_other_file_system(marks) {
+            first.push(("fsid (one)", ["one that was told".to_owned(), "another".to_owned()]));
+        }
+        first
+    }
+
+    /// A verdict with the relations that do not hold.
+    fn related(&mut self, replies: &Replies<'_>, verdict: Verdict, broken: Vec<Broken>) -> Verdict {
+        if broken.is_empty() || matches!(verdict, Verdict::Unsupported(..)) {
+            return verdict;
+        }
+        let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
+        let differences = broken.into_iter().map(|Broken { path, field, values }| {
+            let [a, b] =
+                values.map(|value| Half { place: Some(place), frame: place.reply, value: Some(value) });
+            Difference { kind: Kind::Relation, operation: operation.clone(), path, field, times: 1, a, b }
+        });
+        let mut differences: Vec<_> =
+            differences.filter(|difference| self.selection.counts(difference)).collect();
+        if differences.is_empty() {
+            return verdict;
+        }
+        match verdict {
+            Verdict::Mismatched(mut known) => {
+                known.append(&mut differences);
+                Verdict::Mismatched(known)
+            }
+            Verdict::Tolerated(rule) => self.verdict(differences, &[rule]),
+            _ => self.verdict(differences, &[]),
+        }
     }
 
     /// Whether what stands in a recorded Reply stands at the same place in the live one, as far as that is known without
@@ -216,10 +272,6 @@ impl Judge {
         let pattern = self.alike.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let names = pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
-        let mut fileids = pattern.fileids(sides);
-        if fileids.any(|(at, now)| self.fileids.differing(replies.file(at), now).is_some()) {
-            return None;
-        }
         let place = replies.place();
         for (named, [one, other]) in pattern.names.iter().zip(names) {
             self.renaming.pair(one, other, || Sighting {
@@ -236,7 +288,9 @@ impl Judge {
             self.listings.grow();
         }
         self.compared += pattern.compared;
-        Some(pattern.verdict.clone())
+        let broken = self.relations.follow(replies, &pattern.related, pattern.sections, sides);
+        let verdict = pattern.verdict.clone();
+        Some(self.related(replies, verdict, broken))
     }
 
     /// Reads both Replies, and compares them field by field. Tells the places of their fields where that is asked for.
@@ -262,9 +316,6 @@ impl Judge {
             let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
                 break;
             };
-            let fileids = Fileids::of(a, b).and_then(|now| self.fileids.differing(replies.file(at), now));
-            let path = || "GETATTR.obj_attributes.fileid".to_owned();
-            alone.extend(fileids.map(|fileids| (path(), fileids.map(|fileid| Some(fileid.to_string())))));
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
             leave_out(a, self.has_restarted);
             leave_out(b, self.has_restarted);

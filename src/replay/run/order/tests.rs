@@ -244,6 +244,7 @@ impl Book {
                 reply_frame: 0,
                 time: start,
                 latency: end - start,
+                run_of: 0,
             },
             caller: Caller {
                 client: made.client,

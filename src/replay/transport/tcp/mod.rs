@@ -14,6 +14,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
+use nfsrdma_dissectors::rpc::record::RecordMark;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -170,7 +171,8 @@ impl Link {
                 Next::More => {}
                 Next::Broken => {
                     let foreign = Foreign::of(self.inbox.unread());
-                    self.end = Some(foreign.map_or(Disconnect::Protocol, Disconnect::Speaks));
+                    let length = RecordMark::of(self.inbox.unread()).map_or(0, |mark| mark.length);
+                    self.end = Some(foreign.map_or(Disconnect::Record(length), Disconnect::Speaks));
                 }
             }
         }

@@ -181,7 +181,7 @@ fn a_record_of_absurd_length_ends_the_connection() {
     let mut tcp = Tcp::new();
     tcp.connect(&target).unwrap();
     let Some(Event::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(reason, Disconnect::Protocol);
+    assert_eq!(reason, Disconnect::Record(0x7fff_ffff));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Files, directories and links in memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Who;
 use super::permissive::Outside;
@@ -228,9 +230,11 @@ impl Tree {
         id
     }
 
-    /// Seconds and nanoseconds of a tick: they begin on 2023-11-14, a millisecond each.
+    /// Seconds and nanoseconds of a tick: they begin when the program first asks, a millisecond each.
     pub(super) fn time(tick: u64) -> (u32, u32) {
-        (1_700_000_000 + (tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000)
+        static BEGIN: LazyLock<u64> =
+            LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
+        ((*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000)
     }
 
     pub(super) fn node(&self, id: Id) -> Result<&Node, Fail> {

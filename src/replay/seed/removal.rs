@@ -1,0 +1,102 @@
+//! The directory of a run is removed, with all that is in it.
+//!
+//! Only what a run has made is removed: a directory that holds the parts of a run and nothing else, and the mark of this trace
+//! ([`SEEDED`]). The mark goes last, so that what was interrupted can be removed again.
+
+use std::fmt;
+
+use super::files::{Files, Problem};
+use super::{DEPTH, NAMELESS, Place, TREE};
+use crate::replay::trace::layout::FileType;
+
+/// The directory that says that seeding a run's directory came to its end; in it another names the trace.
+pub const SEEDED: &str = "seeded";
+/// How often a directory is listed again, because a server went on elsewhere when names were removed.
+const ROUNDS: usize = 16;
+
+/// Why a directory was not removed.
+#[derive(Debug)]
+pub enum RemovalError {
+    /// Something is in it that no run has made.
+    Foreign(String),
+    /// It does not say that it is of a run of this trace.
+    Unmarked,
+    /// Directories stand too deep in each other, or a directory does not become empty.
+    Endless,
+    /// The server has refused, or not answered; what was to be removed.
+    Server(String, Problem),
+}
+
+impl fmt::Display for RemovalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign(name) => write!(f, "not removed: {name:?} is in it, which no run has made"),
+            Self::Unmarked => f.write_str("not removed: it does not say that it was seeded for this trace"),
+            Self::Endless => f.write_str("not removed to its end: it does not become empty"),
+            Self::Server(what, problem) => write!(f, "not removed to its end: {what}: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for RemovalError {}
+
+/// Removes the directory of a run of the trace with this mark. Gives how many names were removed; 0 where it is not there.
+///
+/// # Errors
+/// Where something else is in it, and where the server refuses or does not answer.
+pub fn remove(files: &mut dyn Files, place: &Place<'_>, mark: &str) -> Result<u64, RemovalError> {
+    let said = |problem| RemovalError::Server(place.directory.to_owned(), problem);
+    let export = files.export(place.export).map_err(said)?;
+    let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
+    let mut names = Vec::new();
+    files.names(&home, &mut |name| names.push(name.to_vec())).map_err(said)?;
+    let parts = [TREE, NAMELESS, SEEDED];
+    if let Some(name) = names.iter().find(|name| !parts.iter().any(|part| part.as_bytes() == **name)) {
+        return Err(RemovalError::Foreign(String::from_utf8_lossy(name).into_owned()));
+    }
+    let marks = files.lookup(&home, SEEDED.as_bytes()).map_err(said)?.ok_or(RemovalError::Unmarked)?;
+    files.lookup(&marks, mark.as_bytes()).map_err(said)?.ok_or(RemovalError::Unmarked)?;
+    let mut removed = 0;
+    for part in parts {
+        if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
+            clear(files, &directory, 0, &mut removed)?;
+            files.remove(&home, part.as_bytes(), true).map_err(said)?;
+            removed += 1;
+        }
+    }
+    files.remove(&export, place.directory.as_bytes(), true).map_err(said)?;
+    Ok(removed + 1)
+}
+
+/// Removes all that is in a directory. Links are removed, and not followed.
+fn clear(
+    files: &mut dyn Files,
+    directory: &[u8],
+    depth: usize,
+    removed: &mut u64,
+) -> Result<(), RemovalError> {
+    if depth > DEPTH {
+        return Err(RemovalError::Endless);
+    }
+    // A step may have taken the rights that are needed.
+    let _ = files.set(directory, Some(0o700), None);
+    for _ in 0..ROUNDS {
+        let mut names = Vec::new();
+        let listed = files.names(directory, &mut |name| names.push(name.to_vec()));
+        listed.map_err(|problem| RemovalError::Server("READDIR".into(), problem))?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        for name in names {
+            let said = |problem| RemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem);
+            let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
+            let is_directory = files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY;
+            if is_directory {
+                clear(files, &object, depth + 1, removed)?;
+            }
+            files.remove(directory, &name, is_directory).map_err(said)?;
+            *removed += 1;
+        }
+    }
+    Err(RemovalError::Endless)
+}

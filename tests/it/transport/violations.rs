@@ -1,0 +1,91 @@
+//! Servers that break the protocol in the middle of a run are named, and what they make up is not held against this program.
+
+use std::io::Cursor;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
+use nfsrdma_inspect::replay::trace::Trace;
+use nfsrdma_inspect::replay::transport::loopback::server::Answer;
+use nfsrdma_inspect::replay::transport::tcp::Tcp;
+
+use super::client::target;
+use super::liars::Work;
+use super::proxy::Proxy;
+use super::proxy::lies::Liar;
+
+/// What is sent in the place of a Reply: the record with its mark, or `None` for the honest one.
+type Instead = fn(call: &[u8], turn: usize) -> Option<Vec<u8>>;
+
+/// Runs a trace over TCP against a server that sends something else in some turns.
+fn replayed(instead: Instead, test: &str) -> Report {
+    let work = Work::of("rxe-v41", 4, test);
+    let server = Mutex::new(work.server.lock().unwrap().clone());
+    let turn = AtomicUsize::new(0);
+    let proxy = Proxy::framing(Liar::honest(), move |call| {
+        let mut answer = Answer::default();
+        server.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
+        let honest = answer.whole();
+        let mark = 0x8000_0000 | honest.len() as u32;
+        instead(call, turn.fetch_add(1, Ordering::Relaxed))
+            .unwrap_or_else(|| [&mark.to_be_bytes()[..], &honest].concat())
+    });
+    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents, mut transport) = (open(), open(), Tcp::new());
+    let options = Options {
+        order: Order::Conservative,
+        timeout: Duration::from_secs(2),
+        walk: false,
+        tag: "violations".into(),
+        ..Options::default()
+    };
+    let target = target(proxy.port);
+    run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
+}
+
+#[test]
+fn rfc5531_section_11_a_record_of_two_gibibytes_is_named() {
+    let report = replayed(|_, turn| (turn == 40).then(|| vec![0xff; 4]), "two-gibibytes");
+    let told: Vec<_> = report.violations.keys().collect();
+    assert_eq!(
+        told,
+        ["the server announced a record of 2147483647 bytes, and breaks the protocol (RFC 5531 section 11)"]
+    );
+    assert!(report.is_different() && report.own_faults.is_empty());
+    // The run went on, on another connection.
+    assert!(report.reconnects >= 1 && report.replayed() > 100, "{:?}", report.states);
+}
+
+#[test]
+fn random_bytes_are_named() {
+    let noise = |_: &[u8], turn: usize| {
+        (turn == 40).then(|| (0..997_u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8 | 0x40).collect())
+    };
+    let report = replayed(noise, "random-bytes");
+    assert!(
+        report.violations.keys().any(|how| how.contains("breaks the protocol")),
+        "{:?}",
+        report.violations
+    );
+    assert!(report.is_different() && report.own_faults.is_empty());
+}
+
+/// A COMPOUND that SEQUENCE alone answers, with this status.
+fn refused(call: &[u8], status: u32) -> Vec<u8> {
+    let words = [1, 0, 0, 0, 0, status, 0, 1, 53, status];
+    let record = [&call[..4], &words.map(u32::to_be_bytes).concat()].concat();
+    [&(0x8000_0000 | record.len() as u32).to_be_bytes()[..], &record].concat()
+}
+
+#[test]
+fn rfc8881_section_2_10_6_1_a_server_that_makes_up_seq_misordered_is_to_blame_and_not_this_program() {
+    let report = replayed(|call, turn| (turn == 60).then(|| refused(call, 10_063)), "misordered");
+    assert_eq!(report.own_faults, [""; 0]);
+    assert!(
+        report.violations.keys().any(|how| how.contains("NFS4ERR_SEQ_MISORDERED")),
+        "{:?}",
+        report.violations
+    );
+    assert!(report.is_different());
+}
