@@ -403,7 +403,8 @@ mod tests {
     }
 
     /// What may be anything, of which nothing can be offered.
-    const FREE: &[&str] = &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "STEPS"];
+    const FREE: &[&str] =
+        &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "SIZE", "STEPS"];
 
     #[test]
     fn every_argument_has_candidates_or_may_be_anything() {

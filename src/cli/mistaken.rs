@@ -1,5 +1,6 @@
 //! Words in the place of a capture file that were meant as commands: `comapre a b`, `version`.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::filter::catalog::nearest;
@@ -20,11 +21,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// What to say of a first argument that is no file but looks like a command; `None` where it is a file, or a path.
 pub(super) fn command(first: &Path) -> Option<String> {
-    let word = first.to_str()?;
-    let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
-    if !is_word || first.exists() {
-        return None;
-    }
+    let word = word(first)?;
     let advice = match ELSEWHERE.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
         Some((_, instead)) => format!("; give {instead} instead"),
         None => {
@@ -34,6 +31,26 @@ pub(super) fn command(first: &Path) -> Option<String> {
         }
     };
     (!advice.is_empty()).then(|| format!("{word}: there is no such command, and no such file{advice}"))
+}
+
+/// The same of the argument behind `replay`, which has subcommands and takes a file.
+pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
+    let [_, command, first, ..] = arguments else { return None };
+    let word = word(Path::new(first)).filter(|_| command == "replay")?;
+    let definition = super::command();
+    let replay = definition.find_subcommand("replay")?;
+    if word == "help" || replay.find_subcommand(word).is_some() {
+        return None;
+    }
+    let advice = proposal(&nearest(word, replay.get_subcommands().map(clap::Command::get_name)));
+    (!advice.is_empty()).then(|| format!("replay {word}: there is no such step, and no such file{advice}"))
+}
+
+/// An argument that is a word, and no file.
+fn word(argument: &Path) -> Option<&str> {
+    let word = argument.to_str()?;
+    let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
+    (is_word && !argument.exists()).then_some(word)
 }
 
 #[cfg(test)]

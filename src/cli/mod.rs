@@ -242,6 +242,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if let Some(how) = std::env::var_os(complete::ASK) {
         return complete::run(&how, arguments.into_iter());
     }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(advice) = mistaken::replay_step(&arguments) {
+        complain(advice);
+        return Exit::Failed;
+    }
     let color =
         if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
     let cli = match command()

@@ -160,7 +160,7 @@ fn a_word_that_is_nearly_a_command_is_told_so() {
     );
     assert_eq!(
         refusal(&["replay", "rum", "x.trace"]),
-        "unrecognized subcommand 'rum'; a similar subcommand exists: 'run'; see --help"
+        "replay rum: there is no such step, and no such file; did you mean run?"
     );
 }
 

@@ -66,6 +66,10 @@ const ENHANCED_GRE: u8 = 1;
 /// A packet of GRE: IP protocol 47.
 #[inline(never)]
 pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+    // The options of an IP header that the capture cut end behind the frame: there is no place to enter.
+    if part.bytes.is_empty() {
+        return way.ends(lacking(part, Flags::LENGTH, Malformed::GreHeader));
+    }
     observer.enter(&GRE, part.at);
     let decoded = header(part, observer);
     // A source route may be longer than what the capture has of the packet.
