@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` says what each holds.
-pub(crate) const ALL: [&str; 19] = [
+pub(crate) const ALL: [&str; 21] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
     "rxe-v41",
     "rxe-v42",
+    "rxe-v42-bulk-loss1",
+    "rxe-v42-bulk-loss5",
     "rxe-v42-conc-head",
     "rxe-v42-deleg",
     "rxe-v42-ip6",

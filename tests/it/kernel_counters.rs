@@ -209,3 +209,13 @@ fn siw_v42_equals_the_kernels_counters() {
 fn siw_v42_with_crcs_equals_the_kernels_counters() {
     equals_the_kernels_counters("siw-v42-crc");
 }
+
+#[test]
+fn large_reads_and_writes_under_one_percent_of_loss_equal_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-bulk-loss1");
+}
+
+#[test]
+fn large_reads_and_writes_under_five_percent_of_loss_equal_the_kernels_counters() {
+    equals_the_kernels_counters("rxe-v42-bulk-loss5");
+}

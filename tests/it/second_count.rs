@@ -244,6 +244,12 @@ fn second_count_of_rxe_v42_ip6_equals_the_transport_line() {
 }
 
 #[test]
+fn second_count_of_large_reads_and_writes_under_loss_equals_the_transport_line() {
+    equals_the_transport_line("rxe-v42-bulk-loss1", 2);
+    equals_the_transport_line("rxe-v42-bulk-loss5", 2);
+}
+
+#[test]
 fn second_count_of_rxe_v42_loss_equals_the_transport_line() {
     equals_the_transport_line("rxe-v42-loss", 2);
 }

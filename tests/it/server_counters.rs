@@ -124,3 +124,9 @@ fn siw_v42_equals_the_servers_counters() {
 fn siw_v42_with_crcs_equals_the_servers_counters() {
     equals_the_servers_counters("siw-v42-crc");
 }
+
+#[test]
+fn large_reads_and_writes_under_loss_equal_the_servers_counters() {
+    equals_the_servers_counters("rxe-v42-bulk-loss1");
+    equals_the_servers_counters("rxe-v42-bulk-loss5");
+}

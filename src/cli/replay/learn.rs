@@ -76,6 +76,8 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
     let mut runs = Vec::new();
     for _ in 0..RUNS {
         match ran(&args.trace, &inputs, &args.server, &how, How::Make) {
+            // Half of a run shows no rule, and the next one would wait for the server again.
+            Ok(ran) if ran.report.is_interrupted => bail!("the run was ended, so nothing was learnt"),
             Ok(ran) => runs.push(ran),
             Err(refused) => return refused.tell(),
         }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Large READs and WRITEs of one file after another, past the caches. With LOSS (LOSS=5%) so many of the server's packets are lost
-# before the client records them; with CLIENT_LOSS so many of the client's packets, after it has recorded them.
+# Large READs and WRITEs of one file after another, past the caches. LOSS (LOSS=5%) is the share of the server's packets that are lost,
+# CLIENT_LOSS that of the client's. tcpdump records neither: it sees packets behind the queue that drops them.
 # keys: CLIENT_LOSS
 # settings: GRACE_ENDS=never CLIENT_LOSS= MOUNT_OPTIONS=rsize=262144,wsize=262144
 data=/mnt/nfs/data

@@ -25,10 +25,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             // It was sent again since then.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
-            // It may have been lost on its way: once it is sent again, on another connection.
+            // It may have been lost on its way: once it is sent again, on another connection, unless the run is to end.
             let is_first =
                 self.seats.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
-            match is_first {
+            match is_first && !self.report.is_interrupted {
                 true => self.lose(tag, &what, tape)?,
                 false => self.fail(tag, &what, tape)?,
             }
