@@ -104,23 +104,13 @@ impl Continued {
         let (header, last) = self.last.as_ref()?;
         let all = || self.parts.iter().chain([last]);
         let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
-        // `rdma_remaining` counts what follows a part. If the part itself is counted in, each is one part too far in front.
+        // `rdma_remaining` is "the number of bytes that remain to be sent", behind the part.
         let begins = |part: &Part| total - part.remaining_bytes - part.length;
-        let mut at = 0;
-        let is_chain =
-            all().all(|part| std::mem::replace(&mut at, begins(part) + part.length) == begins(part));
-        let mut sum: u64 = all().map(|part| part.length).sum();
-        let counts_itself = !is_chain
-            && self.parts.iter().all(|part| {
-                let here = sum;
-                sum -= part.length;
-                part.remaining_bytes == here
-            });
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
         let mut end = 0;
         for part in all() {
-            let start = if counts_itself { end } else { begins(part).max(end) };
+            let start = begins(part).max(end);
             if start > end {
                 gaps.push(end..start);
             }
