@@ -175,7 +175,7 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
     first(d.our_row, "rpc.program").is_some_and(|program| program == "100000")
 }
 
-pub(super) const RULES: [Rule; 45] = [
+pub(super) const RULES: [Rule; 46] = [
     Rule {
         title: "Frames that a snap length cut",
         why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
@@ -194,6 +194,18 @@ pub(super) const RULES: [Rule; 45] = [
         section: "RFC 5044 section 4, RFC 5041 section 4: FPDUs that follow each other by their lengths",
         elsewhere: None,
         explains: |d, known| !known.has_iwarp && d.is_only_ours() && d.our_row.contains_key("iwarp_mpa"),
+    },
+    Rule {
+        title: "A Read response that ends after a loss",
+        why: "tshark puts the packets of a Read response together as a message of RPC where it has lost count of them.",
+        right: US,
+        section: "InfiniBand volume 1 section 9.7.5: a Read response goes on with the PSN of its request",
+        elsewhere: None,
+        explains: |d, _| {
+            let opcode = first(d.our_row, "infiniband.bth.opcode").map(String::as_str);
+            let is_response = matches!(opcode, Some("13" | "14" | "15" | "16"));
+            is_response && d.is_only_theirs() && d.field.split('.').next() == Some("rpc")
+        },
     },
     Rule {
         title: "A segment of TCP that was sent again",
