@@ -1,8 +1,9 @@
 //! The memory that the program may use: one budget, `--max-memory`, and its shares.
 //!
-//! Everything that input makes the program allocate is weighed in bytes against a share: the state of the dissectors
-//! ([`limits`]), the windows of zstd data ([`WindowMemory`]), names of files ([`names_bytes`]), and what waits for output
-//! ([`view_bytes`]). The rest is for the program itself. Captures that are not compressed need no windows, and give most
+//! Weighed in bytes against a share are the state of the dissectors ([`limits`]), the windows of zstd data
+//! ([`WindowMemory`]), names of files ([`names_bytes`]), and frames and values that wait for output ([`view_bytes`]). Outside
+//! of it are the rows and frames of the terminal interface, the row groups of an export, and tables of operations and
+//! connections, which are bounded by count. The rest is for the program itself. Captures that are not compressed need no windows, and give most
 //! of that share to the others.
 
 use std::fs::File;

@@ -153,7 +153,8 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
 const REMAIN: [(&str, &str); 3] =
     [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
 
-/// The kernel sent an ACCESS 568 ms before it was captured: its first copy, and nothing of an ACK timeout after it, is there.
+/// By the kernel's count a Call of ACCESS was sent 568 ms before the copy that was captured. Before that copy nothing was captured
+/// for an ACK timeout or longer; the pause alone does not tell a lost copy from an idle client.
 #[test]
 fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     const ACK_TIMEOUT_NS: u64 = 4_096 << 17;

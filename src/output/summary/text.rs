@@ -108,7 +108,7 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
         let of = Things(tally.suspected, "Transaction");
         let _ = write!(
             text,
-            " {of} waited an ACK timeout or longer for the server: packets lost before the place of the capture may be why."
+            " {of} waited an ACK timeout or longer for the server: packets lost before the capture point may be why."
         );
     }
 }

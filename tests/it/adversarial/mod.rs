@@ -7,7 +7,8 @@
 //! program: input, decoders, names, tables and output.
 //!
 //! `ADVERSARIAL=full` takes a million Calls, connections and queue pairs, a chain of 200,000 directories, 400,000 clients and
-//! windows of 128 MiB at ×8, with the default limits. Otherwise everything is a 32nd of that, the limits too. `PROGRAM` names
+//! windows of 128 MiB at ×8, with the default limits, and holds each doubling to [`MOST_WORK`]. Otherwise everything is a 32nd of
+//! that, the limits too, and the growth from ×1 to ×8 is held to three such doublings. `PROGRAM` names
 //! another build of the program than the test's.
 
 mod wire;
