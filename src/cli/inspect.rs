@@ -390,6 +390,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     };
     let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
+    if args.control_frames && args.view == View::Frames {
+        bail!(
+            "--control-frames: adds frames to those of Transactions; with --view frames, choose frames with -Y"
+        );
+    }
     args.bounds.memory.plan(files.iter().copied(), 1)?;
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
         if files.len() > 1

@@ -146,6 +146,8 @@ fn options_of_a_capture_under_way_are_refused_for_a_file() {
         assert!(said.ends_with(&format!("; leave {name} out, or name an interface with -i")), "{said}");
     }
     assert!(refusal(&["-f", "tcp", CAPTURE]).contains("filter a file with -Y"));
+    let frames = ["-w", "-", "--control-frames", "--view", "frames", CAPTURE];
+    assert!(refusal(&frames).starts_with("--control-frames: adds frames to those of Transactions"));
 }
 
 #[test]
