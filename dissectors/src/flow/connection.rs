@@ -14,6 +14,7 @@ use crate::address::{Address, Port, Tenant};
 use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
+use crate::net::Datagram;
 use crate::rdma::Side;
 use crate::rpcrdma::version2::PeerProperties;
 
@@ -28,10 +29,11 @@ use super::transaction::{ConnectionName, Endpoint, Transport};
 /// The packets of one direction: from an address to a queue pair at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Path {
+    /// Differs most often, so it is compared first.
+    pub(super) qpn: Qpn,
     pub(super) tenant: Tenant,
     pub(super) source: Address,
     pub(super) destination: Address,
-    pub(super) qpn: Qpn,
 }
 
 /// What a connection ends at.
@@ -330,6 +332,17 @@ impl Connections {
         self.slots.len() > self.bound
     }
 
+    /// The connection that was found last, and the side that sends on it, if it is that of a packet to a queue pair.
+    #[inline]
+    pub(super) fn last_on(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, Side)> {
+        let (path, at, side) = self.last.as_ref()?;
+        let is_on = path.qpn == qpn
+            && path.tenant == datagram.tenant
+            && path.source == datagram.source
+            && path.destination == datagram.destination;
+        is_on.then_some((*at, *side))
+    }
+
     /// The connection of a path and the side that sends on it. `evidence` tells whether the packet answers, or is
     /// answered by, what the given side of a connection sent.
     #[inline]
@@ -339,11 +352,6 @@ impl Connections {
         transport: Transport,
         evidence: impl Fn(&Connection, Side) -> bool,
     ) -> (usize, Side, Found) {
-        if let Some((last, at, side)) = self.last
-            && last == path
-        {
-            return (at, side, Found::Known);
-        }
         if let Some((at, side)) = self.paths.get(&path).copied()
             && self.slots.get(at).is_some_and(Connection::is_paired)
         {

@@ -49,7 +49,7 @@ impl Flow {
             ledger: &mut self.ledger,
             account: &mut self.account,
             limits: &self.limits,
-            sight,
+            sight: &sight,
         };
         let message = MessageRecord {
             frames: sight.frames.to_vec(),

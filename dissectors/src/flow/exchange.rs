@@ -38,7 +38,7 @@ pub(super) struct Desk<'a> {
     pub(super) ledger: &'a mut Ledger,
     pub(super) account: &'a mut Account,
     pub(super) limits: &'a Limits,
-    pub(super) sight: Sight<'a>,
+    pub(super) sight: &'a Sight<'a>,
 }
 
 /// What is known of the XID of a Call that came.
@@ -240,7 +240,7 @@ impl Exchange {
         }
         // The XID is used for another Call: nothing more comes to the one before.
         if entry.state == State::Open {
-            desk.ledger.close(key, desk.sight);
+            desk.ledger.close(key, *desk.sight);
         }
         Before::Nothing
     }
@@ -258,7 +258,7 @@ impl Exchange {
             && desk.ledger.open() >= desk.limits.open_transactions
             && let Some(oldest) = desk.ledger.oldest_open()
         {
-            desk.ledger.close(oldest, desk.sight);
+            desk.ledger.close(oldest, *desk.sight);
             desk.account.gave_up(GivenUp::OpenTransaction);
         }
         if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
@@ -357,7 +357,7 @@ impl Exchange {
             };
             let key = desk.ledger.add(entry);
             self.calls.insert((requester, xid), key);
-            desk.ledger.close(key, desk.sight);
+            desk.ledger.close(key, *desk.sight);
             return key;
         };
         let transaction = &mut entry.transaction;
@@ -370,7 +370,7 @@ impl Exchange {
             let is_more = before.complete(&reply);
             desk.ledger.weigh_change(key, 0, listed_bytes);
             if is_more {
-                desk.ledger.close(key, desk.sight);
+                desk.ledger.close(key, *desk.sight);
             }
             return key;
         }
@@ -394,7 +394,7 @@ impl Exchange {
             transaction.stall(stall);
         }
         entry.is_refused = desk.sight.is_refused();
-        desk.ledger.close(key, desk.sight);
+        desk.ledger.close(key, *desk.sight);
         credits.granted = granted;
         credits.note(desk.ledger.open_on(desk.connection, requester), now);
         self.advertise(desk.ledger, key, SegmentAt::is_of_reply);
@@ -566,7 +566,7 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
         return if data.length == 0 { Meaning::Empty } else { desk.account.undecoded(unknown) };
     };
     if desk.limits.note_steps {
-        desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, desk.sight);
+        desk.ledger.note(key, Deed::Moved { kind: at.kind(), chunk: at.chunk() }, *desk.sight);
     }
     if let Some(remark) = desk.sight.remark {
         if remark.is_captured_twice {
@@ -616,7 +616,7 @@ fn read_request(desk: &mut Desk<'_>, owner: Owner, length: u32) -> Meaning {
         };
     };
     if desk.limits.note_steps {
-        desk.ledger.note(key, Deed::Asked { chunk: at.chunk() }, desk.sight);
+        desk.ledger.note(key, Deed::Asked { chunk: at.chunk() }, *desk.sight);
     }
     let sight = desk.sight;
     if let Some(stall) = sight.stall() {
@@ -682,7 +682,7 @@ pub(super) fn again(desk: &mut Desk<'_>, owner: Owner, ends: bool) -> Meaning {
         }
         transaction.stall(Stall { since, ..stall });
         if is_whole && which == Which::Reply {
-            desk.ledger.close(key, sight);
+            desk.ledger.close(key, *sight);
         }
     }
     desk.ledger.weigh_change(key, 0, listed_bytes);

@@ -252,6 +252,10 @@ pub(super) struct Ledger {
     pool: usize,
     /// Whether what is settled leaves at once.
     is_prompt: bool,
+    /// Whether open entries become too old.
+    has_ages: bool,
+    /// Before this nothing is due, in nanoseconds of the capture's clock, unless an entry changes.
+    settled_until: i64,
     /// What was done for Transactions since this was emptied, where somebody wants to know.
     pub(super) steps: Vec<Step>,
 }
@@ -279,6 +283,8 @@ impl Ledger {
             pooled: 0,
             pool: limits.pool_bytes,
             is_prompt: limits.prompt,
+            has_ages: limits.call_age_ns.is_some(),
+            settled_until: i64::MIN,
             steps: Vec::new(),
         }
     }
@@ -287,6 +293,20 @@ impl Ledger {
     #[cold]
     pub(super) fn note(&mut self, key: Key, deed: Deed, sight: Sight<'_>) {
         self.steps.extend(sight.frames.iter().map(|frame| Step { frame: *frame, key, deed }));
+    }
+
+    /// Whether an entry changed, or some may be due, since [`Ledger::settle_until`].
+    #[inline]
+    pub(super) fn must_be_settled(&self, now: Timestamp) -> bool {
+        now.0 >= self.settled_until
+    }
+
+    /// Nothing more is due now: the next may be when the first closed entry has waited.
+    pub(super) fn settle_until(&mut self, now: Timestamp) {
+        let first =
+            self.closings.front().map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER as i64));
+        let is_timed = self.is_prompt || self.has_ages;
+        self.settled_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
     }
 
     /// Others use so many bytes of the pool.
@@ -367,6 +387,7 @@ impl Ledger {
 
     /// Adds an open entry.
     pub(super) fn add(&mut self, entry: Entry) -> Key {
+        self.settled_until = i64::MIN;
         self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -385,6 +406,7 @@ impl Ledger {
 
     /// Closes an entry with what was seen last. One that is closed already closes later: a part of its Reply came in late.
     pub(super) fn close(&mut self, key: Key, sight: Sight<'_>) {
+        self.settled_until = i64::MIN;
         self.closing += 1;
         let number = self.closing;
         self.weigh(key);

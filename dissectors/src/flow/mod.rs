@@ -143,6 +143,10 @@ pub struct Limits {
     pub prompt: bool,
 }
 
+/// So many frames may pass before memory is compared with its bounds, where no Transaction changes: with frames of 64 KiB
+/// 4 MiB.
+const UNSETTLED_FRAMES: u32 = 64;
+
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
 #[derive(Clone, Copy, Debug)]
 struct Sight<'a> {
@@ -251,6 +255,8 @@ pub struct Flow {
     control_of: Option<ConnectionKey>,
     /// When the last frame was seen.
     now: Timestamp,
+    /// Frames since memory and the Transactions that are due were looked at last.
+    unsettled_frames: u32,
     ready: VecDeque<(Key, Transaction)>,
     closing: Closing,
     transactions: u64,
@@ -276,6 +282,7 @@ impl Flow {
             mpa_before: MpaCounts::default(),
             control_of: None,
             now: Timestamp::default(),
+            unsettled_frames: 0,
             ready: VecDeque::new(),
             closing: Closing::default(),
             transactions: 0,
@@ -302,9 +309,12 @@ impl Flow {
     }
 
     fn take(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> Meaning {
-        let identification = datagram.identification(frame);
-        let sight = Sight { identification, ..Sight::new(std::slice::from_ref(&frame.number), frame.time) };
-        if frame.time.0 < self.now.0.saturating_sub(recent::BACK) {
+        let sight = Sight {
+            identification: datagram.identification,
+            ..Sight::new(std::slice::from_ref(&frame.number), frame.time)
+        };
+        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent::BACK);
+        if goes_back {
             self.begin_anew();
         }
         self.now = frame.time;
@@ -334,7 +344,10 @@ impl Flow {
             Carried::Udp(udp) => self.datagram(sight, datagram, udp),
             Carried::Other(_) => self.account.passed(Passed::Other),
         };
-        self.release_due(frame.time);
+        self.unsettled_frames += 1;
+        if self.ledger.must_be_settled(frame.time) || self.unsettled_frames >= UNSETTLED_FRAMES || goes_back {
+            self.release_due(frame.time);
+        }
         if self.meanings.is_empty() {
             self.meanings.push(meaning);
         }
@@ -344,6 +357,7 @@ impl Flow {
     /// The clock went back so far that another capture begins: of this one no late copies come.
     #[cold]
     fn begin_anew(&mut self) {
+        self.recent.forget();
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
@@ -358,8 +372,9 @@ impl Flow {
         self.release_due(now);
     }
 
-    #[inline]
+    /// Gives out the Transactions that wait for nothing more, and keeps all memory within its bounds.
     fn release_due(&mut self, now: Timestamp) {
+        self.unsettled_frames = 0;
         if self.are_tables_full() {
             self.forget_heavier_table(now);
         }
@@ -371,6 +386,7 @@ impl Flow {
             self.give_up_heavy_calls(now);
         }
         self.give_up_old_calls(now);
+        self.ledger.settle_until(now);
     }
 
     /// The time of the last frame, or the later one that [`Flow::idle`] was given.
@@ -527,7 +543,7 @@ impl Flow {
             ledger: &mut self.ledger,
             account: &mut self.account,
             limits: &self.limits,
-            sight,
+            sight: &sight,
         };
         let mut meanings = Vec::new();
         for (side, requests) in [(Side::A, &mut a.requests), (Side::B, &mut b.requests)] {

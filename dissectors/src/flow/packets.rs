@@ -94,24 +94,10 @@ impl Flow {
     }
 
     fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
-        let path = path(datagram, packet);
-        let transport = transport(packet.wire);
-        let (at, sender, found) = {
-            // Of a message this is asked once, however many connections it may belong to.
-            let answered = OnceCell::new();
-            let evidence = |connection: &Connection, side: Side| {
-                answers(&self.ledger, connection, side, packet, &answered)
-            };
-            self.connections.find(path, transport, evidence)
+        let (at, sender) = match self.connections.last_on(datagram, packet.bth.destqp) {
+            Some(found) => found,
+            None => self.find_connection(sight, datagram, packet),
         };
-        match found {
-            Found::Known | Found::Paired => {}
-            Found::Joined(joined) => self.follow_join(at, joined, sender),
-            Found::New => self.meet(at, path, sight),
-        }
-        if let Some(connection) = self.connections.get_mut(at) {
-            connection.last_frame = sight.last();
-        }
         let remark = self.remark(at, sender, sight, packet);
         let sight = Sight { remark: remark.as_ref(), ..sight };
         let meaning = self.place(at, sender, sight, packet);
@@ -119,18 +105,44 @@ impl Flow {
             self.control_of = self.connections.key(at);
         }
         self.reorder(at, sender, sight, packet, meaning);
-        // Only the first and the last packet of an operation make a connection remember more.
+        // Only the first and the last packet of a request make a connection remember more.
         let place = packet.form.place;
-        if place.begins() || place.ends() {
+        if (place.begins() || place.ends()) && !is_response(packet) {
             self.connections.weigh(at);
         }
         meaning
     }
 
+    /// Finds the connection of a packet, and the side that sent it; a connection is new with its first packet.
+    #[inline(never)]
+    fn find_connection(
+        &mut self,
+        sight: Sight<'_>,
+        datagram: &Datagram<'_>,
+        packet: &Packet<'_>,
+    ) -> (usize, Side) {
+        let path = path(datagram, packet);
+        let (at, sender, found) = {
+            // Of a message this is asked once, however many connections it may belong to.
+            let answered = OnceCell::new();
+            let evidence = |connection: &Connection, side: Side| {
+                answers(&self.ledger, connection, side, packet, &answered)
+            };
+            self.connections.find(path, transport(packet.wire), evidence)
+        };
+        match found {
+            Found::Known | Found::Paired => {}
+            Found::Joined(joined) => self.follow_join(at, joined, sender),
+            Found::New => self.meet(at, path, sight),
+        }
+        (at, sender)
+    }
+
     /// What is known of a packet that did not come once and in its turn.
     #[inline]
     fn remark(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Option<Remark> {
-        let Connection { a, b, path_mtu, .. } = self.connections.get_mut(at)?;
+        let Connection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
+        *last_frame = sight.last();
         let (own, peer) = match sender {
             Side::A => (a, b),
             Side::B => (b, a),
@@ -142,9 +154,10 @@ impl Flow {
             | (at as u64 & 0x7fff) << 1
             | u64::from(sender == Side::A);
         let is_response = is_response(packet);
+        let sequence = if is_response { peer.requests.extend(psn) } else { own.requests.extend(psn) };
         let is_known = match is_response {
-            true => peer.requests.is_answered(psn),
-            false => own.requests.is_known(psn),
+            true => peer.requests.is_answered(sequence),
+            false => own.requests.is_known(sequence),
         };
         if is_known {
             // A response is sent again when its request was.
@@ -165,7 +178,7 @@ impl Flow {
         if is_response {
             return None;
         }
-        Some(match own.requests.fate(packet, sight.time, *path_mtu) {
+        Some(match own.requests.fate(sequence, packet, sight.time, *path_mtu) {
             Fate::Accepted => return None,
             Fate::Recovered(stall) => Remark { stall: Some(stall), ..Remark::default() },
             Fate::Refused => Remark { is_refused: true, ..Remark::default() },
@@ -186,24 +199,28 @@ impl Flow {
             ledger: &mut self.ledger,
             account: &mut self.account,
             limits: &self.limits,
-            sight,
+            sight: &sight,
         };
         let mut early = Vec::new();
-        let held = own.held_bytes() + peer.held_bytes();
+        // Most connections never have a message of several packets.
+        let are_in_parts = own.has_parts() || peer.has_parts();
+        let held = if are_in_parts { own.held_bytes() + peer.held_bytes() } else { 0 };
         let operation = if is_response(packet) {
             if !sight.is_captured_twice() {
                 settling::acknowledged(peer, packet, sight.time, desk.ledger);
             }
             peer.response(packet, path_mtu)
         } else {
-            while own.has_parts()
+            while are_in_parts
+                && own.has_parts()
                 && let Some(message) = own.take_over(sight.time)
             {
                 early.push(exchange.operation(&mut desk, sender, message));
             }
             let operation = own.request(packet, sight, path_mtu);
             // What answers a Call that is still in parts shows that its other parts will not come.
-            if peer.has_parts()
+            if are_in_parts
+                && peer.has_parts()
                 && let Ok(operation) = &operation
             {
                 let unfinished = match operation {
@@ -236,7 +253,7 @@ impl Flow {
         {
             self.ledger.settle(key, which);
         }
-        if held > 0 || own.has_parts() {
+        if are_in_parts || own.has_parts() {
             self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
             if self.held > self.limits.part_bytes || self.ledger.is_pool_used_up() {
                 self.held -= own.held_bytes();

@@ -69,17 +69,11 @@ pub(super) struct Recent {
     times: Box<[Timestamp; FRAMES]>,
     /// Where the next one goes.
     at: usize,
-    last: Timestamp,
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        Self {
-            marks: Box::new([0; FRAMES]),
-            times: Box::new([Timestamp(i64::MIN); FRAMES]),
-            at: 0,
-            last: Timestamp(i64::MIN),
-        }
+        Self { marks: Box::new([0; FRAMES]), times: Box::new([Timestamp(i64::MIN); FRAMES]), at: 0 }
     }
 }
 
@@ -87,13 +81,14 @@ impl Recent {
     /// Remembers a frame.
     #[inline]
     pub(super) fn note(&mut self, mark: Mark, time: Timestamp) {
-        if time.0 < self.last.0.saturating_sub(BACK) {
-            self.times.fill(Timestamp(i64::MIN));
-        }
-        self.last = time;
         let at = self.at % FRAMES;
         (self.marks[at], self.times[at]) = (mark, time);
         self.at = (at + 1) % FRAMES;
+    }
+
+    /// Another capture begins: of this one no copies come.
+    pub(super) fn forget(&mut self) {
+        self.times.fill(Timestamp(i64::MIN));
     }
 
     /// Whether a frame is the copy of another; `identities_tell` is whether identifications tell frames apart, and else the
@@ -106,9 +101,6 @@ impl Recent {
         identities_tell: bool,
         asked: Option<Timestamp>,
     ) -> bool {
-        if time.0 < self.last.0.saturating_sub(BACK) {
-            return false;
-        }
         let (new, old) = self.marks.split_at(self.at % FRAMES);
         let found = { new.iter().rposition(|known| *known == mark) }
             .or_else(|| old.iter().rposition(|known| *known == mark).map(|at| new.len() + at));
@@ -165,6 +157,7 @@ mod tests {
         let mut recent = Recent::default();
         recent.note(1, Timestamp(0));
         recent.note(2, Timestamp(2 * BACK));
+        recent.forget();
         assert!(!recent.has(1, Timestamp(0), true, None));
         recent.note(3, Timestamp(0));
         assert!(!recent.has(1, Timestamp(1), true, None) && recent.has(3, Timestamp(1), true, None));

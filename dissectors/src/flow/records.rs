@@ -210,7 +210,8 @@ impl Records {
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
         let sender = seat.sender;
-        let (exchange, mut desk) = seat.desk(Sight::new(&last, record.end_time));
+        let sight = Sight::new(&last, record.end_time);
+        let (exchange, mut desk) = seat.desk(&sight);
         let (meaning, owner) = exchange.bare(&mut desk, sender, record);
         seat.meanings.push(meaning);
         if self.sent.len() >= SENT {
@@ -294,7 +295,7 @@ impl Records {
                 seat.account.undecoded_later(Undecoded::Contradiction, 1);
             }
             let ends = range.contains(&(sent.range.end - 1));
-            let (_, mut desk) = seat.desk(piece.sight);
+            let (_, mut desk) = seat.desk(&piece.sight);
             let meaning = exchange::again(&mut desk, sent.owner, ends);
             seat.meanings.push(meaning);
         }

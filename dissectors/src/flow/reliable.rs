@@ -167,7 +167,8 @@ impl PathMtu {
 
 impl Requests {
     /// Counts a PSN on from the newest that was seen.
-    fn extend(&self, psn: Psn) -> Sequence {
+    #[inline]
+    pub(super) fn extend(&self, psn: Psn) -> Sequence {
         match self.newest {
             // Room below for packets older than the first one seen.
             None => (1 << 24) + Sequence::from(psn.0),
@@ -199,16 +200,16 @@ impl Requests {
         self.newest.is_some()
     }
 
-    /// Whether a request with this PSN, or a later one, was seen before.
+    /// Whether a request with this number, or a later one, was seen before.
     #[inline]
-    pub(super) fn is_known(&self, psn: Psn) -> bool {
-        self.newest.is_some_and(|newest| Psn((newest & 0xff_ffff) as u32).distance(psn) <= 0)
+    pub(super) fn is_known(&self, sequence: Sequence) -> bool {
+        self.newest.is_some_and(|newest| sequence <= newest)
     }
 
-    /// Notes that the peer answers the request with this PSN: whether it answered that, or a later one, before.
+    /// Notes that the peer answers the request with this number: whether it answered that, or a later one, before.
     #[inline]
-    pub(super) fn is_answered(&mut self, psn: Psn) -> bool {
-        let sequence = Some(self.extend(psn));
+    pub(super) fn is_answered(&mut self, sequence: Sequence) -> bool {
+        let sequence = Some(sequence);
         let is_known = sequence <= self.answered;
         self.answered = self.answered.max(sequence);
         is_known
@@ -221,13 +222,19 @@ impl Requests {
 
     /// What becomes of a request that this side sends.
     #[inline]
-    pub(super) fn fate(&mut self, packet: &Packet<'_>, now: Timestamp, path_mtu: PathMtu) -> Fate {
+    pub(super) fn fate(
+        &mut self,
+        sequence: Sequence,
+        packet: &Packet<'_>,
+        now: Timestamp,
+        path_mtu: PathMtu,
+    ) -> Fate {
         let count = match (packet.form.operation, packet.reth) {
             (infiniband::Operation::ReadRequest, Some(reth)) => path_mtu.packets(reth.dmalen),
             (infiniband::Operation::ReadRequest, None) => None,
             _ => Some(1),
         };
-        self.delivery.arrive(self.extend(packet.bth.psn), count, now)
+        self.delivery.arrive(sequence, count, now)
     }
 
     /// The span that holds a sequence number, if it is known: the last that begins at or before it.

@@ -53,6 +53,7 @@ pub(super) fn local<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Da
             source: Address::Lid(lrh.slid),
             destination: Address::Lid(lrh.dlid),
             network: part.at,
+            identification: 0,
             tenant: Tenant::NONE,
             carried: packet(rest, Wire::InfiniBand, observer),
         },
@@ -99,6 +100,7 @@ fn routed<'a, O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> 
         source: Address::from_gid(grh.sgid),
         destination: Address::from_gid(grh.dgid),
         network: part.at,
+        identification: 0,
         tenant: Tenant::NONE,
         carried,
     }

@@ -155,6 +155,7 @@ pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
         network: part.at,
+        identification: header.id.0 as u16,
         depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
@@ -191,6 +192,7 @@ pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
         network: part.at,
+        identification: 0,
         depth,
     };
     match header.nxt {

@@ -54,6 +54,8 @@ pub struct Datagram<'a> {
     pub destination: Address,
     /// Where the header with these addresses begins: IP, or the first route header of InfiniBand.
     pub network: usize,
+    /// The identification of the IPv4 datagram (RFC 791 section 3.1); 0 where there is none.
+    pub identification: u16,
     /// The virtual network that it is in.
     pub tenant: Tenant,
     /// What it carries.
@@ -185,6 +187,7 @@ impl<'a> Datagram<'a> {
             source: Address::Unknown,
             destination: Address::Unknown,
             network: 0,
+            identification: 0,
             tenant: Tenant::NONE,
             carried: Carried::Other(reason),
         }
@@ -203,22 +206,6 @@ impl<'a> Datagram<'a> {
         let mut hasher = rustc_hash::FxHasher::default();
         (self.tenant, self.source, self.destination).hash(&mut hasher);
         hasher.finish()
-    }
-
-    /// The identification of the IPv4 datagram that it is in its frame (RFC 791 section 3.1); 0 where it has none.
-    #[inline]
-    pub fn identification(&self, frame: &Frame<'_>) -> u16 {
-        let is_in_ip = match &self.carried {
-            Carried::Infiniband(packet) => packet.wire == infiniband::Wire::RoceV2,
-            Carried::Tcp(_) | Carried::Udp(_) => true,
-            Carried::Fragment(_) | Carried::Other(_) => false,
-        };
-        match frame.bytes.get(self.network..).and_then(<[u8]>::first_chunk) {
-            Some([first, _, _, _, high, low]) if is_in_ip && first >> 4 == 4 => {
-                u16::from_be_bytes([*high, *low])
-            }
-            _ => 0,
-        }
     }
 
     /// Checks the ICRC of the packet that this frame carries; `None` when it carries none. What was put together
@@ -285,7 +272,8 @@ pub fn decode_payload<'a, O: Observer<'a>>(
     payload: Part<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way = Way { source, destination, network: payload.at, depth: Depth::within(tenant) };
+    let way =
+        Way { source, destination, network: payload.at, identification: 0, depth: Depth::within(tenant) };
     transport::decode(protocol, payload, way, observer)
 }
 

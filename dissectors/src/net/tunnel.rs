@@ -42,6 +42,8 @@ pub(super) struct Way {
     pub(super) destination: Address,
     /// Where the header with these addresses begins.
     pub(super) network: usize,
+    /// The identification of the IPv4 datagram; 0 where there is none.
+    pub(super) identification: u16,
     /// The tunnels around that header.
     pub(super) depth: Depth,
 }
@@ -49,14 +51,14 @@ pub(super) struct Way {
 impl Way {
     /// No network header was met yet.
     pub(super) fn without_network(depth: Depth) -> Self {
-        Self { source: Address::Unknown, destination: Address::Unknown, network: 0, depth }
+        Self { source: Address::Unknown, destination: Address::Unknown, network: 0, identification: 0, depth }
     }
 
     /// The end of the way.
     #[inline(always)]
     pub(super) fn carries(self, carried: Carried<'_>) -> Datagram<'_> {
-        let Self { source, destination, network, depth } = self;
-        Datagram { source, destination, network, tenant: depth.tenant, carried }
+        let Self { source, destination, network, identification, depth } = self;
+        Datagram { source, destination, network, identification, tenant: depth.tenant, carried }
     }
 
     /// The end of the way, where nothing that is read comes.

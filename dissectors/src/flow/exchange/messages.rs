@@ -181,7 +181,7 @@ impl Exchange {
         before.frames.clone_from(&whole.frames);
         before.sends = whole.sends;
         if before.complete(&whole) && which == Which::Reply {
-            desk.ledger.close(key, desk.sight);
+            desk.ledger.close(key, *desk.sight);
         } else if which == Which::Call && offers_otherwise(&entry.transaction, &envelope) {
             let rpc = inline(&message, &envelope);
             self.offer_anew(desk, key, envelope, rpc);
@@ -246,9 +246,9 @@ impl Exchange {
             return desk.account.undecoded(Undecoded::MalformedHeader);
         };
         entry.transaction.done = true;
-        desk.ledger.close(key, desk.sight);
+        desk.ledger.close(key, *desk.sight);
         if desk.limits.note_steps {
-            desk.ledger.note(key, Deed::Done, desk.sight);
+            desk.ledger.note(key, Deed::Done, *desk.sight);
         }
         *owner = key.owner(SegmentAt::DONE);
         Meaning::Done { key }

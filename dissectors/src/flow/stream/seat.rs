@@ -22,7 +22,7 @@ pub(in crate::flow) struct Seat<'a> {
 
 impl Seat<'_> {
     /// The exchange of the connection, and what it works with for bytes of these frames.
-    pub(in crate::flow) fn desk<'a>(&'a mut self, sight: Sight<'a>) -> (&'a mut Exchange, Desk<'a>) {
+    pub(in crate::flow) fn desk<'a>(&'a mut self, sight: &'a Sight<'a>) -> (&'a mut Exchange, Desk<'a>) {
         let desk = Desk {
             connection: self.connection,
             ledger: self.ledger,
@@ -60,7 +60,7 @@ impl Taker for Seat<'_> {
         let meaning = match event {
             Event::Operation(operation) => {
                 let sender = self.sender;
-                let (exchange, mut desk) = self.desk(sight);
+                let (exchange, mut desk) = self.desk(&sight);
                 exchange.operation(&mut desk, sender, operation)
             }
             Event::Undecoded(reason) => {
