@@ -56,6 +56,7 @@ mod player;
 mod program;
 mod promptness;
 mod readers;
+mod readme;
 mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]

@@ -1,0 +1,59 @@
+//! README.md: each command that it shows with its output prints that output.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A command of a `console` block, and the lines that the block shows below it.
+struct Example {
+    command: String,
+    lines: Vec<String>,
+}
+
+/// The examples of a document that show some output.
+fn examples(document: &str) -> Vec<Example> {
+    let blocks = document.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut examples: Vec<Example> = Vec::new();
+    for block in blocks {
+        let first = examples.len();
+        for line in block.lines() {
+            match line.strip_prefix("$ ") {
+                Some(command) => examples.push(Example { command: command.to_owned(), lines: Vec::new() }),
+                None => {
+                    let own = examples.get_mut(first..).and_then(<[Example]>::last_mut);
+                    own.unwrap_or_else(|| panic!("output without a command: {line}"))
+                        .lines
+                        .push(line.to_owned());
+                }
+            }
+        }
+    }
+    examples.retain(|example| !example.lines.is_empty());
+    examples
+}
+
+/// Whether a printed line is the one that the document shows: its words in their order, but for those that a narrow
+/// terminal cuts.
+fn shows(printed: &str, shown: &str) -> bool {
+    let mut words = printed.split_whitespace();
+    shown.split_whitespace().filter(|word| !word.contains('…')).all(|word| words.any(|other| other == word))
+}
+
+/// Every line of an example is a line of the output, in the same order; `...` marks lines that the document leaves out.
+#[test]
+fn the_output_that_the_readme_shows_is_what_the_program_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let examples = examples(&document);
+    assert!(examples.len() >= 2, "README.md shows {} commands with their output", examples.len());
+    for Example { command, lines } in examples {
+        let mut words = command.split_whitespace();
+        assert_eq!(words.next(), Some("nfsrdma-inspect"), "{command}");
+        let program = env!("CARGO_BIN_EXE_nfsrdma-inspect");
+        let output = Command::new(program).args(words).current_dir(root).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut printed = text.lines();
+        for line in lines.iter().filter(|line| *line != "...") {
+            assert!(printed.any(|other| shows(other, line)), "{command} does not print {line}");
+        }
+    }
+}
