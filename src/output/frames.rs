@@ -590,6 +590,7 @@ fn why(reason: Undecoded) -> &'static str {
         Undecoded::NotRpcRdma => "no RPC-over-RDMA",
         Undecoded::MalformedHeader => "malformed RPC-over-RDMA header",
         Undecoded::CutHeader => "too little of the message was captured to tell what it is",
+        Undecoded::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
         Undecoded::MessagePart => "part of a message without the others",
         Undecoded::WriteWithoutFirst => "part of an RDMA Write without its first packet",
         Undecoded::WriteToUnknownMemory => "RDMA Write to unknown memory",

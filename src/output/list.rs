@@ -63,6 +63,9 @@ impl Column {
     }
 }
 
+/// Width of the column of chunks on a narrow screen: room for one kind of chunk, in rounded numbers.
+const NARROW_CHUNKS: usize = 11;
+
 /// The columns of a screen and their widths; the operation takes what the others leave.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -87,7 +90,7 @@ impl Layout {
             _ => 24,
         };
         let chunks = match wide {
-            ..100 => 11,
+            ..100 => NARROW_CHUNKS,
             100..120 => 12,
             120..160 => 14,
             _ => 18,
@@ -538,12 +541,18 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         if !text.is_empty() {
             text.push(' ');
         }
+        let begin = text.len();
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
             (true, true) => write!(text, "{letter} {}", Exact(moved)),
             (true, false) => write!(text, "{letter} {}/{}", Bytes(moved), Exact(offered)),
         };
+        // A narrow column would cut the number that was offered.
+        if short && text.len() - begin > NARROW_CHUNKS {
+            text.truncate(begin);
+            let _ = write!(text, "{letter} {}/{}", Bytes(moved), Bytes(offered));
+        }
     }
     // Lists that are not known are not empty.
     let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);

@@ -240,7 +240,9 @@ impl Drop for Cell<'_> {
 }
 
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    // Under nohup, SIGHUP is ignored, and the program inherits that.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

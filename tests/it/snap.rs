@@ -3,6 +3,7 @@
 //! bytes is whole.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use nfsrdma_dissectors::flow::Transaction as FlowTransaction;
 use nfsrdma_dissectors::flow::transaction::{Transport, Which};
@@ -262,6 +263,24 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
             // Of a second FPDU in one segment as little may be there as that.
             assert_eq!(found.len(), expected.len(), "{said}: {:?}", outcome.undecoded);
             assert!(sends <= 1, "{said}: {:?}", outcome.undecoded);
+        }
+    }
+}
+
+/// What a snap length took is cut, and never malformed, lost or undecodable.
+#[test]
+fn what_a_snap_length_took_is_neither_malformed_nor_lost() {
+    for name in ["rxe-v42", "rxe-v3", "siw-v42", "siw-v3", "tcp-v42"] {
+        for snap in (34..=144).step_by(2).chain([160, 200, 256]) {
+            let file = Temporary::new("snapped.pcap", &cut(name, snap));
+            let program = env!("CARGO_BIN_EXE_nfsrdma-inspect");
+            let output = Command::new(program).args(["-q", "-T", "json"]).arg(file.path()).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            let reasons = summary["undecoded"].as_object().unwrap();
+            let others: Vec<_> = reasons.keys().filter(|reason| !reason.starts_with("cut_")).collect();
+            assert!(others.is_empty(), "{name} cut at {snap}: {others:?}");
+            assert_eq!(summary["missing"]["undecoded"], 0, "{name} cut at {snap}");
         }
     }
 }

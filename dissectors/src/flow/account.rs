@@ -33,6 +33,9 @@ counted! {
         /// A message of which a snap length left too little to tell whether it is RPC-over-RDMA, or on a connection that carries
         /// that, a Call from a Reply.
         CutHeader = "cut_header",
+        /// An RDMA Read or Write of memory that no known Call advertised, on a connection of which a snap length cut chunk
+        /// lists.
+        CutAdvertisement = "cut_advertisement",
         /// A part of a message whose other parts were not seen.
         MessagePart = "message_part",
         /// A part of an RDMA Write whose first packet, which has the address, was not seen.

@@ -122,6 +122,7 @@ impl Early {
                 | Undecoded::ReadWithoutRequest
                 | Undecoded::WriteToUnknownMemory
                 | Undecoded::ReadOfUnknownMemory
+                | Undecoded::CutAdvertisement
         );
         let payload = packet.payload.bytes;
         if !waits_for_memory {

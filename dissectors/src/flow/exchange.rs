@@ -62,6 +62,8 @@ pub(super) struct Exchange {
     pub(super) properties: [Option<PeerProperties>; 2],
     /// Messages of which parts came.
     pub(super) continuations: Continuations,
+    /// Whether a snap length cut the chunk lists of a message.
+    pub(super) has_cut_lists: bool,
     /// The side that sent the first NFS, MOUNT or NFSACL Call.
     pub(super) calls_nfs: Option<Side>,
     /// Open and lingering Transactions by the side that called and its XID.
@@ -99,6 +101,7 @@ impl Exchange {
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
         let side = |side: Side| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
+        self.has_cut_lists |= other.has_cut_lists;
         self.join_dialect(other.dialect);
         self.continuations.join(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
@@ -159,20 +162,25 @@ impl Exchange {
                 if owner.0.is_none() {
                     *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, data.length);
                 }
-                moved(desk, *owner, offset, &data, Undecoded::WriteToUnknownMemory)
+                moved(desk, *owner, offset, &data, self.unknown_memory(Undecoded::WriteToUnknownMemory))
             }
             Operation::ReadResponse { offset, data, owner } => {
-                moved(desk, owner, offset, &data, Undecoded::ReadOfUnknownMemory)
+                moved(desk, owner, offset, &data, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
             }
             Operation::ReadRequest { handle, offset, length, owner } => {
                 if owner.0.is_none() {
                     *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
                 }
-                read_request(desk, *owner, length)
+                read_request(desk, *owner, length, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
             }
             Operation::Send { message, owner } => self.message(desk, sender, &message, owner),
             Operation::SendAgain { owner, ends } => again(desk, owner, ends),
         }
+    }
+
+    /// The reason for an operation on memory that no known Call advertised.
+    fn unknown_memory(&self, otherwise: Undecoded) -> Undecoded {
+        if self.has_cut_lists { Undecoded::CutAdvertisement } else { otherwise }
     }
 
     /// The segment of an open Transaction that holds a range of the side's memory.
@@ -608,11 +616,11 @@ fn moved(desk: &mut Desk<'_>, owner: Owner, offset: u64, data: &Data<'_>, unknow
     Meaning::Data { key, kind: at.kind(), chunk: at.chunk() }
 }
 
-fn read_request(desk: &mut Desk<'_>, owner: Owner, length: u32) -> Meaning {
+fn read_request(desk: &mut Desk<'_>, owner: Owner, length: u32, unknown: Undecoded) -> Meaning {
     let Some((key, at)) = Key::noted(owner) else {
         return match length {
             0 => Meaning::Empty,
-            _ => desk.account.undecoded(Undecoded::ReadOfUnknownMemory),
+            _ => desk.account.undecoded(unknown),
         };
     };
     if desk.limits.note_steps {

@@ -63,6 +63,10 @@ impl Facts {
             Which::Call => self.call_error,
             Which::Reply => self.reply_error,
         }?;
+        // Where the capture ends within the header below RPC, nothing of RPC was captured.
+        if transaction.message(which).is_some_and(|message| message.rpc_at.is_none()) {
+            return None;
+        }
         // Where packets were lost, the length of the message is a guess.
         let by_length = matches!(error, Error::Short { .. } | Error::TooLong { .. } | Error::Trailing { .. });
         let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());

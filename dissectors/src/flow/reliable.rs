@@ -109,6 +109,8 @@ pub(super) struct Requests {
     settled: Sequence,
     /// The newest number that the peer answered.
     answered: Option<Sequence>,
+    /// A snap length cut the header that tells the memory of an RDMA Read or Write.
+    has_cut_request: bool,
     /// Nothing more will come.
     is_ended: bool,
 }
@@ -360,6 +362,19 @@ impl Requests {
         holes
     }
 
+    /// A snap length cut the header that tells the memory of an RDMA Read or Write.
+    #[cold]
+    fn cut_request(&mut self) -> Unplaced {
+        self.has_cut_request = true;
+        Unplaced::Cut
+    }
+
+    /// The reason for a packet of an RDMA Read or Write of which nothing is known: none was lost where its first packet was
+    /// captured in part.
+    fn unplaced(&self, otherwise: Unplaced) -> Unplaced {
+        if self.has_cut_request { Unplaced::Cut } else { otherwise }
+    }
+
     /// Takes a packet that this side sent as a request.
     pub(super) fn request<'a>(
         &'a mut self,
@@ -370,13 +385,14 @@ impl Requests {
         let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.form.place;
         let sequence = self.extend(packet.bth.psn);
+        let without_first = self.unplaced(Unplaced::WriteWithoutFirst);
         self.newest = self.newest.max(Some(sequence));
         match packet.form.operation {
             infiniband::Operation::Write => {
                 path_mtu.learn(place, data.length);
                 let span = match place {
                     Place::First | Place::Only => {
-                        let reth = packet.reth.ok_or(Unplaced::Cut)?;
+                        let reth = packet.reth.ok_or_else(|| self.cut_request())?;
                         self.span(Span {
                             first: sequence,
                             is_read: false,
@@ -386,19 +402,15 @@ impl Requests {
                             owner: Owner::default(),
                         })
                     }
-                    _ => self
-                        .span_at(sequence)
-                        .filter(|span| !span.is_read)
-                        .ok_or(Unplaced::WriteWithoutFirst)?,
+                    _ => self.span_at(sequence).filter(|span| !span.is_read).ok_or(without_first)?,
                 };
-                let at = path_mtu
-                    .offset(sequence - span.first, place, &data, span.length)
-                    .ok_or(Unplaced::WriteWithoutFirst)?;
+                let at =
+                    path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_first)?;
                 let offset = span.offset.wrapping_add(at);
                 Ok(Operation::Write { handle: span.handle, offset, data, owner: &mut span.owner })
             }
             infiniband::Operation::ReadRequest => {
-                let reth = packet.reth.ok_or(Unplaced::Cut)?;
+                let reth = packet.reth.ok_or_else(|| self.cut_request())?;
                 let span = self.span(Span {
                     first: sequence,
                     is_read: true,
@@ -440,11 +452,9 @@ impl Requests {
         let place = packet.form.place;
         path_mtu.learn(place, data.length);
         let sequence = self.extend(packet.bth.psn);
-        let span =
-            self.span_at(sequence).filter(|span| span.is_read).ok_or(Unplaced::ResponseWithoutRequest)?;
-        let at = path_mtu
-            .offset(sequence - span.first, place, &data, span.length)
-            .ok_or(Unplaced::ResponseWithoutRequest)?;
+        let without_request = self.unplaced(Unplaced::ResponseWithoutRequest);
+        let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
+        let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
         Ok(Operation::ReadResponse { offset: span.offset.wrapping_add(at), data, owner: span.owner })
     }
 

@@ -31,6 +31,8 @@ struct Carried<'a> {
     ports: Ports,
     opened_by: Option<Side>,
     last_frame: FrameNumber,
+    /// Whether messages before were cut so short that nothing was read of them.
+    has_cut_messages: bool,
     connections: &'a mut Connections,
     ledger: &'a mut Ledger,
     account: &'a mut Account,
@@ -59,6 +61,7 @@ impl Carried<'_> {
         };
         let Connection { exchange, last_frame, .. } = self.connections.get_mut(key.at)?;
         *last_frame = self.last_frame;
+        exchange.has_cut_lists |= self.has_cut_messages;
         let mut seat = Seat {
             connection: key.at,
             sender: self.sender,
@@ -266,6 +269,7 @@ impl Flow {
         };
         if let Some(stream) = self.streams.get_mut(at) {
             stream.count_from(sender, segment);
+            stream.is_cut |= segment.payload.is_cut();
         }
         let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
@@ -289,7 +293,14 @@ impl Flow {
             // More than a keep-alive, where NFS is expected.
             (None, Some(protocol)) if data.length > 1 && protocol::is_of_nfs(both) => match protocol {
                 Protocol::Opening => Meaning::Part,
-                _ => self.account.undecoded(protocol::unknown(data)),
+                _ => {
+                    let stream = self.streams.get_mut(at);
+                    let is_cut = stream.is_some_and(|stream| {
+                        stream.has_cut_messages |= stream.is_cut;
+                        stream.is_cut
+                    });
+                    self.account.undecoded(protocol::unknown(is_cut))
+                }
             },
             (None, _) => self.account.passed(Passed::Tcp),
         }
@@ -315,6 +326,9 @@ impl Flow {
                 | u64::from(segment.window),
         ) ^ (at as u64) << 1
             ^ u64::from(sender == Side::A);
+        let mark = segment.options.chunks(8).fold(mark, |mark, option| {
+            recent::mix(mark, option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+        });
         let goes_on = match segment.payload.length {
             0 => !segment.flags.syn() && segment.flags.ack() && peer.is_news(segment.acknowledgment),
             _ => own.is_next(segment.sequence),
@@ -564,7 +578,8 @@ impl Flow {
     /// Lets a direction of a stream give bytes to what reads them.
     fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let Stream { ports, a, b, protocol, opened_by, connection, last_frame, .. } = stream;
+        let Stream { ports, a, b, protocol, opened_by, connection, last_frame, has_cut_messages, .. } =
+            stream;
         let (half, other) = match sender {
             Side::A => (a, b),
             Side::B => (b, a),
@@ -578,6 +593,7 @@ impl Flow {
             ports: *ports,
             opened_by: *opened_by,
             last_frame: *last_frame,
+            has_cut_messages: *has_cut_messages,
             connections: &mut self.connections,
             ledger: &mut self.ledger,
             account: &mut self.account,

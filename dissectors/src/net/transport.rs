@@ -144,6 +144,8 @@ pub struct TcpSegment<'a> {
     pub flags: TcpFlags,
     /// Receive window as it stands, not scaled.
     pub window: u16,
+    /// Options as they stand, as far as they were captured. RFC 9293 section 3.1.
+    pub options: &'a [u8],
     /// Bytes of the stream.
     pub payload: Part<'a>,
 }
@@ -222,9 +224,8 @@ fn tcp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
     if header_length < Tcp::LENGTH || header_length > part.length {
         return Carried::malformed(Malformed::TcpHeaderLength, part.at + 12);
     }
-    if O::WATCHES
-        && let Some(options @ [_, ..]) = part.bytes.get(Tcp::LENGTH..header_length)
-    {
+    let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
+    if O::WATCHES && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), Value::Bytes(options));
     }
@@ -235,6 +236,7 @@ fn tcp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
         acknowledgment: header.ack,
         flags: header.flags,
         window: header.window,
+        options,
         payload: part.after(header_length),
     })
 }

@@ -60,7 +60,8 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " in {}", Duration(duration, summary.glyphs));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let cut = [Undecoded::CutStream, Undecoded::CutFrame, Undecoded::CutHeader];
+        let cut =
+            [Undecoded::CutStream, Undecoded::CutFrame, Undecoded::CutHeader, Undecoded::CutAdvertisement];
         let finding = match cut.iter().map(|reason| undecoded(summary, *reason)).sum() {
             0 => "No RPC in it",
             1.. => "It is cut too short to tell whether RPC is in it",

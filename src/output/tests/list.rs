@@ -70,6 +70,22 @@ fn lists_that_were_cut_are_not_shown_as_empty() {
     }
 }
 
+/// A number whose end is missing would be another number.
+#[test]
+fn a_narrow_column_cuts_no_number_of_chunks() {
+    use crate::output::list;
+    let mut rounded = 0;
+    for transaction in &transactions("rxe-v42.pcap") {
+        let mut text = String::new();
+        list::chunks(transaction, true, &mut text);
+        let kinds =
+            text.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic())).count();
+        assert!(text.len() <= 11 * kinds + kinds.saturating_sub(1), "{text}");
+        rounded += usize::from(text == "r 1.1K/64K");
+    }
+    assert_eq!(rounded, 1, "the second READDIR returned 1,176 of 65,644 bytes");
+}
+
 #[test]
 fn a_list_of_80_columns() {
     insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::terminal(80)));

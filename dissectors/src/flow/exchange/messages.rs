@@ -30,17 +30,22 @@ impl Exchange {
         }
         let dialect = match self.dialect_of(message, desk.limits.dialect) {
             Ok(dialect) => dialect,
-            Err(why) => return desk.account.undecoded(why),
+            Err(why) => {
+                self.has_cut_lists |= why == Undecoded::CutHeader;
+                return desk.account.undecoded(why);
+            }
         };
         let Some(envelope) = Envelope::open(dialect, message.bytes, message.length) else {
             // The fixed words, of which the last tells what kind of message it is.
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { Undecoded::CutHeader } else { Undecoded::MalformedHeader };
+            self.has_cut_lists |= is_cut;
             return desk.account.undecoded(why);
         };
         if desk.limits.dialect.is_none() {
             self.follow_dialect(&envelope);
         }
+        self.has_cut_lists |= envelope.is_cut;
         match envelope.words.carriage {
             Carriage::Done => self.done(desk, sender, envelope.xid, owner),
             Carriage::Control => {

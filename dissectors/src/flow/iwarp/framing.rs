@@ -57,6 +57,11 @@ pub(super) struct Framing {
     work: Work,
 }
 
+/// The reason for bytes in which no FPDU was found.
+fn framing_reason(is_cut: bool) -> Undecoded {
+    if is_cut { Undecoded::CutStream } else { Undecoded::Framing }
+}
+
 impl Framing {
     /// The other side said whether it needs markers.
     pub(super) fn told_markers(&mut self, are_needed: bool) {
@@ -247,7 +252,8 @@ impl Framing {
             fpdu.taken += skipped.length as usize;
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
-                out.undecoded(Undecoded::Framing, skipped.sight);
+                // A snap length took its headers.
+                out.undecoded(Undecoded::CutFrame, skipped.sight);
             }
             return;
         };
@@ -322,7 +328,7 @@ impl Framing {
                 Some((header, _)) if usize::from(header.ulpdu_length) >= Segment::TAGGED => {
                     fpdu.header = Some(header);
                     if !part.sight.frames.is_empty() {
-                        out.undecoded(Undecoded::Malformed, part.sight);
+                        out.undecoded(Undecoded::CutFrame, part.sight);
                     }
                     self.confirm(false, out);
                 }
@@ -453,7 +459,7 @@ impl Framing {
         let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
         if !skipped.bytes.is_empty() {
             shared.counts.skipped_bytes += skipped.bytes.len() as u64;
-            out.undecoded(Undecoded::Framing, skipped.sight);
+            out.undecoded(framing_reason(skipped.is_cut()), skipped.sight);
         }
         if let Some(found) = found {
             if self.markers.is_none() && found.markers == Markers::Off {

@@ -81,6 +81,8 @@ struct Assembly {
     stall: Option<Stall>,
     range: Range<Position>,
     is_open: bool,
+    /// Whether a snap length cut bytes of it.
+    is_cut: bool,
 }
 
 impl Assembly {
@@ -90,6 +92,7 @@ impl Assembly {
         self.frames.clear();
         (self.number, self.length, self.range) = (number, 0, at..at);
         (self.time, self.end_time, self.stall, self.is_open) = (time, time, None, true);
+        self.is_cut = false;
     }
 
     /// Gives back memory that few messages need.
@@ -118,6 +121,7 @@ impl Assembly {
         gap(&mut self.gaps, offset + kept.len() as u64..self.length);
         self.seen(sight);
         if payload.was_seen() {
+            self.is_cut |= data.bytes.len() < data.length as usize;
             self.end_time = payload.times.last.max(sight.accepted());
             self.stall = Stall::join(self.stall, sight.stall());
         }
@@ -148,6 +152,8 @@ pub(super) struct Messages {
     /// The header of a message that is put together from several pieces.
     header: [u8; HEADER],
     gathered: usize,
+    /// Whether a snap length cut headers: an RDMA Read request may be among them.
+    pub(super) has_cut_segments: bool,
 }
 
 impl Messages {
@@ -230,7 +236,9 @@ impl Messages {
             .enumerate()
             .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.owner)));
         let Some((at, source, owner)) = source else {
-            return taker.event(payload.sight, Event::Undecoded(Undecoded::ReadWithoutRequest));
+            let is_cut = self.has_cut_segments;
+            let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::ReadWithoutRequest };
+            return taker.event(payload.sight, Event::Undecoded(reason));
         };
         let ends = payload.is_end() && payload.segment.last;
         // What was asked for before this one has been answered.
@@ -277,14 +285,15 @@ impl Messages {
 
     /// Gives out the message that is put together.
     fn deliver(&mut self, sight: Sight<'_>, taker: &mut impl Taker) {
-        let Assembly { bytes, length, gaps, frames, time, end_time, stall, range, is_open, .. } =
+        let Assembly { bytes, length, gaps, frames, time, end_time, stall, range, is_open, is_cut, .. } =
             &mut self.send;
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
             // Nothing tells what it belongs to.
+            let reason = if *is_cut { Undecoded::CutHeader } else { Undecoded::MessagePart };
             for frame in frames.iter() {
                 let sight = Sight::new(std::slice::from_ref(frame), *time);
-                taker.event(sight, Event::Undecoded(Undecoded::MessagePart));
+                taker.event(sight, Event::Undecoded(reason));
             }
             return;
         }
@@ -323,7 +332,8 @@ impl Messages {
     fn gather(&mut self, payload: &Payload<'_>, taker: &mut impl Taker) {
         let Payload { data, sight, .. } = *payload;
         if payload.is_whole() {
-            return self.header(payload.segment, data.bytes, sight, taker);
+            let is_cut = data.bytes.len() < data.length as usize;
+            return self.header(payload.segment, (data.bytes, is_cut), sight, taker);
         }
         if payload.offset == 0 {
             self.gathered = 0;
@@ -346,18 +356,27 @@ impl Messages {
         let known = header.get(..self.gathered).unwrap_or_default();
         let frames = std::mem::take(&mut self.send.frames);
         let all = Sight { frames: if payload.was_seen() { &frames } else { &[] }, ..sight };
-        self.header(payload.segment, known, all, taker);
+        let is_cut = self.gathered < header.len().min(payload.length as usize);
+        self.header(payload.segment, (known, is_cut), all, taker);
         self.send.frames = frames;
     }
 
-    fn header(&mut self, segment: &Segment, bytes: &[u8], sight: Sight<'_>, taker: &mut impl Taker) {
+    fn header(
+        &mut self,
+        segment: &Segment,
+        (bytes, is_cut): (&[u8], bool),
+        sight: Sight<'_>,
+        taker: &mut impl Taker,
+    ) {
+        self.has_cut_segments |= is_cut;
         let part = Part::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == Opcode::TERMINATE {
             Terminate::decode(part, &mut Unobserved).map(Event::Terminate)
         } else {
             ReadRequest::decode(bytes, 0, &mut Unobserved).map(|(request, _)| self.read(&request))
         };
-        taker.event(sight, event.unwrap_or(Event::Undecoded(Undecoded::Malformed)));
+        let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::Malformed };
+        taker.event(sight, event.unwrap_or(Event::Undecoded(reason)));
     }
 
     fn read(&mut self, request: &ReadRequest) -> Event<'_> {

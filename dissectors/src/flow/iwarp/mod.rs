@@ -293,6 +293,7 @@ impl<T: Taker> Fpdus for Inner<'_, T> {
     }
 
     fn undecoded(&mut self, why: Undecoded, sight: Sight<'_>) {
+        self.own.has_cut_segments |= why == Undecoded::CutFrame;
         self.taker.event(sight, Event::Undecoded(why));
     }
 

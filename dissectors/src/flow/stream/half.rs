@@ -292,9 +292,9 @@ impl Half {
         self.held.iter().map(|held| held.piece().data)
     }
 
-    /// The same with the frames that carried them.
-    pub(in crate::flow) fn kept_frames(&self) -> impl Iterator<Item = (FrameNumber, Data<'_>)> {
-        self.held.iter().flat_map(|held| held.frames.iter().map(|frame| (*frame, held.piece().data)))
+    /// The frames that carried what is kept.
+    pub(in crate::flow) fn kept_frames(&self) -> impl Iterator<Item = FrameNumber> {
+        self.held.iter().flat_map(|held| held.frames.iter().copied())
     }
 
     /// Gives out what was kept.

@@ -83,9 +83,9 @@ pub(in crate::flow) fn is_of_nfs(ports: [Port; 2]) -> bool {
     ports.iter().any(|port| [NFS, NFS_RDMA_PORT].contains(port))
 }
 
-/// Why a segment gave no meaning that nothing was found in.
-pub(in crate::flow) fn unknown(data: Data<'_>) -> Undecoded {
-    if data.bytes.len() < data.length as usize { Undecoded::CutStream } else { Undecoded::UnknownStream }
+/// The reason for a segment in which nothing was found, of a stream of which segments are cut or not.
+pub(in crate::flow) fn unknown(is_cut: bool) -> Undecoded {
+    if is_cut { Undecoded::CutStream } else { Undecoded::UnknownStream }
 }
 
 /// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.

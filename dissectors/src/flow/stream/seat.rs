@@ -64,6 +64,7 @@ impl Taker for Seat<'_> {
                 exchange.operation(&mut desk, sender, operation)
             }
             Event::Undecoded(reason) => {
+                self.exchange.has_cut_lists |= matches!(reason, Undecoded::CutFrame | Undecoded::CutStream);
                 self.undecoded(reason, sight);
                 return self.once();
             }

@@ -31,6 +31,10 @@ pub(in crate::flow) struct Stream {
     pub(in crate::flow) last_frame: FrameNumber,
     /// Whether a FIN or a RST was seen.
     pub(in crate::flow) is_ending: bool,
+    /// Whether a snap length cut segments of it.
+    pub(in crate::flow) is_cut: bool,
+    /// Whether segments were cut so short that nothing was found in them.
+    pub(in crate::flow) has_cut_messages: bool,
     /// What was between the same ports before.
     former: Option<Formers>,
     /// A segment that was far from all others, by its sequence number.
@@ -71,6 +75,8 @@ impl Stream {
             connection: None,
             last_frame: FrameNumber::default(),
             is_ending: false,
+            is_cut: false,
+            has_cut_messages: false,
             former: None,
             stray: None,
             held: 0,
@@ -172,8 +178,10 @@ impl Stream {
     pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, Undecoded)> {
         self.protocol = protocol;
         let is_of_nfs = protocol::is_of_nfs(self.port_numbers());
+        let is_cut = self.is_cut;
+        self.has_cut_messages |= is_cut;
         let kept = { self.a.kept_frames().chain(self.b.kept_frames()) }.filter(|_| is_of_nfs);
-        let mut frames: Vec<_> = kept.map(|(frame, data)| (frame, protocol::unknown(data))).collect();
+        let mut frames: Vec<_> = kept.map(|frame| (frame, protocol::unknown(is_cut))).collect();
         frames.sort_unstable_by_key(|(frame, _)| *frame);
         frames.dedup_by_key(|(frame, _)| *frame);
         self.a.forget();
