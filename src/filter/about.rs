@@ -193,6 +193,8 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
         address(to, Fact::Server, connection.server.address);
         to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
         to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.fact(Fact::VlanId, || number(id)));
+        to.fact(Fact::Vni, || connection.tenant.network_identifier().and_then(number));
         let direction = match direction {
             Direction::Forward => "forward",
             Direction::Reverse => "reverse",

@@ -82,6 +82,8 @@ facts! {
     ClientPort "nfsrdma.client_port" Unsigned, "Port or queue pair of the client", LINES;
     Server "nfsrdma.server" Address, "Address of the other side", LINES;
     ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
+    VlanId "nfsrdma.vlan_id" Unsigned, "Identifier of a VLAN that the connection is in, the outermost first", "IEEE 802.1Q section 9.6";
+    Vni "nfsrdma.vni" Unsigned, "VNI of VXLAN, or VSID of NVGRE, of the virtual network that the connection is in", "RFC 7348 section 5, RFC 7637 section 3.2";
     Direction "nfsrdma.direction" Text, "forward or reverse: whether the Call comes from the client", "RFC 8167 section 1";
     Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
     Program "nfsrdma.program" Text, "Name of the program", LINES;

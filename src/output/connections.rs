@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
 use nfsrdma_dissectors::flow::{ReadResources, Service, Terms};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -56,14 +56,18 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// The two ends of a connection.
+/// The two ends of a connection, and the virtual network that they are in.
 pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
         Some(port) => format!("{} QP {port}", end.address),
         None => end.address.to_string(),
     };
-    format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server))
+    let mut ends = format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server));
+    if name.tenant != Tenant::NONE {
+        let _ = write!(ends, " {}", name.tenant);
+    }
+    ends
 }
 
 /// What the set-up of a connection said, and the properties that its sides told in version 2.
@@ -206,6 +210,10 @@ pub(super) struct ConnectionObject {
     client_port: Option<u32>,
     server: Option<Text<Address>>,
     server_port: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vlan_ids: Vec<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
     transactions: u64,
     incomplete: u64,
     bytes: u64,
@@ -221,6 +229,8 @@ impl From<&ConnectionTally> for ConnectionObject {
             client_port: name.client.port,
             server: address(name.server.address),
             server_port: name.server.port,
+            vlan_ids: name.tenant.vlan_ids().collect(),
+            vni: name.tenant.network_identifier(),
             transactions: tally.transactions,
             incomplete: tally.incomplete,
             bytes: tally.bytes,
@@ -427,6 +437,11 @@ const CSV: &[CsvColumn] = &[
     ("client_port", |line| said(&line.connection.client_port)),
     ("server", |line| said(&line.connection.server)),
     ("server_port", |line| said(&line.connection.server_port)),
+    ("vlan_ids", |line| {
+        let ids: Vec<_> = line.connection.vlan_ids.iter().map(u16::to_string).collect();
+        (!ids.is_empty()).then(|| ids.join(","))
+    }),
+    ("vni", |line| said(&line.connection.vni)),
     ("transactions", |line| Some(line.connection.transactions.to_string())),
     ("incomplete", |line| Some(line.connection.incomplete.to_string())),
     ("bytes", |line| Some(line.connection.bytes.to_string())),

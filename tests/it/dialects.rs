@@ -16,11 +16,11 @@ mod writer;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
+use crate::program::output;
 use crate::schema::{assert_keeps, validator};
 use calls::{Conversation, Dice};
 use fabric::{Fabric, Kind};
@@ -61,19 +61,6 @@ fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conve
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     (file, conversations)
-}
-
-/// The standard output of the program.
-fn output(capture: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(arguments)
-        .arg(capture)
-        .env("COLUMNS", "200")
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn lines(capture: &Path, arguments: &[&str]) -> Vec<Value> {

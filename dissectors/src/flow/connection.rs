@@ -167,6 +167,8 @@ impl Connection {
             transport: self.transport,
             client: client.endpoint(),
             server: server.endpoint(),
+            // A mirror may show the tags of one direction only.
+            tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
         }
     }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::Unobserved;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
@@ -80,6 +80,8 @@ pub struct ConnectionName {
     pub client: Endpoint,
     /// The other side.
     pub server: Endpoint,
+    /// The virtual network that it is in.
+    pub tenant: Tenant,
 }
 
 impl ConnectionName {
@@ -89,6 +91,7 @@ impl ConnectionName {
         transport: Transport::RoceV2,
         client: Endpoint { address: Address::Unknown, port: None },
         server: Endpoint { address: Address::Unknown, port: None },
+        tenant: Tenant::NONE,
     };
 }
 
