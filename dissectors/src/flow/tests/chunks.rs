@@ -401,6 +401,13 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
         let frames = [link.send(Client, &call), link.send(Server, &write_reply(7, length as u32))].concat();
         let outcome = run(&frames);
         let [transaction] = &outcome.transactions[..] else { panic!() };
+        // 68 bytes, and the data with its roundup: the padding is none of the RPC message.
+        let rpc_length = 68 + length.next_multiple_of(4) as u64;
+        assert_eq!(transaction.rpc_length(Which::Call), Some(rpc_length));
+        assert_eq!(
+            transaction.rpc_length(Which::Reply),
+            transaction.reply.as_ref().unwrap().inline_length().map(|n| n as u64)
+        );
         transaction.read(|reading| {
             assert_eq!(reading.facts().call_error, None);
             if padding > 0 {
