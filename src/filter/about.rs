@@ -240,6 +240,7 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
             record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
         }
     }
+    text(to, Fact::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, &transaction.write_chunks),

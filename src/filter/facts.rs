@@ -110,6 +110,7 @@ facts! {
     CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
     CallResent "nfsrdma.call.resent" Unsigned, "How often RPC sent the Call again, beyond the transport", LINES;
     CallDelivered "nfsrdma.call.delivered" Text, "acknowledged or assumed: how it is known which copy of the Call the server accepted", LINES;
+    CallLostCopy "nfsrdma.call.lost_copy" Text, "certain or possible: evidence that an earlier copy of the Call was lost before the capture point", LINES;
     CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
     ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that went inline", "RFC 8166 section 3.3.2";
     ReplyCopies "nfsrdma.reply.copies" Unsigned, "How often the Reply was sent", LINES;
@@ -135,6 +136,7 @@ impl Fact {
         Self::ChunkKind,
         Self::MpaCrc,
         Self::CallDelivered,
+        Self::CallLostCopy,
         Self::ReplyDelivered,
     ];
 

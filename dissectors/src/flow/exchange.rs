@@ -72,6 +72,8 @@ pub(super) struct Exchange {
     pub(super) twins: Vec<(Key, Key)>,
     /// The credits of the Calls of each side.
     credits: [Credits; 2],
+    /// When the last message ended that was captured.
+    last_message: Option<Timestamp>,
 }
 
 /// The credits that one side may use for its Calls.
@@ -104,6 +106,7 @@ impl Exchange {
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
         self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
+        self.last_message = self.last_message.max(other.last_message);
         for ((of, xid), key) in other.calls {
             let known = *self.calls.entry((side(of), xid)).or_insert(key);
             if known != key {
@@ -201,6 +204,7 @@ impl Exchange {
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
+        let quiet_ns = self.quiet_until(&call);
         let answered = match self.before(desk, sender, xid, &call) {
             Before::Copy(key) => {
                 let moved =
@@ -213,13 +217,19 @@ impl Exchange {
             Before::Reply(key) => Some(key),
             Before::Nothing => None,
         };
-        let mut transaction = blank(xid);
+        let mut transaction = Transaction { quiet_ns, ..blank(xid) };
         if let Some(stall) = call.stall {
             transaction.stall(stall);
         }
         transaction.call = Some(call);
         let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
         self.open(desk, sender, transaction, program, answered)
+    }
+
+    /// Nanoseconds from the message before to this one, which is the last from now on.
+    fn quiet_until(&mut self, message: &MessageRecord) -> Option<u64> {
+        let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
+        message.time.since(self.last_message.replace(end)?)
     }
 
     /// What is known of the XID of a Call; a copy of one that was seen is noted.
@@ -337,6 +347,7 @@ impl Exchange {
         envelope: Option<Envelope>,
     ) -> Key {
         let requester = sender.peer();
+        let _ = self.quiet_until(&reply);
         let stall = reply.stall;
         let known = self.calls.get(&(requester, xid)).copied();
         let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
@@ -515,6 +526,7 @@ fn blank(xid: Xid) -> Transaction {
         retry_of: None,
         stalls: Vec::new(),
         ack_timeout_ns: None,
+        quiet_ns: None,
         credit_use: CreditUse::default(),
     }
 }

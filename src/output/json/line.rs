@@ -457,6 +457,15 @@ struct Message<'t> {
     length: Option<usize>,
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_copy: Option<LostCopyObject>,
+}
+
+/// Evidence that an earlier copy of a Call was lost before the capture point.
+#[derive(Serialize)]
+struct LostCopyObject {
+    evidence: &'static str,
+    ns: u64,
 }
 
 #[derive(Serialize)]
@@ -498,6 +507,10 @@ impl<'t> Message<'t> {
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
             undecoded: facts.undecoded(transaction, which).map(UndecodedObject::from),
+            lost_copy: transaction
+                .lost_copy()
+                .filter(|_| which == Which::Call)
+                .map(|lost| LostCopyObject { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Transport, Which,
+    ConnectionName, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
 };
 use nfsrdma_dissectors::flow::{Flow, Meaning, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -188,6 +188,18 @@ impl TreeView {
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact(&styles, 1, "latency", phases));
+        }
+        if let Some(lost) = transaction.lost_copy() {
+            let time = Duration(lost.ns(), *glyphs);
+            let about = match lost {
+                LostCopy::Certain { .. } => format!(
+                    "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
+                ),
+                LostCopy::Possible { .. } => format!(
+                    "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
+                ),
+            };
+            self.lines.push(styled_fact(styles.label, "earlier copy of the Call", styles.mark, about));
         }
         self.chunks(transaction);
         if let Some(before) = transaction.retry_of {
