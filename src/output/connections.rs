@@ -1,12 +1,12 @@
 //! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
 //! set-up said.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
-use nfsrdma_dissectors::flow::{ReadResources, Service, Terms};
+use nfsrdma_dissectors::flow::{MessageCredits, ReadResources, Service, Terms};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
@@ -16,9 +16,10 @@ use super::json::{SCHEMA, Text, address};
 use super::settings::{Format, TimeFormat};
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Iso};
+use super::units::{Bytes, Count, Iso, Things};
 use crate::analysis::connections::ConnectionTally;
-use crate::analysis::lives::ConnectionRow;
+use crate::analysis::lives::{BoundSession, ConnectionRow};
+use crate::analysis::load::CreditSeries;
 use crate::escape;
 
 /// Its columns, here and in the terminal interface.
@@ -73,6 +74,23 @@ pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
 /// What the set-up of a connection said, and the properties that its sides told in version 2.
 pub fn terms(row: &ConnectionRow) -> String {
     let mut said = set_up(row);
+    for BoundSession { id, connections } in &row.sessions {
+        let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
+        let plural = if connections.len() == 1 { "" } else { "s" };
+        let _ = write!(said, "; session {} on connection{plural} {}", Hex(id), numbers.join(", "));
+    }
+    if let Some(sides) = message_credits(row) {
+        for (name, MessageCredits { sent, limit, least_left }) in ["client", "server"].into_iter().zip(sides)
+        {
+            let _ = write!(said, "; {name} sent {}", Things(sent.into(), "message"));
+            if let Some(limit) = limit {
+                let _ = write!(said, " of {limit}");
+            }
+            if let Some(least) = least_left {
+                let _ = write!(said, ", {least} left at least");
+            }
+        }
+    }
     let sides = row.state.map(|state| state.properties).unwrap_or_default();
     for (name, properties) in ["client", "server"].into_iter().zip(sides) {
         if let Some(properties) = properties {
@@ -86,6 +104,36 @@ pub fn terms(row: &ConnectionRow) -> String {
         }
     }
     said
+}
+
+/// The credits of the messages of version 2, client and server, where one sent any.
+fn message_credits(row: &ConnectionRow) -> Option<[MessageCredits; 2]> {
+    let sides = row.state?.message_credits;
+    sides.iter().any(|side| side.sent > 0).then_some(sides)
+}
+
+/// The steps of time in which Calls asked for credits or took some, or Replies granted some.
+fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
+    let CreditSeries(series) = series;
+    let Some(start) = series.start() else { return Vec::new() };
+    let steps = (0..).zip(series.steps());
+    let told = steps.filter(|(_, step)| step.asked > 0 || step.granted > 0 || step.in_flight > 0);
+    told.map(|(at, step)| CreditStepObject {
+        time: Text(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
+        asked: step.asked,
+        granted: step.granted,
+        in_flight: step.in_flight,
+    })
+    .collect()
+}
+
+/// Bytes as hexadecimal digits.
+struct Hex<'b>(&'b [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// The properties of a side: what each is, its value, and its unit.
@@ -254,8 +302,16 @@ struct Line {
     ended: bool,
     dialect: Option<&'static str>,
     credits: Option<CreditsObject>,
+    sessions: Vec<SessionObject>,
     set_up: Option<SetUpObject>,
     properties: Option<PropertiesObject>,
+}
+
+/// A session of NFSv4.1 or later, and the connections on which it was seen.
+#[derive(Serialize)]
+struct SessionObject {
+    session: String,
+    connections: Vec<u64>,
 }
 
 /// The transport properties of version 2 that each side told.
@@ -296,6 +352,39 @@ struct CreditsObject {
     at_limit_ns: Option<u64>,
     reverse_asked: u32,
     reverse_granted: u32,
+    steps: Vec<CreditStepObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<MessageSidesObject>,
+}
+
+/// The credits within a step of time.
+#[derive(Serialize)]
+struct CreditStepObject {
+    time: Text<Timestamp>,
+    asked: u32,
+    granted: u32,
+    in_flight: u32,
+}
+
+/// The credits of messages in version 2.
+#[derive(Serialize)]
+struct MessageSidesObject {
+    client: MessageCreditsObject,
+    server: MessageCreditsObject,
+}
+
+#[derive(Serialize)]
+struct MessageCreditsObject {
+    sent: u32,
+    limit: Option<u32>,
+    least_left: Option<i32>,
+}
+
+impl From<MessageCredits> for MessageCreditsObject {
+    fn from(credits: MessageCredits) -> Self {
+        let MessageCredits { sent, limit, least_left } = credits;
+        Self { sent, limit, least_left }
+    }
 }
 
 /// What the set-up of a connection said.
@@ -399,7 +488,18 @@ impl Line {
                 at_limit_ns: row.at_limit_ns(),
                 reverse_asked: tally.reverse_asked,
                 reverse_granted: tally.reverse_granted,
+                steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
+                messages: message_credits(row).map(|[client, server]| MessageSidesObject {
+                    client: client.into(),
+                    server: server.into(),
+                }),
             }),
+            sessions: { row.sessions.iter() }
+                .map(|bound| SessionObject {
+                    session: Hex(&bound.id).to_string(),
+                    connections: bound.connections.clone(),
+                })
+                .collect(),
             set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
             properties: row
                 .state

@@ -2,6 +2,7 @@
 //! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
 
 mod bare;
+mod credits;
 mod dialect;
 mod messages;
 
@@ -31,6 +32,8 @@ use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::step::Deed;
 use super::transaction::{CreditUse, Delivered, Direction, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
+use credits::Credits;
+pub use credits::MessageCredits;
 
 /// What an exchange works with besides its own state.
 pub(super) struct Desk<'a> {
@@ -60,6 +63,8 @@ pub(super) struct Exchange {
     dialect: Option<Dialect>,
     /// The properties that the two sides have told each other; `None` before the first.
     pub(super) properties: [Option<PeerProperties>; 2],
+    /// The credits of the messages of the two sides in version 2.
+    pub(super) message_credits: [MessageCredits; 2],
     /// Messages of which parts came.
     pub(super) continuations: Continuations,
     /// The side that sent the first NFS, MOUNT or NFSACL Call.
@@ -76,26 +81,6 @@ pub(super) struct Exchange {
     last_message: Option<Timestamp>,
 }
 
-/// The credits that one side may use for its Calls.
-#[derive(Clone, Copy, Debug, Default)]
-struct Credits {
-    /// What the last Reply granted; 0 before the first.
-    granted: u32,
-    /// When as many Calls were in flight.
-    full_since: Option<Timestamp>,
-}
-
-impl Credits {
-    /// Notes how many Calls are in flight from a moment on.
-    fn note(&mut self, in_flight: u32, time: Timestamp) {
-        if self.granted > 0 && in_flight >= self.granted {
-            self.full_since.get_or_insert(time);
-        } else {
-            self.full_since = None;
-        }
-    }
-}
-
 impl Exchange {
     /// Takes over what another exchange learnt of the same connection; `swapped` when it called the sides otherwise.
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
@@ -105,6 +90,9 @@ impl Exchange {
         self.continuations.join(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
+        let [a, b] = other.message_credits;
+        let [c, d] = if swapped { [b, a] } else { [a, b] };
+        self.message_credits = [self.message_credits[0].join(c), self.message_credits[1].join(d)];
         self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
         self.last_message = self.last_message.max(other.last_message);
         for ((of, xid), key) in other.calls {

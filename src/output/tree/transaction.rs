@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
     ConnectionName, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
 };
-use nfsrdma_dissectors::flow::{Flow, Meaning, MpaCounts, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, LoneHeader, Meaning, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -136,7 +136,24 @@ impl TreeView {
                 });
             }
         }
+        for lone in flow.lone_headers(frame.number) {
+            self.lone_header(lone);
+        }
         &self.lines
+    }
+
+    /// A message that is a header alone.
+    fn lone_header(&mut self, lone: &LoneHeader) {
+        self.tree.clear();
+        let result = lone.observe(&mut self.tree);
+        self.tree.finish();
+        let styles = self.screen.styles;
+        // Positions count in the message, and not in the frame.
+        let origin = Origin::Nothing;
+        self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
+        let error =
+            result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
+        self.lines.extend(error);
     }
 
     fn about(
