@@ -5,6 +5,7 @@ mod bare;
 mod credits;
 mod dialect;
 mod messages;
+mod trailer;
 
 use std::hash::Hash;
 
@@ -163,6 +164,7 @@ impl Exchange {
             }
             Operation::Send { message, owner } => self.message(desk, sender, &message, owner),
             Operation::SendAgain { owner, ends } => again(desk, owner, ends),
+            Operation::TrailerAgain { owner } => trailer::again(desk, owner),
         }
     }
 
