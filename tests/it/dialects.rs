@@ -3,12 +3,12 @@
 
 #[path = "../../dissectors/tests/conversations/calls.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
-mod calls;
+pub(crate) mod calls;
 #[path = "../../dissectors/tests/conversations/fabric.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
-mod fabric;
+pub(crate) mod fabric;
 #[path = "../../dissectors/tests/conversations/headers.rs"]
-mod headers;
+pub(crate) mod headers;
 #[path = "../../dissectors/tests/conversations/speech.rs"]
 mod speech;
 #[path = "../../dissectors/tests/conversations/writer.rs"]
@@ -40,7 +40,7 @@ fn key(dialect: Dialect) -> &'static str {
 }
 
 /// A capture file of one connection, and its conversations.
-fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
+pub(crate) fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
     let mut dice = Dice::new(seed);
     let mut handles = 0x1000;
     let conversations: Vec<_> =

@@ -339,7 +339,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
 
 /// RFC 5666: what RDMA_MSGP and RDMA_DONE are, and a Reply that offers its data to be read.
 #[test]
-fn the_read_read_model_of_rfc5666_ends_with_done() {
+fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
     let mut link = Link::new(17);
     let source = memory(0xd1, 0x1000, 2000);
     let mut frames = [
