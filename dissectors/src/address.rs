@@ -63,9 +63,38 @@ impl Tenant {
         }
     }
 
+    /// Its VLAN identifiers (IEEE 802.1Q section 9.6), the outermost first.
+    pub fn vlan_ids(self) -> impl Iterator<Item = u16> {
+        let ids = (self.0 >> 32) as u32;
+        [ids >> 12, ids].into_iter().map(|id| (id & 0xfff) as u16).filter(|id| *id != 0)
+    }
+
+    /// The 24 bits that name the virtual network of a tunnel: the VNI of VXLAN (RFC 7348 section 5), the VSID of NVGRE (RFC 7637
+    /// section 3.2). `None` outside of such a tunnel.
+    pub fn network_identifier(self) -> Option<u32> {
+        let has_network = self.0 >> 24 & 1 == 1;
+        has_network.then_some((self.0 & 0xff_ffff) as u32)
+    }
+
     /// Whether two datagrams may be of one connection: a mirror may show the tags of one direction only.
     pub fn may_be(self, other: Self) -> bool {
         self == other || self == Self::NONE || other == Self::NONE
+    }
+}
+
+/// `VLAN 6`, `VLAN 5.6` from outside to inside, `VNI 100`, `VNI 100 VLAN 5`; nothing where no virtual network is named.
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "VLAN ";
+        if let Some(identifier) = self.network_identifier() {
+            write!(f, "VNI {identifier}")?;
+            before = " VLAN ";
+        }
+        for id in self.vlan_ids() {
+            write!(f, "{before}{id}")?;
+            before = ".";
+        }
+        Ok(())
     }
 }
 
@@ -101,6 +130,14 @@ mod tests {
             assert!(all.iter().skip(at + 1).all(|other| one != other), "{one:?}");
         }
         assert_eq!(none.with_vlan(0), none);
+        let ids = |tenant: Tenant| (tenant.network_identifier(), tenant.vlan_ids().collect::<Vec<_>>());
+        let outermost = none.with_vlan(7).with_vlan(5).with_vlan(6);
+        assert_eq!(ids(none), (None, vec![]));
+        assert_eq!(ids(outermost), (None, vec![5, 6]));
+        assert_eq!(ids(Tenant::network(0xff_ffff).with_vlan(4095)), (Some(0xff_ffff), vec![4095]));
+        let texts =
+            [none, outermost, Tenant::network(0), Tenant::network(100).with_vlan(5)].map(|it| it.to_string());
+        assert_eq!(texts, ["", "VLAN 5.6", "VNI 0", "VNI 100 VLAN 5"]);
         assert!(none.may_be(all[1]) && all[1].may_be(none) && !all[1].may_be(all[2]));
     }
 

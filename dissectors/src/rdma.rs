@@ -91,6 +91,11 @@ pub enum Operation<'a> {
         /// Whether the packet ends the message.
         ends: bool,
     },
+    /// It sent the trailer again that ends data of an earlier RDMA Write or Read response (RFC 5044 section 4.1).
+    TrailerAgain {
+        /// The owner of the data.
+        owner: Owner,
+    },
     /// It placed bytes in the peer's memory.
     Write {
         /// Names the memory.

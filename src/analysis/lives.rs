@@ -1,12 +1,13 @@
 //! What became of connections: what their set-up said, how their credits were used, and whether they have ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_dissectors::flow::reading::Facts;
+use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load::CreditSeries;
+use super::sequence::{self, SessionId};
 
 /// Connections whose credits over time, and whose states after the flow has forgotten them, are kept at a time.
 const KEPT: usize = 1_000;
@@ -20,6 +21,8 @@ pub struct ConnectionRow {
     pub state: Option<ConnectionState>,
     /// Its credits over time; only where it has any, and for the first connections.
     pub credits: Option<CreditSeries>,
+    /// The sessions that were seen on it.
+    pub sessions: Vec<BoundSession>,
 }
 
 impl ConnectionRow {
@@ -43,17 +46,60 @@ impl ConnectionRow {
     }
 }
 
+/// Sessions, and connections of all of them, that are remembered.
+const SESSIONS: usize = 4_096;
+
+/// A session, and the connections that are bound to it (RFC 8881 section 2.10.3.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundSession {
+    /// The session.
+    pub id: SessionId,
+    /// The numbers of the connections on which it was seen up to now, in order.
+    pub connections: Vec<u64>,
+}
+
+/// Which sessions were seen on which connections.
+#[derive(Debug, Default)]
+struct Sessions {
+    connections: BTreeMap<SessionId, BTreeSet<u64>>,
+    of: BTreeMap<u64, BTreeSet<SessionId>>,
+    count: usize,
+}
+
+impl Sessions {
+    /// A session was seen on a connection.
+    fn note(&mut self, id: SessionId, connection: u64) {
+        let is_known = self.of.get(&connection).is_some_and(|sessions| sessions.contains(&id));
+        if !is_known && self.count < SESSIONS {
+            self.count += 1;
+            self.of.entry(connection).or_default().insert(id);
+            self.connections.entry(id).or_default().insert(connection);
+        }
+    }
+
+    /// Those of a connection.
+    fn on(&self, connection: u64) -> Vec<BoundSession> {
+        let ids = self.of.get(&connection).into_iter().flatten();
+        let of = |id| self.connections.get(id).into_iter().flatten().copied().collect();
+        ids.map(|id| BoundSession { id: *id, connections: of(id) }).collect()
+    }
+}
+
 /// What is known of connections beside what went over them.
 #[derive(Debug, Default)]
 pub struct Lives {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionState>,
+    sessions: Sessions,
 }
 
 impl Lives {
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction) {
+    pub fn transaction(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
         let number = transaction.connection.number;
+        if let Some(session) = sequence::session(reading, facts) {
+            self.sessions.note(session, number);
+        }
         let has_room = self.credits.len() < KEPT || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
             self.credits.entry(number).or_default().transaction(transaction);
@@ -84,6 +130,7 @@ impl Lives {
             tally: *tally,
             state: self.states.get(&number).copied(),
             credits: self.credits.get(&number).cloned(),
+            sessions: self.sessions.on(number),
         }
     }
 }
@@ -97,18 +144,19 @@ pub struct OpenConnections {
 
 impl OpenConnections {
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
+    pub fn transaction(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
         let name = transaction.connection;
         let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
         tally.add(transaction, facts);
-        self.lives.transaction(transaction);
+        self.lives.transaction(transaction, reading, facts);
     }
 
     /// A connection is over: gives it, if something was counted of it.
     pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionRow> {
         let tally = self.tallies.remove(&state.number)?;
         let credits = self.lives.credits.remove(&state.number);
-        Some(ConnectionRow { tally, state: Some(state), credits })
+        let sessions = self.lives.sessions.on(state.number);
+        Some(ConnectionRow { tally, state: Some(state), credits, sessions })
     }
 
     /// The input is over: gives those that are left, in the order in which they were first seen.
@@ -121,6 +169,7 @@ impl OpenConnections {
                 tally,
                 state: states.get(&number).copied(),
                 credits: self.lives.credits.remove(&number),
+                sessions: self.lives.sessions.on(number),
             })
             .collect()
     }
@@ -134,12 +183,18 @@ mod tests {
     fn a_connection_is_given_once_and_begins_anew_after_it() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let number = transactions[0].connection.number;
-        let state = ConnectionState { number, terms: None, properties: [None; 2], is_ending: true };
+        let state = ConnectionState {
+            number,
+            terms: None,
+            properties: [None; 2],
+            message_credits: Default::default(),
+            is_ending: true,
+        };
         let mut open = OpenConnections::default();
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnections, transaction: &Transaction| {
-            open.transaction(transaction, &transaction.read(|reading| reading.facts()));
+            transaction.read(|reading| open.transaction(transaction, reading, &reading.facts()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();

@@ -72,6 +72,41 @@ pub fn granted_slots(reading: &Reading<'_>, facts: &Facts) -> Option<u32> {
     fields.target_highest_slot?.checked_add(1)
 }
 
+/// The session that a COMPOUND is of, which its connection is bound to: that of SEQUENCE or CB_SEQUENCE, that which BIND_CONN_TO_SESSION
+/// names, and that which CREATE_SESSION made (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
+pub fn session(reading: &Reading<'_>, facts: &Facts) -> Option<SessionId> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut named = NamedSession::default();
+    for which in [Which::Call, Which::Reply] {
+        // What could be read before an error stands.
+        let _ = reading.observe_rpc(which, &mut named);
+        if named.0.is_some() {
+            break;
+        }
+    }
+    named.0
+}
+
+/// The first session that a connection is bound to.
+#[derive(Debug, Default)]
+struct NamedSession(Option<SessionId>);
+
+impl<'a> Observer<'a> for NamedSession {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+        if let ("sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid", Value::Bytes(bytes)) =
+            (field.label, value)
+        {
+            self.0 = self.0.or(bytes.try_into().ok());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{Missing, Which};
+use nfsrdma_dissectors::flow::transaction::{LostCopy, Missing, Which};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::connections::Connections;
@@ -218,6 +218,10 @@ pub struct RecoveryTally {
     /// Transactions that spent an ACK timeout or more in their phase `server`. A packet of theirs may have been lost before the place
     /// of the capture: a request, or an RDMA Read of the server, that its sender sent again under the same PSN.
     pub suspected: u64,
+    /// Calls of which a copy was lost before the capture point for certain: it is in no latency.
+    pub lost_copies: u64,
+    /// Calls of which a copy may have been lost before the capture point, or whose client was idle.
+    pub possible_lost_copies: u64,
 }
 
 impl RecoveryTally {
@@ -225,6 +229,11 @@ impl RecoveryTally {
         for message in transaction.call.iter().chain(&transaction.reply) {
             self.copies += u64::from(message.copies.saturating_sub(1));
             self.resent += u64::from(message.resent);
+        }
+        match transaction.lost_copy() {
+            Some(LostCopy::Certain { .. }) => self.lost_copies += 1,
+            Some(LostCopy::Possible { .. }) => self.possible_lost_copies += 1,
+            None => {}
         }
         let timeout = transaction.ack_timeout_ns.unwrap_or(u64::MAX);
         if transaction.stalls.is_empty() && transaction.latency().is_none_or(|latency| latency < timeout) {
@@ -238,7 +247,7 @@ impl RecoveryTally {
 
     /// Whether packets were lost.
     pub fn has_loss(&self) -> bool {
-        self.copies > 0 || self.ns > 0
+        self.copies > 0 || self.ns > 0 || self.lost_copies > 0
     }
 
     /// Copies that the transport sent: after a NAK, an ACK timeout, or a retransmission timeout of TCP.

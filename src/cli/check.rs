@@ -7,7 +7,9 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
+use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::replay::check::{Reported, check as replayed};
@@ -58,6 +60,9 @@ pub(super) struct CheckArgs {
 
     #[command(flatten)]
     memory: MemoryArgs,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
 
     /// Write the baselines instead; the settings that stand in one stay
     #[arg(long)]
@@ -147,6 +152,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             color: args.color,
             count: args.count.unwrap_or(COUNT),
             quiet: args.quiet,
+            dialect: args.dialect.named(),
             part: &args.part,
             reports: &args.reports,
             rules: args.rules.as_deref(),
@@ -169,11 +175,12 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let started = SystemTime::now();
     let mut to = BufWriter::new(progress.page());
     let mut checks = Vec::new();
+    let dialect = args.dialect.named();
     for file in &args.files {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            blessed(file, &captures, &mut progress)
+            blessed((file, dialect), &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -183,7 +190,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
                 shown += 1;
                 json_line(&mut to, difference, Some(&name))
             };
-            checked(file, args.count.unwrap_or(COUNT), &mut progress, &mut tell)
+            checked((file, dialect), args.count.unwrap_or(COUNT), &mut progress, &mut tell)
         };
         // What cannot be written ends it; what cannot be read is an outcome.
         let outcome = match outcome {
@@ -258,7 +265,11 @@ fn read_baseline(capture: &Path) -> Result<Baseline> {
     baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Result<Outcome> {
+fn blessed(
+    (file, dialect): (&Path, Option<Dialect>),
+    captures: &InputFiles,
+    progress: &mut Progress,
+) -> Result<Outcome> {
     let path = beside(file);
     // What a person wrote into the baseline outlives it, whatever else stands there.
     let old = text(&path)?;
@@ -268,7 +279,7 @@ fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Resul
         })?,
         None => Settings::default(),
     };
-    let mut reader = Reader::open(file)?;
+    let mut reader = Reader::open(file, dialect)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
@@ -293,12 +304,12 @@ fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Resul
 
 /// Compares a capture with its baseline, and keeps so many differences.
 fn checked(
-    file: &Path,
+    (file, dialect): (&Path, Option<Dialect>),
     count: usize,
     progress: &mut Progress,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
 ) -> Result<Outcome> {
-    let mut reader = Reader::open(file)?;
+    let mut reader = Reader::open(file, dialect)?;
     let mut checking = Checking::new(read_baseline(file)?);
     let mut recorder = Recorder::default();
     let mut tally = Tally::new(count, junit::SHOWN);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
+use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::Progress;
 use super::style::{self, Color};
@@ -82,6 +83,9 @@ pub(super) struct CompareArgs {
     #[command(flatten)]
     memory: MemoryArgs,
 
+    #[command(flatten)]
+    dialect: DialectArgs,
+
     /// Say nothing; the exit code tells
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -110,7 +114,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
         bail!("{contradiction}");
     }
     args.memory.plan([&args.a, &args.b], 2)?;
-    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
+    let [a, b] = [&args.a, &args.b].map(|file| Reader::open(file, args.dialect.named()));
+    let mut readers = [a?, b?];
     let mut recorder = Recorder::default();
     let mut progress = Progress::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;

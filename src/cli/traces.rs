@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::progress::Progress;
 use super::replay::server::open_trace_file;
@@ -90,9 +91,12 @@ impl Steps {
 }
 
 impl Reader {
-    /// Opens a capture or a trace.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let from = if is_trace(path) { From::Steps(Box::new(Steps::open(path)?)) } else { capture(path)? };
+    /// Opens a capture or a trace; a dialect that is named is the one in which a capture is read.
+    pub(super) fn open(path: &Path, dialect: Option<Dialect>) -> Result<Self> {
+        let from = match is_trace(path) {
+            true => From::Steps(Box::new(Steps::open(path)?)),
+            false => capture(path, dialect)?,
+        };
         Ok(Self {
             from,
             is_over: false,
@@ -167,8 +171,8 @@ impl Reader {
     }
 }
 
-fn capture(path: &Path) -> Result<From, SourceError> {
-    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, ..memory::limits() };
+fn capture(path: &Path, dialect: Option<Dialect>) -> Result<From, SourceError> {
+    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory::limits() };
     Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
 }
 

@@ -193,6 +193,8 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
         address(to, Fact::Server, connection.server.address);
         to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
         to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.fact(Fact::VlanId, || number(id)));
+        to.fact(Fact::Vni, || connection.tenant.network_identifier().and_then(number));
         let direction = match direction {
             Direction::Forward => "forward",
             Direction::Reverse => "reverse",
@@ -238,6 +240,7 @@ pub(super) fn transaction(to: &mut Gatherer, transaction: &Transaction) {
             record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
         }
     }
+    text(to, Fact::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, &transaction.write_chunks),

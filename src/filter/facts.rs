@@ -82,6 +82,8 @@ facts! {
     ClientPort "nfsrdma.client_port" Unsigned, "Port or queue pair of the client", LINES;
     Server "nfsrdma.server" Address, "Address of the other side", LINES;
     ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
+    VlanId "nfsrdma.vlan_id" Unsigned, "Identifier of a VLAN that the connection is in, the outermost first", "IEEE 802.1Q section 9.6";
+    Vni "nfsrdma.vni" Unsigned, "VNI of VXLAN, or VSID of NVGRE, of the virtual network that the connection is in", "RFC 7348 section 5, RFC 7637 section 3.2";
     Direction "nfsrdma.direction" Text, "forward or reverse: whether the Call comes from the client", "RFC 8167 section 1";
     Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
     Program "nfsrdma.program" Text, "Name of the program", LINES;
@@ -108,6 +110,7 @@ facts! {
     CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
     CallResent "nfsrdma.call.resent" Unsigned, "How often RPC sent the Call again, beyond the transport", LINES;
     CallDelivered "nfsrdma.call.delivered" Text, "acknowledged or assumed: how it is known which copy of the Call the server accepted", LINES;
+    CallLostCopy "nfsrdma.call.lost_copy" Text, "certain or possible: evidence that an earlier copy of the Call was lost before the capture point", LINES;
     CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
     ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that went inline", "RFC 8166 section 3.3.2";
     ReplyCopies "nfsrdma.reply.copies" Unsigned, "How often the Reply was sent", LINES;
@@ -133,6 +136,7 @@ impl Fact {
         Self::ChunkKind,
         Self::MpaCrc,
         Self::CallDelivered,
+        Self::CallLostCopy,
         Self::ReplyDelivered,
     ];
 

@@ -47,6 +47,7 @@ pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
         Fact::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
         Fact::ChunkKind => listed(&["read", "write", "reply"]),
         Fact::CallDelivered | Fact::ReplyDelivered => listed(&["acknowledged", "assumed"]),
+        Fact::CallLostCopy => listed(&["certain", "possible"]),
         Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
         _ => return None,
     };

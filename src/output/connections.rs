@@ -1,12 +1,12 @@
 //! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
 //! set-up said.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
-use nfsrdma_dissectors::flow::{ReadResources, Service, Terms};
+use nfsrdma_dissectors::flow::{MessageCredits, ReadResources, Service, Terms};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
@@ -16,9 +16,10 @@ use super::json::{SCHEMA, Text, address};
 use super::settings::{Format, TimeFormat};
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Iso};
+use super::units::{Bytes, Count, Iso, Things};
 use crate::analysis::connections::ConnectionTally;
-use crate::analysis::lives::ConnectionRow;
+use crate::analysis::lives::{BoundSession, ConnectionRow};
+use crate::analysis::load::CreditSeries;
 use crate::escape;
 
 /// Its columns, here and in the terminal interface.
@@ -56,19 +57,40 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// The two ends of a connection.
+/// The two ends of a connection, and the virtual network that they are in.
 pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
         Some(port) => format!("{} QP {port}", end.address),
         None => end.address.to_string(),
     };
-    format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server))
+    let mut ends = format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server));
+    if name.tenant != Tenant::NONE {
+        let _ = write!(ends, " {}", name.tenant);
+    }
+    ends
 }
 
 /// What the set-up of a connection said, and the properties that its sides told in version 2.
 pub fn terms(row: &ConnectionRow) -> String {
     let mut said = set_up(row);
+    for BoundSession { id, connections } in &row.sessions {
+        let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
+        let plural = if connections.len() == 1 { "" } else { "s" };
+        let _ = write!(said, "; session {} on connection{plural} {}", Hex(id), numbers.join(", "));
+    }
+    if let Some(sides) = message_credits(row) {
+        for (name, MessageCredits { sent, limit, least_left }) in ["client", "server"].into_iter().zip(sides)
+        {
+            let _ = write!(said, "; {name} sent {}", Things(sent.into(), "message"));
+            if let Some(limit) = limit {
+                let _ = write!(said, " of {limit}");
+            }
+            if let Some(least) = least_left {
+                let _ = write!(said, ", {least} left at least");
+            }
+        }
+    }
     let sides = row.state.map(|state| state.properties).unwrap_or_default();
     for (name, properties) in ["client", "server"].into_iter().zip(sides) {
         if let Some(properties) = properties {
@@ -82,6 +104,36 @@ pub fn terms(row: &ConnectionRow) -> String {
         }
     }
     said
+}
+
+/// The credits of the messages of version 2, client and server, where one sent any.
+fn message_credits(row: &ConnectionRow) -> Option<[MessageCredits; 2]> {
+    let sides = row.state?.message_credits;
+    sides.iter().any(|side| side.sent > 0).then_some(sides)
+}
+
+/// The steps of time in which Calls asked for credits or took some, or Replies granted some.
+fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
+    let CreditSeries(series) = series;
+    let Some(start) = series.start() else { return Vec::new() };
+    let steps = (0..).zip(series.steps());
+    let told = steps.filter(|(_, step)| step.asked > 0 || step.granted > 0 || step.in_flight > 0);
+    told.map(|(at, step)| CreditStepObject {
+        time: Text(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
+        asked: step.asked,
+        granted: step.granted,
+        in_flight: step.in_flight,
+    })
+    .collect()
+}
+
+/// Bytes as hexadecimal digits.
+struct Hex<'b>(&'b [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// The properties of a side: what each is, its value, and its unit.
@@ -206,6 +258,10 @@ pub(super) struct ConnectionObject {
     client_port: Option<u32>,
     server: Option<Text<Address>>,
     server_port: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vlan_ids: Vec<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
     transactions: u64,
     incomplete: u64,
     bytes: u64,
@@ -221,6 +277,8 @@ impl From<&ConnectionTally> for ConnectionObject {
             client_port: name.client.port,
             server: address(name.server.address),
             server_port: name.server.port,
+            vlan_ids: name.tenant.vlan_ids().collect(),
+            vni: name.tenant.network_identifier(),
             transactions: tally.transactions,
             incomplete: tally.incomplete,
             bytes: tally.bytes,
@@ -244,8 +302,16 @@ struct Line {
     ended: bool,
     dialect: Option<&'static str>,
     credits: Option<CreditsObject>,
+    sessions: Vec<SessionObject>,
     set_up: Option<SetUpObject>,
     properties: Option<PropertiesObject>,
+}
+
+/// A session of NFSv4.1 or later, and the connections on which it was seen.
+#[derive(Serialize)]
+struct SessionObject {
+    session: String,
+    connections: Vec<u64>,
 }
 
 /// The transport properties of version 2 that each side told.
@@ -286,6 +352,39 @@ struct CreditsObject {
     at_limit_ns: Option<u64>,
     reverse_asked: u32,
     reverse_granted: u32,
+    steps: Vec<CreditStepObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<MessageSidesObject>,
+}
+
+/// The credits within a step of time.
+#[derive(Serialize)]
+struct CreditStepObject {
+    time: Text<Timestamp>,
+    asked: u32,
+    granted: u32,
+    in_flight: u32,
+}
+
+/// The credits of messages in version 2.
+#[derive(Serialize)]
+struct MessageSidesObject {
+    client: MessageCreditsObject,
+    server: MessageCreditsObject,
+}
+
+#[derive(Serialize)]
+struct MessageCreditsObject {
+    sent: u32,
+    limit: Option<u32>,
+    least_left: Option<i32>,
+}
+
+impl From<MessageCredits> for MessageCreditsObject {
+    fn from(credits: MessageCredits) -> Self {
+        let MessageCredits { sent, limit, least_left } = credits;
+        Self { sent, limit, least_left }
+    }
 }
 
 /// What the set-up of a connection said.
@@ -389,7 +488,18 @@ impl Line {
                 at_limit_ns: row.at_limit_ns(),
                 reverse_asked: tally.reverse_asked,
                 reverse_granted: tally.reverse_granted,
+                steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
+                messages: message_credits(row).map(|[client, server]| MessageSidesObject {
+                    client: client.into(),
+                    server: server.into(),
+                }),
             }),
+            sessions: { row.sessions.iter() }
+                .map(|bound| SessionObject {
+                    session: Hex(&bound.id).to_string(),
+                    connections: bound.connections.clone(),
+                })
+                .collect(),
             set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
             properties: row
                 .state
@@ -427,6 +537,11 @@ const CSV: &[CsvColumn] = &[
     ("client_port", |line| said(&line.connection.client_port)),
     ("server", |line| said(&line.connection.server)),
     ("server_port", |line| said(&line.connection.server_port)),
+    ("vlan_ids", |line| {
+        let ids: Vec<_> = line.connection.vlan_ids.iter().map(u16::to_string).collect();
+        (!ids.is_empty()).then(|| ids.join(","))
+    }),
+    ("vni", |line| said(&line.connection.vni)),
     ("transactions", |line| Some(line.connection.transactions.to_string())),
     ("incomplete", |line| Some(line.connection.incomplete.to_string())),
     ("bytes", |line| Some(line.connection.bytes.to_string())),

@@ -287,7 +287,7 @@ impl<W: Write> Output<W> {
                 | Lines::Fields(_)
                 | Lines::Operations => Ok(()),
                 Lines::Connections(_, open) => {
-                    open.transaction(transaction, &facts);
+                    open.transaction(transaction, reading, &facts);
                     Ok(())
                 }
                 Lines::List(list) => list.transaction(to, transaction, reading, &facts, names),

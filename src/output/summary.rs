@@ -155,12 +155,15 @@ struct RecoveryObject {
     ns: u64,
     resent: u64,
     suspected: u64,
+    lost_copies: u64,
+    possible_lost_copies: u64,
 }
 
 impl From<RecoveryTally> for RecoveryObject {
     fn from(tally: RecoveryTally) -> Self {
-        let RecoveryTally { transactions, ns, resent, suspected, .. } = tally;
-        Self { transactions, ns, resent, suspected }
+        let RecoveryTally { transactions, ns, resent, suspected, lost_copies, possible_lost_copies, .. } =
+            tally;
+        Self { transactions, ns, resent, suspected, lost_copies, possible_lost_copies }
     }
 }
 

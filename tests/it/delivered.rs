@@ -154,21 +154,49 @@ const REMAIN: [(&str, &str); 3] =
     [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
 
 /// By the kernel's count a Call of ACCESS was sent 568 ms before the copy that was captured. Before that copy nothing was captured
-/// for an ACK timeout or longer; the pause alone does not tell a lost copy from an idle client.
+/// for an ACK timeout or longer, which the lines and the summary say; the pause alone does not tell a lost copy from an idle client.
 #[test]
 fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     const ACK_TIMEOUT_NS: u64 = 4_096 << 17;
     let pcap = captures::bytes("rxe-v42-bulk-loss5");
     let times: Vec<u64> = records(&pcap).map(|(at, _)| time(&pcap, at)).collect();
-    let lines = program::json(&captures::path("rxe-v42-bulk-loss5"));
+    let path = captures::path("rxe-v42-bulk-loss5");
+    let lines = program::json(&path);
     let is_access = |one: &&Transaction| one.text("operation") == Some("ACCESS");
-    let pauses = lines.transactions.iter().filter(is_access).map(|one| {
-        let first = frames(one.message("call").unwrap())[0] as usize;
-        times[first - 1] - times[first - 2]
-    });
-    let pauses: Vec<u64> = pauses.collect();
-    let long = pauses.iter().filter(|pause| **pause >= ACK_TIMEOUT_NS).count();
-    assert_eq!(long, 1, "{pauses:?}");
+    let mut long = Vec::new();
+    for one in lines.transactions.iter().filter(is_access) {
+        let call = one.message("call").unwrap();
+        let first = frames(call)[0] as usize;
+        let pause = times[first - 1] - times[first - 2];
+        if pause >= ACK_TIMEOUT_NS {
+            long.push(first);
+            assert_eq!(call["lost_copy"]["evidence"], "possible", "{call}");
+            assert!(call["lost_copy"]["ns"].as_u64().unwrap() >= pause, "{call}");
+            let filter = format!("nfsrdma.call.lost_copy == possible && nfsrdma.index == {}", one.0["index"]);
+            let tree = program::output(&path, &["-V", "-Y", &filter, "--summary", "none"]);
+            assert!(
+                tree.contains("possibly lost before the capture point, or the client was idle"),
+                "{tree}"
+            );
+        } else {
+            assert_ne!(call["lost_copy"]["evidence"], "possible", "{call}");
+        }
+    }
+    assert_eq!(long.len(), 1, "{long:?}");
+    let evidence = |word: &str| {
+        let is = |one: &&Transaction| {
+            one.message("call").is_some_and(|call| call["lost_copy"]["evidence"] == word)
+        };
+        lines.transactions.iter().filter(is).count() as u64
+    };
+    let recovery = &lines.summary.as_ref().unwrap()["recovery"];
+    assert_eq!(recovery["possible_lost_copies"], evidence("possible"));
+    assert_eq!(recovery["lost_copies"], evidence("certain"));
+    let summary = program::output(&path, &["-q"]);
+    let words = " ".to_owned() + &summary.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told =
+        format!(" {} Calls came after an ACK timeout or longer without a message:", evidence("possible"));
+    assert!(words.contains(&told), "{told}: {summary}");
 }
 
 #[test]

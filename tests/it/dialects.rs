@@ -3,12 +3,12 @@
 
 #[path = "../../dissectors/tests/conversations/calls.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
-mod calls;
+pub(crate) mod calls;
 #[path = "../../dissectors/tests/conversations/fabric.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
-mod fabric;
+pub(crate) mod fabric;
 #[path = "../../dissectors/tests/conversations/headers.rs"]
-mod headers;
+pub(crate) mod headers;
 #[path = "../../dissectors/tests/conversations/speech.rs"]
 mod speech;
 #[path = "../../dissectors/tests/conversations/writer.rs"]
@@ -21,6 +21,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
+use crate::program::output;
 use crate::schema::{assert_keeps, validator};
 use calls::{Conversation, Dice};
 use fabric::{Fabric, Kind};
@@ -39,7 +40,7 @@ fn key(dialect: Dialect) -> &'static str {
 }
 
 /// A capture file of one connection, and its conversations.
-fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
+pub(crate) fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
     let mut dice = Dice::new(seed);
     let mut handles = 0x1000;
     let conversations: Vec<_> =
@@ -63,22 +64,44 @@ fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conve
     (file, conversations)
 }
 
-/// The standard output of the program.
-fn output(capture: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(arguments)
-        .arg(capture)
-        .env("COLUMNS", "200")
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 fn lines(capture: &Path, arguments: &[&str]) -> Vec<Value> {
     let text = output(capture, arguments);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What the two exit codes of a program mean that compares: the same, or not.
+fn code(arguments: &[&str], files: &[&Path]) -> Option<i32> {
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .args(files)
+        .output()
+        .unwrap()
+        .status
+        .code()
+}
+
+/// A baseline that was written in one dialect is not that of the capture in another, and neither has Transactions for the other.
+#[test]
+fn compare_and_check_read_the_dialect_that_is_named() {
+    each(|dialect, capture, _| {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("dialect.pcap");
+        std::fs::copy(capture, &copy).unwrap();
+        let named = |other| ["check", "--dialect", key(other)];
+        let bless = [&named(dialect)[..], &["--bless"]].concat();
+        assert_eq!(code(&bless, &[&copy]), Some(0), "{dialect:?}");
+        assert_eq!(code(&named(dialect), &[&copy]), Some(0), "{dialect:?}");
+        assert_eq!(code(&["compare", "--dialect", key(dialect)], &[capture, &copy]), Some(0), "{dialect:?}");
+        let is_version1 = |dialect| matches!(dialect, Dialect::Rfc5666 | Dialect::Rfc8166);
+        for other in Dialect::ALL.into_iter().filter(|other| !(is_version1(*other) && is_version1(dialect))) {
+            if key(other) != key(dialect) {
+                assert_eq!(code(&named(other), &[&copy]), Some(1), "{dialect:?} as {other:?}");
+            }
+        }
+    });
+    let (file, _) = capture(Dialect::Rfc8166, Kind::Roce, 3);
+    let nothing = code(&["compare", "--dialect", "prototype"], &[file.path(), file.path()]);
+    assert_eq!(nothing, Some(2), "no Transactions in either");
 }
 
 /// Runs a test for a capture of each dialect over each transport.

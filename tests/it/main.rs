@@ -66,6 +66,7 @@ mod rfc_names;
 mod schema;
 mod second_count;
 mod second_count_iwarp;
+mod seeds;
 mod server_counters;
 mod single_changes;
 mod skipped;

@@ -35,6 +35,19 @@ pub(crate) fn json(capture: &Path) -> Lines {
     lines
 }
 
+/// The standard output of the program. A run that fails, fails the test.
+pub(crate) fn output(capture: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
+        .args(arguments)
+        .arg(capture)
+        .env("COLUMNS", "200")
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// One line of kind `transaction`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transaction(pub(crate) Value);

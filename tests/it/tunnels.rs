@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use nfsrdma_dissectors::flow::{Flow, Limits};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::captures::Temporary;
 use crate::mutations::{Kept, frames};
@@ -107,6 +107,16 @@ fn lines(name: &str, frames: &[Kept]) -> program::Lines {
     program::json(Temporary::new(&format!("{}.pcap", name.replace(' ', "-")), &pcap(frames)).path())
 }
 
+/// The Transactions, without the virtual network that they name.
+fn transactions(name: &str, frames: &[Kept]) -> Vec<program::Transaction> {
+    let mut transactions = lines(name, frames).transactions;
+    for members in transactions.iter_mut().filter_map(|transaction| transaction.0.as_object_mut()) {
+        members.remove("vlan_ids");
+        members.remove("vni");
+    }
+    transactions
+}
+
 fn only_ip(name: &str) -> Vec<Kept> {
     frames(name).into_iter().filter(|kept| kept.bytes[12..14] == [0x08, 0x00]).collect()
 }
@@ -114,10 +124,56 @@ fn only_ip(name: &str) -> Vec<Kept> {
 #[test]
 fn in_every_tunnel_the_transactions_are_those_without() {
     let frames = only_ip(NAME);
-    let plain = lines("plain", &frames).transactions;
+    let plain = transactions("plain", &frames);
     assert!(plain.len() > 30);
     for (name, wrap) in TUNNELS {
-        assert_eq!(lines(name, &wrapped(&frames, wrap)).transactions, plain, "{name}");
+        assert_eq!(transactions(name, &wrapped(&frames, wrap)), plain, "{name}");
+    }
+}
+
+/// VLAN tags from outside to inside (IEEE 802.1Q section 9.6), VNI (RFC 7348 section 5) and VSID (RFC 7637 section 3.2) are in the lines
+/// of Transactions, of connections, of the summary, and are fields.
+#[test]
+fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
+    // The first three bits behind the type are the priority.
+    const TAGS: [u8; 8] = [0x88, 0xa8, 0xe0, 7, 0x81, 0x00, 0xe0, 5];
+    let cases: [(&str, Wrap, Value, Value, &str); 5] = [
+        ("plain", |f, _| f.to_vec(), Value::Null, Value::Null, "\t"),
+        ("two tags", |f, _| [&f[..12], &TAGS, &f[12..]].concat(), json!([7, 5]), Value::Null, "7,5\t"),
+        ("vxlan", |f, n| vxlan(f, n), Value::Null, json!(100), "\t100"),
+        (
+            "a tag in vxlan",
+            |f, n| vxlan(&[&f[..12], &[0x81, 0, 0, 5][..], &f[12..]].concat(), n + 4),
+            json!([5]),
+            json!(100),
+            "5\t100",
+        ),
+        ("nvgre", |f, n| gre(&[0x20, 0, 0x65, 0x58, 0, 0, 1, 9], f, n), Value::Null, json!(1), "\t1"),
+    ];
+    let plain = only_ip(NAME);
+    for (name, wrap, vlan_ids, vni, fields) in cases {
+        let bytes = pcap(&wrapped(&plain, wrap));
+        let file = Temporary::new(&format!("told-{}.pcap", name.replace(' ', "-")), &bytes);
+        let run = |arguments: &[&str]| {
+            let output = program::output(file.path(), arguments);
+            assert!(!output.is_empty(), "{name}");
+            output
+        };
+        let is_told = |value: &Value| value["vlan_ids"] == vlan_ids && value["vni"] == vni;
+        for line in run(&["-T", "json"]).lines().chain(run(&["--view", "connections", "-T", "json"]).lines())
+        {
+            let value: Value = serde_json::from_str(line).unwrap();
+            if value["kind"] == "summary" {
+                assert!(
+                    value["connections"]["listed"].as_array().unwrap().iter().all(is_told),
+                    "{name}: {line}"
+                );
+            } else {
+                assert!(is_told(&value), "{name}: {line}");
+            }
+        }
+        let told = run(&["-T", "fields", "-e", "nfsrdma.vlan_id", "-e", "nfsrdma.vni", "--summary", "none"]);
+        assert!(told.lines().all(|line| line == fields), "{name}: {told}");
     }
 }
 
@@ -127,11 +183,11 @@ fn a_snap_length_cuts_inside_of_a_tunnel_what_it_cuts_without() {
     for frame in &mut frames {
         frame.bytes.truncate(160);
     }
-    let plain = lines("plain-cut", &frames).transactions;
+    let plain = transactions("plain-cut", &frames);
     assert!(plain.iter().any(|transaction| !transaction.missing().is_empty()));
     for (name, wrap) in TUNNELS {
         let name = format!("cut {name}");
-        assert_eq!(lines(&name, &wrapped(&frames, wrap)).transactions, plain, "{name}");
+        assert_eq!(transactions(&name, &wrapped(&frames, wrap)), plain, "{name}");
     }
 }
 

@@ -130,6 +130,50 @@ fn transactions_over_iwarp_that_are_selected_are_written_whole() {
     }
 }
 
+/// RFC 5044 section 4.1: a trailer that TCP sends again belongs to the message that it ends.
+#[test]
+fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
+    let payload_length = |bytes: &[u8]| {
+        let (total, header) =
+            (usize::from(bytes[16]) << 8 | usize::from(bytes[17]), usize::from(bytes[46] >> 4) * 4);
+        total - 20 - header
+    };
+    let kept = crate::mutations::frames("siw-v42-crc");
+    let whole = written("trailer-once.pcapng", &captures::path("siw-v42-crc"), &["-q"]);
+    let comments: Vec<_> = frames(whole.path());
+    let of = |time: i64| comments.iter().find(|(at, _)| *at == time).map(|(_, comments)| comments.concat());
+    // Behind data of a chunk a segment of four bytes: the CRC.
+    let trailer = { kept.iter() }
+        .position(|one| {
+            one.bytes[12..14] == [0x08, 0x00]
+                && one.bytes[23] == 6
+                && payload_length(&one.bytes) == 4
+                && of(one.time.0).is_some_and(|text| text.contains("Write chunk"))
+        })
+        .expect("a CRC that came alone");
+    let mut frames_sent = kept.clone();
+    let mut again = kept[trailer].clone();
+    // A frame of its own: another identification, and so late that it is no copy of the capture.
+    again.bytes[18] ^= 0x55;
+    let at = kept.iter().position(|later| later.time.0 > again.time.0 + 300_000_000).unwrap();
+    again.time.0 = kept[at].time.0 - 1;
+    let again_at = again.time;
+    frames_sent.insert(at, again);
+    let file = Temporary::new("trailer-again.pcap", &crate::tunnels::pcap(&frames_sent));
+    let output = written("trailer-again.pcapng", file.path(), &["-q"]);
+    let is_it = |(time, comments): &&(i64, Vec<String>)| {
+        *time == again_at.0 && comments.iter().any(|text| text.contains("Write chunk"))
+    };
+    assert_eq!(frames(output.path()).iter().filter(is_it).count(), 1);
+    // It moves nothing again.
+    let moved = |path: &Path| -> u64 {
+        let lines = program::json(path).transactions;
+        let segments = lines.iter().flat_map(|one| one.segments("write_chunks"));
+        segments.filter_map(|segment| segment["moved"].as_u64()).sum()
+    };
+    assert_eq!(moved(file.path()), moved(&captures::path("siw-v42-crc")));
+}
+
 #[test]
 fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     let capture = captures::path("rxe-v42");

@@ -20,7 +20,7 @@ use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded;
 use super::early::Early;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, MessageCredits};
 use super::recent::Identities;
 use super::reliable::{PathMtu, Requests};
 use super::setup::{Established, Peer, Terms};
@@ -120,6 +120,8 @@ pub struct ConnectionState {
     pub terms: Option<Terms>,
     /// The properties that its client and its server told in version 2; `None` for a side that told none.
     pub properties: [Option<PeerProperties>; 2],
+    /// The credits that its client and its server have for their messages in version 2; as if nothing was sent in other versions.
+    pub message_credits: [MessageCredits; 2],
     /// Whether its end was seen: a FIN or a RST in its stream, or a DREQ of the connection manager.
     pub is_ending: bool,
 }
@@ -169,6 +171,8 @@ impl Connection {
             transport: self.transport,
             client: client.endpoint(),
             server: server.endpoint(),
+            // A mirror may show the tags of one direction only.
+            tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
         }
     }
 
@@ -176,8 +180,16 @@ impl Connection {
     pub(super) fn state(&self) -> Option<ConnectionState> {
         let Self { number, terms, is_ending, .. } = *self;
         let [a, b] = self.exchange.properties;
-        let properties = if self.client() == Some(Side::B) { [b, a] } else { [a, b] };
-        Some(ConnectionState { number: number?, terms, properties, is_ending })
+        let is_swapped = self.client() == Some(Side::B);
+        let properties = if is_swapped { [b, a] } else { [a, b] };
+        let mut message_credits = self.exchange.message_credits;
+        if is_swapped {
+            message_credits.reverse();
+        }
+        if terms.is_none() {
+            message_credits.iter_mut().for_each(|of| of.least_left = None);
+        }
+        Some(ConnectionState { number: number?, terms, properties, message_credits, is_ending })
     }
 
     /// Between which addresses the Calls of a side go.

@@ -2,8 +2,10 @@
 //! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
 
 mod bare;
+mod credits;
 mod dialect;
 mod messages;
+mod trailer;
 
 use std::hash::Hash;
 
@@ -31,6 +33,8 @@ use super::ledger::{Entry, Key, Ledger, SegmentAt, State};
 use super::step::Deed;
 use super::transaction::{CreditUse, Delivered, Direction, MessageRecord, Transaction, Which};
 use super::{Account, Limits, Meaning, Sight};
+use credits::Credits;
+pub use credits::MessageCredits;
 
 /// What an exchange works with besides its own state.
 pub(super) struct Desk<'a> {
@@ -60,6 +64,8 @@ pub(super) struct Exchange {
     dialect: Option<Dialect>,
     /// The properties that the two sides have told each other; `None` before the first.
     pub(super) properties: [Option<PeerProperties>; 2],
+    /// The credits of the messages of the two sides in version 2.
+    pub(super) message_credits: [MessageCredits; 2],
     /// Messages of which parts came.
     pub(super) continuations: Continuations,
     /// Whether a snap length cut the chunk lists of a message.
@@ -74,26 +80,8 @@ pub(super) struct Exchange {
     pub(super) twins: Vec<(Key, Key)>,
     /// The credits of the Calls of each side.
     credits: [Credits; 2],
-}
-
-/// The credits that one side may use for its Calls.
-#[derive(Clone, Copy, Debug, Default)]
-struct Credits {
-    /// What the last Reply granted; 0 before the first.
-    granted: u32,
-    /// When as many Calls were in flight.
-    full_since: Option<Timestamp>,
-}
-
-impl Credits {
-    /// Notes how many Calls are in flight from a moment on.
-    fn note(&mut self, in_flight: u32, time: Timestamp) {
-        if self.granted > 0 && in_flight >= self.granted {
-            self.full_since.get_or_insert(time);
-        } else {
-            self.full_since = None;
-        }
-    }
+    /// When the last message ended that was captured.
+    last_message: Option<Timestamp>,
 }
 
 impl Exchange {
@@ -106,7 +94,11 @@ impl Exchange {
         self.continuations.join(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
+        let [a, b] = other.message_credits;
+        let [c, d] = if swapped { [b, a] } else { [a, b] };
+        self.message_credits = [self.message_credits[0].join(c), self.message_credits[1].join(d)];
         self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
+        self.last_message = self.last_message.max(other.last_message);
         for ((of, xid), key) in other.calls {
             let known = *self.calls.entry((side(of), xid)).or_insert(key);
             if known != key {
@@ -175,6 +167,7 @@ impl Exchange {
             }
             Operation::Send { message, owner } => self.message(desk, sender, &message, owner),
             Operation::SendAgain { owner, ends } => again(desk, owner, ends),
+            Operation::TrailerAgain { owner } => trailer::again(desk, owner),
         }
     }
 
@@ -209,6 +202,7 @@ impl Exchange {
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
+        let quiet_ns = self.quiet_until(&call);
         let answered = match self.before(desk, sender, xid, &call) {
             Before::Copy(key) => {
                 let moved =
@@ -221,13 +215,19 @@ impl Exchange {
             Before::Reply(key) => Some(key),
             Before::Nothing => None,
         };
-        let mut transaction = blank(xid);
+        let mut transaction = Transaction { quiet_ns, ..blank(xid) };
         if let Some(stall) = call.stall {
             transaction.stall(stall);
         }
         transaction.call = Some(call);
         let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
         self.open(desk, sender, transaction, program, answered)
+    }
+
+    /// Nanoseconds from the message before to this one, which is the last from now on.
+    fn quiet_until(&mut self, message: &MessageRecord) -> Option<u64> {
+        let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
+        message.time.since(self.last_message.replace(end)?)
     }
 
     /// What is known of the XID of a Call; a copy of one that was seen is noted.
@@ -345,6 +345,7 @@ impl Exchange {
         envelope: Option<Envelope>,
     ) -> Key {
         let requester = sender.peer();
+        let _ = self.quiet_until(&reply);
         let stall = reply.stall;
         let known = self.calls.get(&(requester, xid)).copied();
         let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
@@ -523,6 +524,7 @@ fn blank(xid: Xid) -> Transaction {
         retry_of: None,
         stalls: Vec::new(),
         ack_timeout_ns: None,
+        quiet_ns: None,
         credit_use: CreditUse::default(),
     }
 }

@@ -9,6 +9,7 @@ use crate::rdma::{Owner, Side};
 
 use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
+use super::lone_header::LoneHeaders;
 use super::settling;
 use super::step::{Deed, Step};
 use super::transaction::{Delivered, MessageRecord, Transaction, Which};
@@ -258,6 +259,8 @@ pub(super) struct Ledger {
     settled_until: i64,
     /// What was done for Transactions since this was emptied, where somebody wants to know.
     pub(super) steps: Vec<Step>,
+    /// Messages that are a header alone.
+    pub(super) lone_headers: LoneHeaders,
 }
 
 /// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
@@ -286,6 +289,7 @@ impl Ledger {
             has_ages: limits.call_age_ns.is_some(),
             settled_until: i64::MIN,
             steps: Vec::new(),
+            lone_headers: LoneHeaders::default(),
         }
     }
 

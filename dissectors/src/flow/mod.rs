@@ -40,6 +40,7 @@ mod gaps;
 mod handles;
 mod iwarp;
 mod ledger;
+mod lone_header;
 mod meaning;
 mod memory;
 mod packets;
@@ -63,8 +64,10 @@ use std::collections::VecDeque;
 pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use connection::ConnectionState;
 pub use coverage::Coverage;
+pub use exchange::MessageCredits;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use ledger::Key;
+pub use lone_header::LoneHeader;
 pub use meaning::Meaning;
 pub use setup::{ReadResources, Service, Terms};
 pub use step::{Deed, Step};
@@ -453,6 +456,12 @@ impl Flow {
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
+    }
+
+    /// The messages of RPC-over-RDMA that are a header alone in the frame that was taken last, whose number this is: RDMA_DONE, and those
+    /// that belong to no Transaction.
+    pub fn lone_headers(&self, frame: FrameNumber) -> &[LoneHeader] {
+        self.ledger.lone_headers.of(frame)
     }
 
     /// A Transaction that has not been given out yet.

@@ -13,7 +13,7 @@ use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, Payload};
 use crate::rpc::{self, Program, Status};
 use crate::rpcrdma::{ErrorCode, MessageHeader, WriteChunk};
-use crate::xdr::{ChunkItem, Cursor, Error, roundup};
+use crate::xdr::{ChunkItem, Cursor, Error, Padding, roundup};
 
 use super::chunk::{Chunk, Segment};
 use super::transaction::{MessageRecord, Missing, Transaction, Which};
@@ -248,15 +248,19 @@ impl Transaction {
         })
     }
 
-    /// Length of the whole RPC message with the content of its chunks and their roundup in their places; `None` where
-    /// there is no RPC message, and where the capture ends before the header has told all chunks.
+    /// Length of the whole RPC message with the content of its chunks and their roundup in their places, without the padding of
+    /// RDMA_MSGP (RFC 5666 section 3.9); `None` where there is no RPC message, where the capture ends before the header has told
+    /// all chunks, and where a padded message is not decoded to its end.
     pub fn rpc_length(&self, which: Which) -> Option<u64> {
         let message = self.message(which)?;
         if message.is_rdma_error() {
             return None;
         }
         let filled = |length: u64| length + roundup(length as usize) as u64;
-        let inline = message.inline_length()? as u64;
+        let mut inline = message.inline_length()? as u64;
+        if message.padding() != Padding::default() {
+            inline = inline.saturating_sub(self.read(|reading| reading.padding_bytes(which))?);
+        }
         Some(match which {
             Which::Call => inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>(),
             // The Reply's own header tells, because the Call may not have been seen.
@@ -392,6 +396,20 @@ impl<'a> Reading<'a> {
             Some(error) => Err(error),
             None => ending::protection(payload, &mut cursor, &mut Unobserved),
         }
+    }
+
+    /// Bytes of padding before opaque data (RFC 5666 section 3.9); `None` where arguments or results are not decoded to their end.
+    fn padding_bytes(&self, which: Which) -> Option<u64> {
+        let mut cursor = self.cursor(which)?;
+        rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+        let (call, _) = self.call_header()?;
+        let mut body = opened(call.payload, &mut cursor, &mut Unobserved).ok()??;
+        let procedure = call.described()?;
+        match which {
+            Which::Call => procedure.arguments(&mut body, &mut Unobserved).ok()?,
+            Which::Reply => procedure.results(&mut body, &mut Unobserved).ok()?,
+        }
+        Some(body.padding_bytes() as u64)
     }
 
     /// Tells an observer the arguments or results, and holds that the message ends with them; the cursor stands behind the RPC

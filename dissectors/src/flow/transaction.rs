@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::address::Address;
+use crate::address::{Address, Tenant};
 use crate::field::Unobserved;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
@@ -80,6 +80,8 @@ pub struct ConnectionName {
     pub client: Endpoint,
     /// The other side.
     pub server: Endpoint,
+    /// The virtual network that it is in.
+    pub tenant: Tenant,
 }
 
 impl ConnectionName {
@@ -89,6 +91,7 @@ impl ConnectionName {
         transport: Transport::RoceV2,
         client: Endpoint { address: Address::Unknown, port: None },
         server: Endpoint { address: Address::Unknown, port: None },
+        tenant: Tenant::NONE,
     };
 }
 
@@ -423,6 +426,42 @@ impl Phases {
 /// Stalls of one Transaction that are told apart.
 const STALLS: usize = 64;
 
+/// Evidence that a Call was sent before its first copy in the capture, and that this earlier copy was lost before the capture
+/// point. The time since is in no latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostCopy {
+    /// A packet that its sender sent behind the Call, by PSN or sequence number, was captured before it, `ns` nanoseconds.
+    Certain {
+        /// Nanoseconds from that packet to the first copy in the capture.
+        ns: u64,
+    },
+    /// No message of the connection was captured for an ACK timeout or longer. Nothing else tells a lost copy from an idle client.
+    Possible {
+        /// Nanoseconds without a message before the first copy in the capture.
+        ns: u64,
+    },
+}
+
+impl LostCopy {
+    /// The most ACK timeouts that pass before the last retransmission of a packet: each of seven retries, a counter of three bits, may
+    /// wait for four. InfiniBand Architecture Specification volume 1, sections 9.7.6.1.3 and 9.9.2.1.
+    const MOST_TIMEOUTS: u64 = 7 * 4;
+
+    /// Its name in output.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Certain { .. } => "certain",
+            Self::Possible { .. } => "possible",
+        }
+    }
+
+    /// Nanoseconds before the first copy in the capture that speak for it.
+    pub fn ns(self) -> u64 {
+        let (Self::Certain { ns } | Self::Possible { ns }) = self;
+        ns
+    }
+}
+
 /// How the credits of a connection were used when a Call began and until it was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditUse {
@@ -465,6 +504,9 @@ pub struct Transaction {
     pub stalls: Vec<Stall>,
     /// The ACK timeout of its connection in nanoseconds, where the set-up that names it was seen.
     pub ack_timeout_ns: Option<u64>,
+    /// Nanoseconds before the first copy of the Call in which no message of its connection was captured; `None` where none was
+    /// captured before.
+    pub quiet_ns: Option<u64>,
     /// How the credits of its connection were used.
     pub credit_use: CreditUse,
 }
@@ -490,6 +532,19 @@ impl Transaction {
     /// went back.
     pub fn latency(&self) -> Option<u64> {
         self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
+    }
+
+    /// Evidence that a copy of the Call was lost before the capture point; `None` where nothing speaks for it.
+    pub fn lost_copy(&self) -> Option<LostCopy> {
+        let call = self.call.as_ref()?;
+        // A message of which no packet was captured before it was recovered.
+        let recovered = call.stall.filter(|stall| stall.until <= call.time);
+        let behind = recovered.and_then(|stall| call.time.since(stall.since)).filter(|ns| *ns > 0);
+        let quiet = || {
+            let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns)?;
+            (timeout..=timeout.saturating_mul(LostCopy::MOST_TIMEOUTS)).contains(&ns).then_some(ns)
+        };
+        behind.map(|ns| LostCopy::Certain { ns }).or_else(|| quiet().map(|ns| LostCopy::Possible { ns }))
     }
 
     /// Packets of it were lost or refused, and sent again.

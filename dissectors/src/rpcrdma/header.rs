@@ -85,20 +85,44 @@ impl WriteChunk<'_> {
     }
 }
 
-/// rdma_msg: what every RPC-over-RDMA message begins with. RFC 8166 section 4.2.
+/// What follows the words that every version has, in one version.
+pub trait VersionBody<'a>: Xdr<'a> {
+    /// The version.
+    const VERSION: u32;
+    /// The body as a group of fields.
+    const FIELD: &'static Field;
+
+    /// Reads the body of a header of another version, of which the kind of message alone is known.
+    ///
+    /// # Errors
+    /// Where the message ends before that word.
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error>;
+
+    /// Whether it is the answer to an unknown version, which repeats that version and has the same form in all of them (RFC 8166
+    /// section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
+    fn is_version_error(&self) -> bool;
+}
+
+/// rdma_msg of RFC 8166 section 4.2, and rpcrdma2_hdr_prefix of draft-ietf-nfsv4-rpcrdma-version-two section 6.4: what every
+/// RPC-over-RDMA message of a numbered version begins with, and the body of one version.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Header<'a> {
-    /// The XID of the RPC message. RFC 8166 section 4.2.1.
+pub struct Prefixed<B> {
+    /// The XID of the RPC message. RFC 8166 section 4.2.1. Of no meaning in RDMA2_GRANT.
     pub rdma_xid: Xid,
     /// The version of RPC-over-RDMA. RFC 8166 section 4.2.2.
     pub rdma_vers: u32,
-    /// Credits that are asked for in a Call, and granted in a Reply. RFC 8166 section 4.2.3.
+    /// Version 1: Calls that may be in flight, asked for in a Call and granted in a Reply (RFC 8166 section 4.2.3). Version 2: how many
+    /// messages the receiver of this header may have sent on the connection, counted from its beginning and modulo 2^32
+    /// (draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1).
     pub rdma_credit: u32,
     /// What kind of message this is, and its chunks.
-    pub rdma_body: Body<'a>,
+    pub rdma_body: B,
 }
 
-impl<'a> Header<'a> {
+/// The header of version 1. RFC 8166 section 4.2.
+pub type Header<'a> = Prefixed<Body<'a>>;
+
+impl<'a> Prefixed<Body<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field =
         &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
@@ -136,12 +160,31 @@ impl<'a> Header<'a> {
     }
 }
 
-impl<'a> Xdr<'a> for Header<'a> {
+impl<'a> VersionBody<'a> for Body<'a> {
+    const VERSION: u32 = VERSION;
+    const FIELD: &'static Field = &Field::group(
+        "rpcordma.body",
+        "rdma_body",
+        "The kind of message and its chunks. RFC 8166 section 4.2.4",
+    );
+
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+        let proc = Proc::decode(cursor, Body::TAG, observer)?;
+        Unread::decode(cursor, <Self as VersionBody>::FIELD, observer)
+            .map(|unread| Self::Unread(proc, unread))
+    }
+
+    fn is_version_error(&self) -> bool {
+        matches!(self, Self::Error(RdmaError::Vers(_)))
+    }
+}
+
+impl<'a, B: VersionBody<'a>> Xdr<'a> for Prefixed<B> {
     const KIND: Kind = Kind::Group;
 
     fn describe(registry: &mut Registry) {
         FixedFields::describe(registry);
-        registry.xdr::<Body<'_>>(&BODY, "");
+        registry.xdr::<B>(B::FIELD, "");
     }
 
     #[inline]
@@ -155,12 +198,10 @@ impl<'a> Xdr<'a> for Header<'a> {
         let rdma_xid = Xid::decode(cursor, xid, observer)?;
         let rdma_vers = u32::decode(cursor, vers, observer)?;
         let rdma_credit = u32::decode(cursor, credit, observer)?;
-        // The answer to an unknown version repeats that version, and has the same form in all of them.
-        let rdma_body = if rdma_vers == VERSION || is_version_error(*cursor) {
-            Body::decode(cursor, &BODY, observer)?
+        let rdma_body = if rdma_vers == B::VERSION || is_version_error::<B>(*cursor) {
+            B::decode(cursor, B::FIELD, observer)?
         } else {
-            let proc = Proc::decode(cursor, Body::TAG, observer)?;
-            Body::Unread(proc, Unread::decode(cursor, &BODY, observer)?)
+            B::decode_unread(cursor, observer)?
         };
         observer.leave(cursor.position());
         Ok(Self { rdma_xid, rdma_vers, rdma_credit, rdma_body })
@@ -174,12 +215,9 @@ impl<'a> Xdr<'a> for Header<'a> {
     }
 }
 
-static BODY: Field =
-    Field::group("rpcordma.body", "rdma_body", "The kind of message and its chunks. RFC 8166 section 4.2.4");
-
-fn is_version_error(mut cursor: Cursor<'_>) -> bool {
-    let body = Body::decode(&mut cursor, &BODY, &mut Unobserved);
-    matches!(body, Ok(Body::Error(RdmaError::Vers(_)))) && cursor.remaining() == 0
+fn is_version_error<'a, B: VersionBody<'a>>(mut cursor: Cursor<'a>) -> bool {
+    let body = B::decode(&mut cursor, B::FIELD, &mut Unobserved);
+    body.is_ok_and(|body| body.is_version_error()) && cursor.remaining() == 0
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ pub mod version2;
 
 pub use dialect::Dialect;
 pub use header::{
-    Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Proc, RdmaError, ReadSegment, Segment,
-    Unread, VERSION, Versions, WriteChunk,
+    Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Prefixed, Proc, RdmaError, ReadSegment,
+    Segment, Unread, VERSION, VersionBody, Versions, WriteChunk,
 };
 pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
 pub use private_data::{PrivateData, SidePrivateData};

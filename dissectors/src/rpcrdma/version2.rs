@@ -3,13 +3,11 @@
 //! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end where the draft
 //! puts `rdma_rpc_first_word`: that is the first word of the RPC message, or of a part of it.
 
-use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Unobserved};
+use crate::field::{Field, Observer};
 use crate::rdma::Handle;
-use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Enclosed, Encoder, Error, List, Opaque, Xdr};
+use crate::xdr::{Chain, Cursor, Enclosed, Error, List, Opaque, Xdr};
 
-use super::header::{FixedFields, ReadSegment, Unread, Versions, WriteChunk};
+use super::header::{Prefixed, ReadSegment, Unread, VersionBody, Versions, WriteChunk};
 
 /// The version.
 pub const VERSION: u32 = 2;
@@ -158,22 +156,10 @@ crate::xdr! { "rpcordma";
     }
 }
 
-/// rpcrdma2_hdr_prefix, and the structure that its header type names. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3
-/// and 6.4.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Header<'a> {
-    /// The XID of the RPC message; of no meaning in RDMA2_GRANT.
-    pub rdma_xid: Xid,
-    /// The version, 2.
-    pub rdma_vers: u32,
-    /// How many messages the receiver of this header may have sent on the connection, counted from its beginning and
-    /// modulo 2^32. draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1.
-    pub rdma_credit: u32,
-    /// The header type, and its structure.
-    pub rdma_body: Body<'a>,
-}
+/// The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3 and 6.4.
+pub type Header<'a> = Prefixed<Body<'a>>;
 
-impl<'a> Header<'a> {
+impl<'a> Prefixed<Body<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",
@@ -270,51 +256,21 @@ impl PeerProperties {
     }
 }
 
-impl<'a> Xdr<'a> for Header<'a> {
-    const KIND: Kind = Kind::Group;
+impl<'a> VersionBody<'a> for Body<'a> {
+    const VERSION: u32 = VERSION;
+    const FIELD: &'static Field = &Field::group(
+        "rpcordma.v2_body",
+        "rdma_body",
+        "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
+    );
 
-    fn describe(registry: &mut Registry) {
-        FixedFields::describe(registry);
-        registry.xdr::<Body<'_>>(&BODY, "");
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+        let htype = HeaderType::decode(cursor, Body::TAG, observer)?;
+        Unread::decode(cursor, <Self as VersionBody>::FIELD, observer)
+            .map(|unread| Self::Unread(htype, unread))
     }
 
-    #[inline]
-    fn decode<O: Observer<'a>>(
-        cursor: &mut Cursor<'a>,
-        field: &'static Field,
-        observer: &mut O,
-    ) -> Result<Self, Error> {
-        observer.enter(field, cursor.position());
-        let [xid, vers, credit] = FixedFields::FIELDS;
-        let rdma_xid = Xid::decode(cursor, xid, observer)?;
-        let rdma_vers = u32::decode(cursor, vers, observer)?;
-        let rdma_credit = u32::decode(cursor, credit, observer)?;
-        let rdma_body = if rdma_vers == VERSION || is_version_error(*cursor) {
-            Body::decode(cursor, &BODY, observer)?
-        } else {
-            let htype = HeaderType::decode(cursor, Body::TAG, observer)?;
-            Body::Unread(htype, Unread::decode(cursor, &BODY, observer)?)
-        };
-        observer.leave(cursor.position());
-        Ok(Self { rdma_xid, rdma_vers, rdma_credit, rdma_body })
+    fn is_version_error(&self) -> bool {
+        matches!(self, Self::Error(TransportError::Vers(_)))
     }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        self.rdma_xid.encode(encoder);
-        self.rdma_vers.encode(encoder);
-        self.rdma_credit.encode(encoder);
-        self.rdma_body.encode(encoder);
-    }
-}
-
-static BODY: Field = Field::group(
-    "rpcordma.v2_body",
-    "rdma_body",
-    "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
-);
-
-/// The error that answers an unknown version has the same form in every version (section 4.3.2).
-fn is_version_error(mut cursor: Cursor<'_>) -> bool {
-    let body = Body::decode(&mut cursor, &BODY, &mut Unobserved);
-    matches!(body, Ok(Body::Error(TransportError::Vers(_)))) && cursor.remaining() == 0
 }

@@ -237,6 +237,11 @@ impl<'a> Cursor<'a> {
         self.at + self.spliced - self.padded
     }
 
+    /// Bytes of padding before this place (RFC 5666 section 3.9).
+    pub fn padding_bytes(&self) -> usize {
+        self.padded
+    }
+
     /// Length of the message as it was sent.
     pub fn length(&self) -> usize {
         self.length

@@ -65,6 +65,6 @@ pub(super) fn run(args: &AllArgs) -> Result<Exit> {
     if is_trace(&args.file) {
         return replay(&args.file, &args.file, &args.server, &args.how, how);
     }
-    let trace = compile::passing(&args.file)?;
+    let trace = compile::passing(&args.file, None)?;
     replay(&args.file, trace.path(), &args.server, &args.how, how)
 }

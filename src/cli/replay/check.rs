@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::Result;
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::compile;
 use super::part::PartArgs;
@@ -26,6 +27,7 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) color: Color,
     pub(in crate::cli) count: usize,
     pub(in crate::cli) quiet: bool,
+    pub(in crate::cli) dialect: Option<Dialect>,
     pub(in crate::cli) part: &'a PartArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
@@ -52,7 +54,7 @@ pub(in crate::cli) fn check(
     let mut done: Vec<(String, Ran)> = Vec::new();
     let mut end = Exit::Done;
     for file in files {
-        let outcome = one(file, inputs, &server, &how);
+        let outcome = one((file, reported.dialect), inputs, &server, &how);
         let name = file.to_string_lossy().into_owned();
         match outcome {
             Ok(ran) => {
@@ -92,8 +94,13 @@ pub(in crate::cli) fn check(
     Ok(end)
 }
 
-fn one(file: &Path, inputs: &InputFiles, server: &ServerArgs, how: &HowArgs) -> Result<Ran, Refused> {
-    let trace = compile::passing(file)?;
+fn one(
+    (file, dialect): (&Path, Option<Dialect>),
+    inputs: &InputFiles,
+    server: &ServerArgs,
+    how: &HowArgs,
+) -> Result<Ran, Refused> {
+    let trace = compile::passing(file, dialect)?;
     ran(trace.path(), inputs, server, how, How::Make)
 }
 

@@ -57,6 +57,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         bail!("--directory: each of the runs has a directory of its own; leave it out");
     }
     let how = HowArgs::checking(&Reported {
+        dialect: None,
         junit: None,
         format: ReportFormat::Text,
         color: Color::Never,

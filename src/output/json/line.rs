@@ -116,6 +116,10 @@ pub(super) struct Line<'t, 'a> {
     client_port: Option<u32>,
     server: Option<Text<Address>>,
     server_port: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vlan_ids: Vec<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
     direction: &'static str,
     xid: Text<Hex>,
     program: Option<u32>,
@@ -190,6 +194,8 @@ impl<'t, 'a> Line<'t, 'a> {
             client_port: connection.client.port,
             server: address(connection.server.address),
             server_port: connection.server.port,
+            vlan_ids: connection.tenant.vlan_ids().collect(),
+            vni: connection.tenant.network_identifier(),
             direction: match transaction.direction {
                 Direction::Forward => "forward",
                 Direction::Reverse => "reverse",
@@ -451,6 +457,15 @@ struct Message<'t> {
     length: Option<usize>,
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_copy: Option<LostCopyObject>,
+}
+
+/// Evidence that an earlier copy of a Call was lost before the capture point.
+#[derive(Serialize)]
+struct LostCopyObject {
+    evidence: &'static str,
+    ns: u64,
 }
 
 #[derive(Serialize)]
@@ -492,6 +507,10 @@ impl<'t> Message<'t> {
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
             undecoded: facts.undecoded(transaction, which).map(UndecodedObject::from),
+            lost_copy: transaction
+                .lost_copy()
+                .filter(|_| which == Which::Call)
+                .map(|lost| LostCopyObject { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }

@@ -112,6 +112,18 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
             " {of} waited an ACK timeout or longer for the server: packets lost before the capture point may be why."
         );
     }
+    if tally.lost_copies > 0 {
+        let of = Things(tally.lost_copies, "Call");
+        let _ = write!(text, " Copies of {of} were lost before the capture point: latencies lack that time.");
+    }
+    if tally.possible_lost_copies > 0 && tally.has_loss() {
+        let of = Things(tally.possible_lost_copies, "Call");
+        let _ = write!(
+            text,
+            " {of} came after an ACK timeout or longer without a message: the client was idle, or copies were \
+             possibly lost before the capture point."
+        );
+    }
 }
 
 /// What a live capture received and lost, and what would help.

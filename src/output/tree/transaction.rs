@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, MessageRecord, Transaction, Transport, Which,
+    ConnectionName, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
 };
-use nfsrdma_dissectors::flow::{Flow, Meaning, MpaCounts, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, LoneHeader, Meaning, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -136,7 +136,24 @@ impl TreeView {
                 });
             }
         }
+        for lone in flow.lone_headers(frame.number) {
+            self.lone_header(lone);
+        }
         &self.lines
+    }
+
+    /// A message that is a header alone.
+    fn lone_header(&mut self, lone: &LoneHeader) {
+        self.tree.clear();
+        let result = lone.observe(&mut self.tree);
+        self.tree.finish();
+        let styles = self.screen.styles;
+        // Positions count in the message, and not in the frame.
+        let origin = Origin::Nothing;
+        self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
+        let error =
+            result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
+        self.lines.extend(error);
     }
 
     fn about(
@@ -188,6 +205,18 @@ impl TreeView {
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact(&styles, 1, "latency", phases));
+        }
+        if let Some(lost) = transaction.lost_copy() {
+            let time = Duration(lost.ns(), *glyphs);
+            let about = match lost {
+                LostCopy::Certain { .. } => format!(
+                    "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
+                ),
+                LostCopy::Possible { .. } => format!(
+                    "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
+                ),
+            };
+            self.lines.push(styled_fact(styles.label, "earlier copy of the Call", styles.mark, about));
         }
         self.chunks(transaction);
         if let Some(before) = transaction.retry_of {

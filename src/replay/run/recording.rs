@@ -8,7 +8,7 @@ use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
-use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport as Carrier};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, Header, RdmaError, WriteChunk};
@@ -304,6 +304,7 @@ fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
         },
         client: endpoint(terms.local),
         server: endpoint(Some(terms.peer)),
+        tenant: Tenant::NONE,
     }
 }
 
@@ -414,6 +415,7 @@ impl<W: Write + Seek> Tape for Recording<W> {
             transport: Carrier::Tcp,
             client: endpoint(Some(called.server)),
             server: endpoint(Some(called.client)),
+            tenant: Tenant::NONE,
         };
         let [came, answered] = called.times;
         let call = Some(self.sent_at(came, Form::RECORD, 0, called.message.to_vec()));

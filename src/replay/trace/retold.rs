@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::address::{Address, Lid};
+use nfsrdma_dissectors::address::{Address, Lid, Tenant};
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport};
@@ -97,6 +97,7 @@ impl Retelling {
             transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
             client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
             server: if is_of_server { host(false, caller.client) } else { host(true, caller.server) },
+            tenant: Tenant::NONE,
         };
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = Assembled::of(&step.call, contents)?;

@@ -138,6 +138,7 @@ impl Travelled {
             done: false,
             stalls: Vec::new(),
             ack_timeout_ns: None,
+            quiet_ns: None,
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CreditUse::default(),
         }

@@ -167,7 +167,7 @@ impl Tally {
             step.bytes += bytes;
             step.errors += u64::from(failed);
         }
-        self.lives.transaction(transaction);
+        self.lives.transaction(transaction, reading, facts);
         if let Some(used) = sequence::slot(reading, facts) {
             self.lives.slot(transaction, used.slot, sequence::granted_slots(reading, facts));
         }

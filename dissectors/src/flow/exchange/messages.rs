@@ -46,9 +46,19 @@ impl Exchange {
             self.follow_dialect(&envelope);
         }
         self.has_cut_lists |= envelope.is_cut;
+        if let MessageType::Version2(_) = envelope.words.message_type
+            && !envelope.is_unknown()
+            && !desk.sight.is_captured_twice()
+        {
+            self.note_credits(sender, envelope.words.credits);
+        }
         match envelope.words.carriage {
-            Carriage::Done => self.done(desk, sender, envelope.xid, owner),
+            Carriage::Done => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
+                self.done(desk, sender, envelope.xid, owner)
+            }
             Carriage::Control => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
                 self.note_properties(sender, message);
                 *owner = Key::NONE.owner(SegmentAt::CONTROL);
                 Meaning::TransportMessage(envelope.words.message_type)
@@ -56,6 +66,7 @@ impl Exchange {
             Carriage::Part => self.part(desk, sender, message, &envelope, owner),
             // An error that answers no Call: the peer refused properties or a grant.
             Carriage::Error if envelope.xid == Xid(0) && !self.knows_call(sender.peer(), Xid(0)) => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
                 *owner = Key::NONE.owner(SegmentAt::CONTROL);
                 Meaning::TransportMessage(envelope.words.message_type)
             }
@@ -63,6 +74,14 @@ impl Exchange {
                 self.whole(desk, sender, message, envelope, owner)
             }
         }
+    }
+
+    /// Notes that a side sends a message of version 2, and with it how many messages its peer may have sent.
+    fn note_credits(&mut self, sender: Side, limit: u32) {
+        let [a, b] = &mut self.message_credits;
+        let (own, peer) = if sender == Side::A { (a, b) } else { (b, a) };
+        own.send();
+        peer.limit = Some(limit);
     }
 
     /// Notes the properties that a side tells.

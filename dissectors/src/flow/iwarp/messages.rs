@@ -12,10 +12,13 @@ use crate::flow::gaps::gap;
 use crate::flow::stream::Position;
 use crate::flow::{Sight, Stall};
 use crate::frame::{FrameNumber, Part, Timestamp};
+use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::MessageNumber;
+use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{Opcode, ReadRequest, Terminate};
 use crate::iwarp::{Segment, Target};
 use crate::rdma::{Handle, Message, Operation, Owner};
+use crate::xdr::roundup;
 
 use super::payload::Payload;
 use super::{Event, Taker};
@@ -55,6 +58,8 @@ impl Read {
 #[derive(Debug)]
 struct Sent {
     range: Range<Position>,
+    /// Where the trailer of its last FPDU ends: pad and CRC.
+    trailer_end: Position,
     owner: Owner,
 }
 
@@ -80,6 +85,8 @@ struct Assembly {
     end_time: Timestamp,
     stall: Option<Stall>,
     range: Range<Position>,
+    /// Length of the trailer behind the last FPDU that came.
+    trailer_length: Position,
     is_open: bool,
     /// Whether a snap length cut bytes of it.
     is_cut: bool,
@@ -126,6 +133,7 @@ impl Assembly {
             self.stall = Stall::join(self.stall, sight.stall());
         }
         self.range.end = range.end;
+        self.trailer_length = trailer_length(payload);
     }
 
     fn seen(&mut self, sight: &Sight<'_>) {
@@ -149,6 +157,8 @@ pub(super) struct Messages {
     reads: VecDeque<Read>,
     /// In the order of the stream.
     sent: VecDeque<Sent>,
+    /// Trailers in frames of their own behind data of RDMA Writes and Read responses, in the order of the stream, and whose data it is.
+    trailers: VecDeque<(Range<Position>, Owner)>,
     /// The header of a message that is put together from several pieces.
     header: [u8; HEADER],
     gathered: usize,
@@ -164,7 +174,9 @@ impl Messages {
 
     /// The memory that is remembered for copies and RDMA Reads, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.reads.capacity() * size_of::<Read>() + self.sent.capacity() * size_of::<Sent>()
+        self.reads.capacity() * size_of::<Read>()
+            + self.sent.capacity() * size_of::<Sent>()
+            + self.trailers.capacity() * size_of::<(Range<Position>, Owner)>()
     }
 
     /// How many bytes the message costs that is put together.
@@ -185,9 +197,13 @@ impl Messages {
             Target::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.give_up(taker);
-                match opcode {
+                let owner = match opcode {
                     Opcode::WRITE => self.write(stag, offset, &payload, taker),
                     _ => peer.response(stag, offset, &payload, taker),
+                };
+                // Another frame than that of the data held the trailer.
+                if payload.sight.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
+                    self.remember_trailer(&payload, owner);
                 }
             }
             Target::Untagged { number, offset, .. } => {
@@ -206,12 +222,14 @@ impl Messages {
         }
     }
 
-    fn write(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) {
+    /// Takes bytes of an RDMA Write, and tells whose they are.
+    fn write(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) -> Owner {
         let data = payload.data;
         let ends = payload.is_end() && payload.segment.last;
         if data.length == 0 {
             self.write = self.write.take().filter(|_| !ends);
-            return taker.event(payload.sight, Event::Control);
+            taker.event(payload.sight, Event::Control);
+            return Owner::default();
         }
         let write = match &mut self.write {
             Some(write) if write.stag == stag && write.next == offset => write,
@@ -222,13 +240,31 @@ impl Messages {
             let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
             taker.event(payload.sight, Event::Operation(operation));
         }
+        let owner = write.owner;
         if ends {
             self.write = None;
         }
+        owner
+    }
+
+    /// Remembers where the trailer behind this payload stands, for its copies.
+    #[cold]
+    fn remember_trailer(&mut self, payload: &Payload<'_>, owner: Owner) {
+        if self.trailers.len() >= SENT {
+            self.trailers.pop_front();
+        }
+        let end = payload.range.end;
+        self.trailers.push_back((end..end + trailer_length(payload), owner));
     }
 
     /// The peer answers an RDMA Read of this side. Responses come in the order of their requests (RFC 5040 section 5.5).
-    fn response(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) {
+    fn response(
+        &mut self,
+        stag: Handle,
+        offset: u64,
+        payload: &Payload<'_>,
+        taker: &mut impl Taker,
+    ) -> Owner {
         let data = payload.data;
         let source = self
             .reads
@@ -238,18 +274,21 @@ impl Messages {
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::ReadWithoutRequest };
-            return taker.event(payload.sight, Event::Undecoded(reason));
+            taker.event(payload.sight, Event::Undecoded(reason));
+            return Owner::default();
         };
         let ends = payload.is_end() && payload.segment.last;
         // What was asked for before this one has been answered.
         self.reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
-            return taker.event(payload.sight, Event::Control);
+            taker.event(payload.sight, Event::Control);
+            return Owner::default();
         }
         if payload.was_seen() {
             let operation = Operation::ReadResponse { offset: source, data, owner };
             taker.event(payload.sight, Event::Operation(operation));
         }
+        owner
     }
 
     fn send(&mut self, number: MessageNumber, offset: u32, payload: &Payload<'_>, taker: &mut impl Taker) {
@@ -259,7 +298,7 @@ impl Messages {
             if data.length == 0 {
                 return taker.event(sight, Event::Control);
             }
-            let owner = remember(&mut self.sent, payload.range.clone());
+            let owner = remember(&mut self.sent, payload.range.clone(), trailer_length(payload));
             let message = Message {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -285,8 +324,20 @@ impl Messages {
 
     /// Gives out the message that is put together.
     fn deliver(&mut self, sight: Sight<'_>, taker: &mut impl Taker) {
-        let Assembly { bytes, length, gaps, frames, time, end_time, stall, range, is_open, is_cut, .. } =
-            &mut self.send;
+        let Assembly {
+            bytes,
+            length,
+            gaps,
+            frames,
+            time,
+            end_time,
+            stall,
+            range,
+            trailer_length,
+            is_open,
+            is_cut,
+            ..
+        } = &mut self.send;
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
             // Nothing tells what it belongs to.
@@ -309,7 +360,7 @@ impl Messages {
             end_time: *end_time,
             stall: *stall,
         };
-        let owner = remember(&mut self.sent, range.clone());
+        let owner = remember(&mut self.sent, range.clone(), *trailer_length);
         taker.event(sight, Event::Operation(Operation::Send { message, owner }));
     }
 
@@ -408,14 +459,19 @@ impl Messages {
         }
     }
 
-    /// Bytes were sent again: copies of the messages that lie in them.
+    /// Bytes were sent again: copies of the messages that lie in them. A segment that holds a trailer alone is no copy of a message,
+    /// but belongs to it.
     pub(super) fn again(&mut self, range: Range<Position>, sight: Sight<'_>, taker: &mut impl Taker) {
         let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
-        let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
-        for sent in self.sent.range(from..).take_while(|sent| overlaps(&sent.range)) {
-            let ends = range.end >= sent.range.end;
+        let from = self.sent.partition_point(|sent| sent.trailer_end <= range.start);
+        for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
+            let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
             let operation = Operation::SendAgain { owner: sent.owner, ends };
             taker.event(sight, Event::Operation(operation));
+        }
+        let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
+        for (_, owner) in self.trailers.range(from..).take_while(|(trailer, _)| overlaps(trailer)) {
+            taker.event(sight, Event::Operation(Operation::TrailerAgain { owner: *owner }));
         }
         if self.send.is_open && overlaps(&self.send.range) {
             self.send.seen(&sight);
@@ -423,12 +479,19 @@ impl Messages {
     }
 }
 
+/// Length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044 section 4.1).
+fn trailer_length(payload: &Payload<'_>) -> Position {
+    let ulpdu_length = payload.segment.header_length() + payload.length as usize;
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as Position
+}
+
 /// Remembers a message that is given out, for its copies.
-fn remember(sent: &mut VecDeque<Sent>, range: Range<Position>) -> &mut Owner {
+fn remember(sent: &mut VecDeque<Sent>, range: Range<Position>, trailer_length: Position) -> &mut Owner {
     if sent.len() >= SENT {
         sent.pop_front();
     }
-    sent.push_back(Sent { range, owner: Owner::default() });
+    let trailer_end = range.end + trailer_length;
+    sent.push_back(Sent { range, trailer_end, owner: Owner::default() });
     let last = sent.len() - 1;
     &mut sent[last].owner
 }

@@ -339,7 +339,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
 
 /// RFC 5666: what RDMA_MSGP and RDMA_DONE are, and a Reply that offers its data to be read.
 #[test]
-fn the_read_read_model_of_rfc5666_ends_with_done() {
+fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
     let mut link = Link::new(17);
     let source = memory(0xd1, 0x1000, 2000);
     let mut frames = [
@@ -401,6 +401,13 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
         let frames = [link.send(Client, &call), link.send(Server, &write_reply(7, length as u32))].concat();
         let outcome = run(&frames);
         let [transaction] = &outcome.transactions[..] else { panic!() };
+        // 68 bytes, and the data with its roundup: the padding is none of the RPC message.
+        let rpc_length = 68 + length.next_multiple_of(4) as u64;
+        assert_eq!(transaction.rpc_length(Which::Call), Some(rpc_length));
+        assert_eq!(
+            transaction.rpc_length(Which::Reply),
+            transaction.reply.as_ref().unwrap().inline_length().map(|n| n as u64)
+        );
         transaction.read(|reading| {
             assert_eq!(reading.facts().call_error, None);
             if padding > 0 {

@@ -92,9 +92,41 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
         ]
     );
     assert_eq!(outcome.meanings[5], transport(HeaderType::RDMA2_GRANT));
+    // The header of the last of them is kept for whoever shows it.
+    assert_eq!(outcome.flow.lone_headers(FrameNumber(5)).len(), 0);
+    let [lone] = outcome.flow.lone_headers(FrameNumber(6)) else { panic!() };
+    assert_eq!(lone.observe(&mut Unobserved), Ok(()));
     let state = outcome.flow.connections().next().unwrap();
     let told = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };
     assert_eq!(state.properties, [Some(told); 2]);
+}
+
+/// draft section 4.2.1: each message says how many messages its receiver may have sent since the connection began.
+#[test]
+fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
+    let told = |has_set_up: bool| {
+        let mut link = Link::new(17);
+        let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
+        let client =
+            |xid: u32, limit: u32| message(&[xid, 2, limit, 10, 0, 0, 0, 0], &getattr_call(xid).body);
+        let server = |xid: u32, limit: u32| message(&[xid, 2, limit, 13, 0], &getattr_reply(xid).body);
+        let sends = [
+            (Client, client(6, 4)),
+            (Server, server(6, 3)),
+            (Client, client(7, 5)),
+            (Client, client(8, 5)),
+            // Nothing is left for the client before this grant.
+            (Server, message(&[0, 2, 10, 5], &[])),
+            (Server, server(7, 10)),
+            (Server, server(8, 11)),
+        ];
+        frames.extend(sends.iter().flat_map(|(who, bytes)| link.send_bytes(*who, bytes)));
+        let outcome = run(&frames);
+        outcome.flow.connections().next().unwrap().message_credits
+    };
+    let credits = |sent, limit, least_left| MessageCredits { sent, limit: Some(limit), least_left };
+    assert_eq!(told(true), [credits(3, 11, Some(0)), credits(4, 5, Some(1))]);
+    assert_eq!(told(false), [credits(3, 11, None), credits(4, 5, None)]);
 }
 
 /// draft section 6.6.2: whatever part of a message is lost, it is not complete, and says so; one that comes again makes it whole.
@@ -166,7 +198,7 @@ fn parts_of_messages_that_never_end_are_given_up() {
 
 /// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and says when it is done.
 #[test]
-fn a_reply_of_the_prototype_is_read_and_ends_with_done() {
+fn seed_003_4_4_a_reply_of_the_prototype_is_read_and_ends_with_done() {
     let mut link = Link::new(17);
     let source = memory(0xd1, 0x1000, 2000);
     let reply = message(&[7, 1, 0, 1, 44, 2000, 0xd1, 0, 0x1000, 0], &read_reply(7, 2000).body);
@@ -187,7 +219,7 @@ fn a_reply_of_the_prototype_is_read_and_ends_with_done() {
 
 /// NFS over RDMA (SIGCOMM 2003) section 4.6.2.
 #[test]
-fn a_long_call_of_the_prototype_is_its_first_chunk() {
+fn seed_003_4_6_2_a_long_call_of_the_prototype_is_its_first_chunk() {
     let mut link = Link::new(17);
     let body = write_call_inline(7, &data(500)).body;
     let source = memory(0xa1, 0x1000, body.len() as u32);

@@ -266,7 +266,7 @@ fn memory_ends_with_its_last_address() {
 
 /// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2: a session over TCP steps up to RDMA on the connection that it has.
 #[test]
-fn a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
+fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     let wants = (false, true);
     let mut this = Connection {
         stream: Stream::new(700),

@@ -2,7 +2,7 @@
 //! numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::flow::transaction::{Delivered, Phases};
+use crate::flow::transaction::{Delivered, LostCopy, Phases};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -265,6 +265,54 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     assert_eq!(t.phases(), Some(phases));
     assert_eq!(ends(t, Which::Reply), (10_000, Delivered::Acknowledged, 2, 0));
     assert_eq!(outcome.meanings[5], Meaning::Control);
+}
+
+/// InfiniBand volume 1, section 9.7.5.2.8: a packet behind a gap is refused, and so shows that one before it was sent.
+#[test]
+fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_capture() {
+    let mut link = Link::new(17);
+    let first = getattr(&mut link, 5);
+    let lost = link.client.psn;
+    let seventh = link.send(Client, &null_call(7));
+    let eighth = link.send(Client, &null_call(8));
+    // The first copy of Call 7 is not in the capture; that of Call 8 in frame 3 is refused.
+    let mut frames = [first, eighth.clone(), link.nak(Server, lost), seventh, eighth].concat();
+    frames.extend(link.ack(Server));
+    frames.extend([link.send(Server, &null_reply(7)), link.send(Server, &null_reply(8))].concat());
+    let outcome = run(&frames);
+    let lost: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.lost_copy())).collect();
+    let certain = Some(LostCopy::Certain { ns: 2000 });
+    assert_eq!(lost, [(5, None), (7, certain), (8, None)]);
+}
+
+/// InfiniBand volume 1, section 9.7.6.1.3: a requester waits for one to four ACK timeouts, and tries seven times at most.
+#[test]
+fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
+    const TIMEOUT_NS: u64 = 4_096 << 17;
+    let possible = |ns| Some(LostCopy::Possible { ns });
+    let cases = [
+        (true, TIMEOUT_NS - 1, None),
+        (true, TIMEOUT_NS, possible(TIMEOUT_NS)),
+        (true, 28 * TIMEOUT_NS, possible(28 * TIMEOUT_NS)),
+        (true, 28 * TIMEOUT_NS + 1, None),
+        // Nothing tells the timeout of a connection whose set-up was not seen.
+        (false, TIMEOUT_NS, None),
+    ];
+    for (has_set_up, pause, expected) in cases {
+        let mut link = Link::new(17);
+        let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
+        let before = frames.len() + 2;
+        frames.extend([getattr(&mut link, 5), getattr(&mut link, 6)].concat());
+        let mut flow = Flow::new(Limits::default());
+        for (number, bytes) in (1..).zip(&frames) {
+            // The message before ends with frame `before`.
+            let late = if number > before as i64 { pause as i64 - 1000 } else { 0 };
+            feed(&mut flow, number as u64, number * 1000 + late, bytes, usize::MAX);
+        }
+        flow.finish();
+        let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+        assert_eq!(transactions.iter().map(Transaction::lost_copy).collect::<Vec<_>>(), [None, expected]);
+    }
 }
 
 /// When the delivered copy of a message ended, how that is known, how often it was sent, and how often by RPC.

@@ -252,7 +252,7 @@ fn another_call_with_the_xid_of_one_that_waits_ends_that() {
 }
 
 #[test]
-fn a_call_that_is_sent_again_on_another_connection_is_a_retry() {
+fn seed_004_2_1_3_a_call_that_is_sent_again_on_another_connection_is_a_retry() {
     let (mut one, mut two) = (Link::new(17), Link::new(18));
     let frames = [
         one.connect(1),
@@ -391,7 +391,7 @@ fn the_phases_of_a_transaction_are_told_apart() {
 
 /// draft-talpey-nfsv4-rdma-sess-01 section 2.4: a Send without data returns credits; others keep connections alive so.
 #[test]
-fn what_moves_no_data_is_neither_malformed_nor_a_transaction() {
+fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     let mut link = Link::new(17);
     let nowhere = memory(0, 0, 0);
     let frames = [

@@ -13,6 +13,7 @@ mod loss;
 mod message;
 mod messages;
 mod pending;
+mod seeds;
 mod settling;
 mod streams;
 mod tcp;

@@ -258,6 +258,9 @@ impl Taker for Log {
                     },
                 }
             }
+            Event::Operation(Operation::TrailerAgain { owner }) => {
+                Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends: false }
+            }
             Event::Operation(Operation::SendAgain { owner, ends }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends }
             }
