@@ -21,6 +21,7 @@ use crate::analysis::baseline::{self, Baseline, Checking, Settings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::tally::Tally;
+use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output::checks::{Check, Found, Outcome, Summary, View};
 use crate::output::comparison::json_line;
@@ -137,7 +138,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.bless && args.junit.is_some() {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
     }
-    args.memory.plan(&args.files, 1)?;
+    let memory = args.memory.plan(&args.files, 1)?;
     let baselines = args.files.iter().map(|file| beside(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
@@ -173,7 +174,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            blessed(file, &captures, &mut progress)
+            blessed(file, &memory, &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -183,7 +184,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
                 shown += 1;
                 json_line(&mut to, difference, Some(&name))
             };
-            checked(file, args.count.unwrap_or(COUNT), &mut progress, &mut tell)
+            checked(file, &memory, args.count.unwrap_or(COUNT), &mut progress, &mut tell)
         };
         // What cannot be written ends it; what cannot be read is an outcome.
         let outcome = match outcome {
@@ -258,7 +259,7 @@ fn read_baseline(capture: &Path) -> Result<Baseline> {
     baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Result<Outcome> {
+fn blessed(file: &Path, memory: &Memory, captures: &InputFiles, progress: &mut Progress) -> Result<Outcome> {
     let path = beside(file);
     // What a person wrote into the baseline outlives it, whatever else stands there.
     let old = text(&path)?;
@@ -268,7 +269,7 @@ fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Resul
         })?,
         None => Settings::default(),
     };
-    let mut reader = Reader::open(file)?;
+    let mut reader = Reader::open(file, memory)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
@@ -294,12 +295,13 @@ fn blessed(file: &Path, captures: &InputFiles, progress: &mut Progress) -> Resul
 /// Compares a capture with its baseline, and keeps so many differences.
 fn checked(
     file: &Path,
+    memory: &Memory,
     count: usize,
     progress: &mut Progress,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
 ) -> Result<Outcome> {
-    let mut reader = Reader::open(file)?;
-    let mut checking = Checking::new(read_baseline(file)?);
+    let mut reader = Reader::open(file, memory)?;
+    let mut checking = Checking::new(read_baseline(file)?, memory.view_bytes());
     let mut recorder = Recorder::default();
     let mut tally = Tally::new(count, junit::SHOWN);
     let mut hear = |difference: Difference| {

@@ -109,15 +109,15 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
-    args.memory.plan([&args.a, &args.b], 2)?;
-    let mut readers = [Reader::open(&args.a)?, Reader::open(&args.b)?];
+    let memory = args.memory.plan([&args.a, &args.b], 2)?;
+    let mut readers = [Reader::open(&args.a, &memory)?, Reader::open(&args.b, &memory)?];
     let mut recorder = Recorder::default();
     let mut progress = Progress::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
     let mut first = First::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
     let mut to = BufWriter::new(progress.page());
     let mut left = args.count.unwrap_or(usize::MAX);
-    let mut comparison = Comparison::new(selection, usize::MAX);
+    let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
     // What is no capture is not compared with one.
     let is_no_capture = Cell::new(false);
     let next = |side| {

@@ -15,7 +15,7 @@ use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::trace::Trace;
 use crate::filter::{Filter, Selection};
-use crate::memory;
+use crate::memory::Memory;
 use crate::output::{Output, Settings};
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::retold::Retelling;
@@ -91,8 +91,9 @@ impl Steps {
 
 impl Reader {
     /// Opens a capture or a trace.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let from = if is_trace(path) { From::Steps(Box::new(Steps::open(path)?)) } else { capture(path)? };
+    pub(super) fn open(path: &Path, memory: &Memory) -> Result<Self> {
+        let from =
+            if is_trace(path) { From::Steps(Box::new(Steps::open(path)?)) } else { capture(path, memory)? };
         Ok(Self {
             from,
             is_over: false,
@@ -167,16 +168,16 @@ impl Reader {
     }
 }
 
-fn capture(path: &Path) -> Result<From, SourceError> {
-    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, ..memory::limits() };
-    Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
+fn capture(path: &Path, memory: &Memory) -> Result<From, SourceError> {
+    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, ..memory.limits() };
+    Ok(From::Capture(Box::new((Source::open_within([path], memory.windows())?, Flow::new(limits)))))
 }
 
 /// Shows the steps of a trace as the Transactions that they are of.
 pub(super) fn show_trace(path: &Path, settings: Settings, filter: Option<Filter>, most: u64) -> Result<Exit> {
     let name = path.display();
     let Steps { mut steps, mut contents, mut retelling, total } = Steps::open(path)?;
-    let mut selection = filter.map(Selection::new);
+    let mut selection = filter.map(|filter| Selection::new(filter, &settings.memory));
     let mut progress = Progress::new();
     let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.page()));
     let mut read = 0;

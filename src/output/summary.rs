@@ -72,8 +72,9 @@ impl Summary<'_> {
 
     /// What was dropped because a bound was reached, by kind.
     fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let names = (self.names > 0).then_some(("names", self.names));
-        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(names)
+        let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
+        let own = own.into_iter().filter(|(_, count)| *count > 0);
+        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(own)
     }
 
     fn object(&self) -> SummaryObject<'_> {
