@@ -11,7 +11,7 @@ use super::chunk::{Chunk, ChunkKind, Segment};
 use super::envelope::Envelope;
 use super::settling;
 use super::step::{Deed, Step};
-use super::transaction::{Delivered, MessageRecord, Transaction, Which};
+use super::transaction::{Delivered, Transaction, Which};
 use super::{Limits, Sight};
 
 /// Names an open or lingering Transaction; never used twice.
