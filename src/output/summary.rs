@@ -65,7 +65,7 @@ impl Summary<'_> {
         text::write(self, to, width)
     }
 
-    /// Frames that gave no meaning, by reason.
+    /// Frames that were not decoded, by reason.
     fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.flow.account().undecoded_counts().map(|(why, count)| (why.key(), count))
     }
