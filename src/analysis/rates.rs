@@ -402,6 +402,17 @@ mod tests {
     }
 
     #[test]
+    fn around_a_moment_so_many_connections_and_files_are_counted_apart() {
+        let mut around = RatesAround::new(at(0), (at(0), at(10)));
+        for number in 0..2 * KEPT as u64 {
+            let path = number.to_be_bytes();
+            around.add(Ended { connection: number, path: Some(&path), ..ended(0) });
+        }
+        let table = around.table();
+        assert_eq!((table.connections.len(), table.files.len()), (KEPT, KEPT));
+    }
+
+    #[test]
     fn around_a_moment_half_of_a_window_is_before_it() {
         let mut around = RatesAround::new(at(50_000), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));

@@ -22,8 +22,6 @@ use super::model::{Entry, row};
 use super::pass::Manner;
 use super::shares::ViewShares;
 
-/// Bytes that what waits to be written may take.
-
 /// What is saved, and where to.
 #[derive(Clone, Debug)]
 pub(super) struct SaveRequest {

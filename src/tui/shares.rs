@@ -44,3 +44,17 @@ impl ViewShares {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_no_more_than_the_share_of_the_view() {
+        for is_once in [false, true] {
+            let shares = ViewShares::new(112 << 20, is_once);
+            let ViewShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } = shares;
+            assert_eq!(rows_bytes + waiting_bytes + kept_bytes + lines_bytes + saving_bytes, 112 << 20);
+        }
+    }
+}
