@@ -10,6 +10,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::flow::{Flow, Limits};
 use nfsrdma_inspect::filter::Filter;
+use nfsrdma_inspect::memory::Memory;
 use nfsrdma_inspect::output::style::Screen;
 use nfsrdma_inspect::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use nfsrdma_inspect::source::Source;
@@ -51,6 +52,7 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
         tells_files: false,
         icrc: false,
         screen: Screen::pipe(),
+        memory: Memory::default(),
     };
     let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
     let mut flow = Flow::new(Limits::default());

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use nfsrdma_inspect::memory::Windows;
 use nfsrdma_inspect::tui::capture::Capture;
 use nfsrdma_inspect::tui::{App, Options};
 use ratatui::Terminal;
@@ -67,7 +68,8 @@ fn main() -> ExitCode {
 fn measure(path: PathBuf) -> bool {
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     let start = Instant::now();
-    let mut app = App::new(Capture::files(vec![path]), Options::default()).expect("no filter");
+    let mut app =
+        App::new(Capture::files(vec![path], Windows::default()), Options::default()).expect("no filter");
     let mut draw = |app: &mut App| _ = terminal.draw(|frame| app.draw(frame)).expect("a terminal");
     while app.transactions() == 0 {
         app.tick();

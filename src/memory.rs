@@ -1,15 +1,15 @@
 //! The memory that the program may use: one budget, `--max-memory`, and its shares.
 //!
-//! Weighed in bytes against a share are the state of the dissectors ([`limits`]), the windows of zstd data
-//! ([`WindowMemory`]), names of files ([`names_bytes`]), and frames and values that wait for output ([`view_bytes`]). Outside
-//! of it are the rows and frames of the terminal interface, the row groups of an export, and tables of operations and
-//! connections, which are bounded by count. The rest is for the program itself. Captures that are not compressed need no windows, and give most
-//! of that share to the others.
+//! Everything that input makes the program allocate is weighed in bytes against a share: the state of the dissectors
+//! ([`Memory::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display filter, the
+//! tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the terminal
+//! interface. Captures that are not compressed need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nfsrdma_dissectors::flow::Limits;
 
@@ -19,16 +19,105 @@ pub const DEFAULT_BYTES: u64 = 256 << 20;
 /// The least budget, in bytes.
 pub const LEAST_BYTES: u64 = 16 << 20;
 
-static BUDGET_BYTES: AtomicU64 = AtomicU64::new(DEFAULT_BYTES);
-static FLOWS: AtomicU64 = AtomicU64::new(1);
-static NEEDS_WINDOWS: AtomicBool = AtomicBool::new(true);
-static WINDOW_BYTES: AtomicU64 = AtomicU64::new(0);
+/// The parts of a budget, in 32nds of it.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    flows: u64,
+    names: u64,
+    /// How many stores of names there may be at a time.
+    name_stores: u64,
+    filter: u64,
+    tables: u64,
+    view: u64,
+    windows: u64,
+}
 
-/// Sets the budget of a program that reads these files, with so many flows at a time.
-pub fn plan<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>, flows: u64) {
-    BUDGET_BYTES.store(budget_bytes, Ordering::Relaxed);
-    FLOWS.store(flows.max(1), Ordering::Relaxed);
-    NEEDS_WINDOWS.store(files.into_iter().any(|file| may_be_zstd(file)), Ordering::Relaxed);
+impl Shares {
+    /// Of a command. A filter by path learns names beside the output.
+    const PLAIN: Self =
+        Self { flows: 16, names: 4, name_stores: 2, filter: 2, tables: 4, view: 6, windows: 0 };
+    const COMPRESSED: Self =
+        Self { flows: 8, names: 2, name_stores: 2, filter: 2, tables: 2, view: 2, windows: 16 };
+    /// Of the terminal interface, which keeps rows, or frames that come once. Two passes, a search and a page that is read
+    /// again have names of their own.
+    const INTERFACE: Self =
+        Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 };
+    const COMPRESSED_INTERFACE: Self =
+        Self { flows: 6, names: 4, name_stores: 4, filter: 2, tables: 2, view: 8, windows: 10 };
+}
+
+/// A budget of memory. Clones share the windows of zstd data, and each gives the same shares.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    budget_bytes: u64,
+    flows: u64,
+    shares: Shares,
+    windows: Windows,
+}
+
+impl Default for Memory {
+    /// [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
+    fn default() -> Self {
+        Self::new(DEFAULT_BYTES, 1, Shares::COMPRESSED)
+    }
+}
+
+impl Memory {
+    fn new(budget_bytes: u64, flows: u64, shares: Shares) -> Self {
+        Self { budget_bytes, flows, shares, windows: Windows::new(budget_bytes, shares.windows) }
+    }
+
+    /// The budget of a command that reads these files, with so many flows at a time.
+    pub fn of_command<'a>(
+        budget_bytes: u64,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+        flows: u64,
+    ) -> Self {
+        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
+        Self::new(budget_bytes, flows, if is_compressed { Shares::COMPRESSED } else { Shares::PLAIN })
+    }
+
+    /// The budget of the terminal interface, which has four flows: passes over everything and over what a filter selects, a
+    /// search, and one that reads parts again.
+    pub fn of_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
+        let shares = if is_compressed { Shares::COMPRESSED_INTERFACE } else { Shares::INTERFACE };
+        Self::new(budget_bytes, 4, shares)
+    }
+
+    fn part(&self, parts: u64) -> usize {
+        usize::try_from(self.budget_bytes / 32 * parts).unwrap_or(usize::MAX)
+    }
+
+    /// Bounds for each flow.
+    pub fn limits(&self) -> Limits {
+        Limits::within(self.budget_bytes / 32 * self.shares.flows / self.flows)
+    }
+
+    /// Memory for one store of names of files, in bytes.
+    pub fn names_bytes(&self) -> usize {
+        self.part(self.shares.names) / self.shares.name_stores as usize
+    }
+
+    /// Memory for values that a display filter keeps until their Transaction is done, in bytes.
+    pub fn filter_bytes(&self) -> usize {
+        self.part(self.shares.filter)
+    }
+
+    /// Memory for the tables of `analysis`, in bytes.
+    pub fn tables_bytes(&self) -> usize {
+        self.part(self.shares.tables)
+    }
+
+    /// Memory for frames and rows that wait for output or for a comparison, or that the terminal interface keeps, in bytes.
+    pub fn view_bytes(&self) -> usize {
+        self.part(self.shares.view)
+    }
+
+    /// The memory that windows of zstd data share.
+    pub fn windows(&self) -> &Windows {
+        &self.windows
+    }
 }
 
 /// Only a regular file tells without being read.
@@ -41,67 +130,120 @@ fn may_be_zstd(file: &Path) -> bool {
     is_read && crate::source::begins_zstd(&first)
 }
 
-/// So many sixteenths of the budget, in bytes: of a budget that needs windows, and of one that does not.
-fn share(with_windows: u64, without: u64) -> u64 {
-    let parts = if NEEDS_WINDOWS.load(Ordering::Relaxed) { with_windows } else { without };
-    BUDGET_BYTES.load(Ordering::Relaxed) / 16 * parts
+/// The memory that windows of zstd data share; clones share it, too.
+#[derive(Clone, Debug)]
+pub struct Windows(Arc<WindowPool>);
+
+#[derive(Debug)]
+struct WindowPool {
+    parts: u64,
+    most_bytes: u64,
+    used_bytes: AtomicU64,
 }
 
-/// Bounds for a flow.
-pub fn limits() -> Limits {
-    Limits::within(share(5, 9) / FLOWS.load(Ordering::Relaxed))
+impl Default for Windows {
+    /// Those of [`Memory::default`].
+    fn default() -> Self {
+        Memory::default().windows
+    }
 }
 
-/// Memory for names of files, in bytes.
-pub fn names_bytes() -> usize {
-    usize::try_from(share(1, 1)).unwrap_or(usize::MAX)
-}
+impl Windows {
+    /// Windows that have so many 32nds of a budget together.
+    fn new(budget_bytes: u64, parts: u64) -> Self {
+        let most_bytes = budget_bytes / 32 * parts;
+        Self(Arc::new(WindowPool { parts, most_bytes, used_bytes: AtomicU64::new(0) }))
+    }
 
-/// Memory for what waits for output or for a comparison, in bytes.
-pub fn view_bytes() -> u64 {
-    share(1, 4)
-}
+    /// Memory for all windows, in bytes.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.0.most_bytes
+    }
 
-/// Memory for the windows of zstd data, in bytes.
-pub(crate) fn windows_bytes() -> u64 {
-    // Standard input shows only when it is read that it is compressed.
-    share(8, 8)
-}
+    /// The `--max-memory` with which a window of `needed_bytes` has room beside those that leave `free_bytes`, in bytes.
+    pub(crate) fn budget_for(&self, needed_bytes: u64, free_bytes: u64) -> u64 {
+        let used_bytes = self.0.most_bytes.saturating_sub(free_bytes);
+        let bytes = needed_bytes.saturating_add(used_bytes);
+        bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
+    }
 
-/// Whether windows take more than half of their share.
-pub(crate) fn are_windows_tight() -> bool {
-    WINDOW_BYTES.load(Ordering::Relaxed) > windows_bytes() / 2
+    /// Whether windows take more than half of their share.
+    pub(crate) fn are_tight(&self) -> bool {
+        self.0.used_bytes.load(Ordering::Relaxed) > self.0.most_bytes / 2
+    }
+
+    /// The window of one more decompressor, which takes nothing yet.
+    pub(crate) fn window(&self) -> WindowMemory {
+        WindowMemory { windows: self.clone(), bytes: 0 }
+    }
 }
 
 /// The memory that the window of one decompressor takes of the share of all.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WindowMemory {
+    windows: Windows,
     bytes: u64,
 }
 
+/// Memory beyond its share that a window of all of it takes: blocks on their way out, in bytes.
+const SLACK_BYTES: u64 = 512 << 10;
+
 impl WindowMemory {
+    /// The share.
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
     /// Takes so much in all.
     ///
     /// # Errors
     /// The bytes that are free, where they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let most = windows_bytes() + SLACK_BYTES;
-        let used = WINDOW_BYTES.fetch_add(more, Ordering::Relaxed);
-        if used + more > most {
-            WINDOW_BYTES.fetch_sub(more, Ordering::Relaxed);
-            return Err((most - SLACK_BYTES).saturating_sub(used));
+        let WindowPool { most_bytes, used_bytes, .. } = &*self.windows.0;
+        let used = used_bytes.fetch_add(more, Ordering::Relaxed);
+        if used + more > most_bytes + SLACK_BYTES {
+            used_bytes.fetch_sub(more, Ordering::Relaxed);
+            return Err(most_bytes.saturating_sub(used));
         }
         self.bytes = bytes;
         Ok(())
     }
-}
 
-/// Memory beyond its share that a window of all of it takes: blocks on their way out, in bytes.
-const SLACK_BYTES: u64 = 512 << 10;
+    /// Gives all of it back.
+    pub(crate) fn release(&mut self) {
+        self.windows.0.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = 0;
+    }
+}
 
 impl Drop for WindowMemory {
     fn drop(&mut self) {
-        WINDOW_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_no_more_than_the_budget() {
+        for shares in [Shares::PLAIN, Shares::COMPRESSED, Shares::INTERFACE, Shares::COMPRESSED_INTERFACE] {
+            let Shares { flows, names, filter, tables, view, windows, .. } = shares;
+            assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn windows_of_clones_share_their_memory_and_give_it_back() {
+        let memory = Memory::default();
+        let half = memory.windows().most_bytes() / 2;
+        let (mut one, mut other) = (memory.windows().window(), memory.clone().windows().window());
+        assert_eq!(one.grow_to(half + SLACK_BYTES), Ok(()));
+        assert!(memory.windows().are_tight());
+        assert_eq!(other.grow_to(half + SLACK_BYTES), Err(half - SLACK_BYTES));
+        drop(one);
+        assert_eq!(other.grow_to(half + SLACK_BYTES), Ok(()));
     }
 }

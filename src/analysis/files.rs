@@ -20,19 +20,32 @@ pub struct FileTally {
 }
 
 /// Files by their paths; a file without a name has the hash of its filehandle for a path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Files {
     tallies: FxHashMap<Box<[u8]>, FileTally>,
     given_up: u64,
+    /// Bytes that the files take, and may take.
+    bytes: usize,
+    room_bytes: usize,
 }
 
+/// Bytes that a file takes beside its path, about.
+const FILE_BYTES: usize = 2 * size_of::<(Box<[u8]>, FileTally)>();
+
 impl Files {
+    /// Nothing is counted yet; files may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        Self { tallies: FxHashMap::default(), given_up: 0, bytes: 0, room_bytes }
+    }
+
     /// Counts a Transaction about a file, of so many bytes.
     pub fn transaction(&mut self, path: &[u8], transaction: &Transaction, bytes: u64, has_failed: bool) {
         if !self.tallies.contains_key(path) {
-            if self.tallies.len() >= COUNTED {
+            let bytes = path.len() + FILE_BYTES;
+            while self.tallies.len() >= COUNTED || (self.bytes + bytes > self.room_bytes && self.bytes > 0) {
                 self.forget();
             }
+            self.bytes += bytes;
             self.tallies.insert(path.into(), FileTally::default());
         }
         let Some(tally) = self.tallies.get_mut(path) else { return };
@@ -43,12 +56,13 @@ impl Files {
     }
 
     fn forget(&mut self) {
-        let keep = COUNTED / 4;
+        let keep = self.tallies.len() / 4;
         let (by_bytes, by_time) =
             (self.bound(keep, |tally| tally.bytes), self.bound(keep, |tally| tally.time));
         let before = self.tallies.len();
         self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time > by_time);
         self.given_up += (before - self.tallies.len()) as u64;
+        self.bytes = self.tallies.keys().map(|path| path.len() + FILE_BYTES).sum();
     }
 
     /// What all but `keep` files are not above.
@@ -84,7 +98,7 @@ mod tests {
     #[test]
     fn files_are_bounded_and_the_busiest_stay() {
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
-        let mut files = Files::default();
+        let mut files = Files::new(64 << 20);
         for number in 0..2 * COUNTED as u64 {
             let bytes = if number % 1_000 == 0 { 1 << 30 } else { 1 };
             files.transaction(&number.to_be_bytes(), transaction, bytes, false);
@@ -96,9 +110,23 @@ mod tests {
     }
 
     #[test]
+    fn long_paths_keep_within_their_memory() {
+        const ROOM_BYTES: usize = 1 << 20;
+        let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
+        let mut files = Files::new(ROOM_BYTES);
+        for number in 0..10_000_u64 {
+            let path = [&[b'a'; 4_000][..], &number.to_be_bytes()].concat();
+            files.transaction(&path, transaction, if number == 5 { 1 << 30 } else { 1 }, false);
+            assert!(files.tallies.keys().map(|path| path.len()).sum::<usize>() < ROOM_BYTES);
+        }
+        assert_eq!(files.given_up() + files.count() as u64, 10_000);
+        assert_eq!(files.largest(1, |tally| tally.bytes)[0].1.bytes, 1 << 30);
+    }
+
+    #[test]
     fn a_file_adds_up_what_was_done_with_it() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
-        let mut files = Files::default();
+        let mut files = Files::new(64 << 20);
         files.transaction(b"/a", &transactions[60], 100, false);
         files.transaction(b"/a", &transactions[60], 50, true);
         let time = 2 * transactions[60].latency().unwrap();

@@ -6,11 +6,13 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
-use super::load::CreditSeries;
+use super::load::{CREDIT_STEPS, CreditSeries, Credits};
 use super::sequence::{self, SessionId};
 
-/// Connections whose credits over time, and whose states after the flow has forgotten them, are kept at a time.
+/// Connections whose credits over time, and whose states after the flow has forgotten them, are kept at a time at most.
 const KEPT: usize = 1_000;
+/// Memory of a connection's credits over time, and of its state, in bytes.
+const LIFE_BYTES: usize = CREDIT_STEPS * size_of::<Credits>() + size_of::<ConnectionState>() + 128;
 
 /// A connection with all that is counted of it.
 #[derive(Clone, Debug)]
@@ -86,21 +88,29 @@ impl Sessions {
 }
 
 /// What is known of connections beside what went over them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lives {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionState>,
     sessions: Sessions,
+    /// Connections that are kept at a time at most.
+    most: usize,
 }
 
 impl Lives {
+    /// Nothing is known yet, and what will be may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        let most = (room_bytes / LIFE_BYTES).clamp(1, KEPT);
+        Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: Sessions::default(), most }
+    }
+
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
         let number = transaction.connection.number;
         if let Some(session) = sequence::session(reading, facts) {
             self.sessions.note(session, number);
         }
-        let has_room = self.credits.len() < KEPT || self.credits.contains_key(&number);
+        let has_room = self.credits.len() < self.most || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
             self.credits.entry(number).or_default().transaction(transaction);
         }
@@ -109,7 +119,7 @@ impl Lives {
     /// Counts the slot of a Call, and how many slots its Reply lets the client use.
     pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
         let number = transaction.connection.number;
-        if self.credits.len() < KEPT || self.credits.contains_key(&number) {
+        if self.credits.len() < self.most || self.credits.contains_key(&number) {
             self.credits.entry(number).or_default().slot(transaction, slot, granted);
         }
     }
@@ -117,7 +127,7 @@ impl Lives {
     /// Looks how the connections are that the flow remembers. Those that it has forgotten stay as they were.
     pub fn look(&mut self, flow: &Flow) {
         for state in flow.connections() {
-            if self.states.len() < KEPT || self.states.contains_key(&state.number) {
+            if self.states.len() < self.most || self.states.contains_key(&state.number) {
                 self.states.insert(state.number, state);
             }
         }
@@ -136,13 +146,18 @@ impl Lives {
 }
 
 /// Connections that are counted until they are over. There are as many as the flow remembers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OpenConnections {
     tallies: BTreeMap<u64, ConnectionTally>,
     lives: Lives,
 }
 
 impl OpenConnections {
+    /// Nothing is counted yet; credits over time may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        Self { tallies: BTreeMap::new(), lives: Lives::new(room_bytes) }
+    }
+
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
         let name = transaction.connection;
@@ -190,7 +205,7 @@ mod tests {
             message_credits: Default::default(),
             is_ending: true,
         };
-        let mut open = OpenConnections::default();
+        let mut open = OpenConnections::new(1 << 20);
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnections, transaction: &Transaction| {

@@ -8,7 +8,7 @@ use super::series::{Series, Step};
 
 /// Steps of the load of a capture, and of the credits of a connection.
 const STEPS: usize = 512;
-const CREDIT_STEPS: usize = 128;
+pub(super) const CREDIT_STEPS: usize = 128;
 
 /// What ended within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

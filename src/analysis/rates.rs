@@ -1,5 +1,6 @@
 //! How much happens per second: over the last second, the last ten and the last minute, or around a moment of a file.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 
 use nfsrdma_dissectors::frame::Timestamp;
@@ -149,48 +150,99 @@ fn ns(time: Timestamp) -> u64 {
     u64::try_from(time.0).unwrap_or(0)
 }
 
-/// Counts what goes on now.
-#[derive(Debug, Default)]
-pub struct RecentRates {
-    all: Recent,
-    operations: FxHashMap<OperationKey, Recent>,
-    connections: FxHashMap<u64, Recent>,
-    files: FxHashMap<Box<[u8]>, Recent>,
+/// Bytes of an entry beside its key, about.
+const ENTRY_BYTES: usize = 2 * size_of::<Recent>();
+
+/// What goes on now with each of one kind, as many as have room: those that are busy come first that came first.
+#[derive(Debug)]
+struct RecentOf<K> {
+    recent: FxHashMap<K, Recent>,
+    /// Bytes that they take, and may take.
+    bytes: usize,
+    room_bytes: usize,
+    /// The slot of the longest window in which those were last forgotten that are not busy any more.
+    looked: u64,
 }
 
-/// Makes room where there is none; `false` if everything there is in use.
-fn has_room<K: Eq + Hash>(map: &mut FxHashMap<K, Recent>, now_ns: u64) -> bool {
-    if map.len() >= KEPT {
-        let longest = WINDOWS_NS.len() - 1;
-        map.retain(|_, recent| recent.0[longest].rate(now_ns).transactions > 0.0);
+impl<K: Eq + Hash> RecentOf<K> {
+    fn new(room_bytes: usize) -> Self {
+        Self { recent: FxHashMap::default(), bytes: 0, room_bytes, looked: 0 }
     }
-    map.len() < KEPT
+
+    fn add<Q>(&mut self, key: &Q, own: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, Counts))
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        if let Some(recent) = self.recent.get_mut(key) {
+            return recent.add(time_ns, counts);
+        }
+        let bytes = ENTRY_BYTES + size_of_val(key);
+        let is_full = |this: &Self| this.recent.len() >= KEPT || this.bytes + bytes > this.room_bytes;
+        if is_full(self) {
+            self.forget_idle(time_ns);
+        }
+        if !is_full(self) {
+            self.bytes += bytes;
+            self.recent.entry(own(key)).or_default().add(time_ns, counts);
+        }
+    }
+
+    /// Forgets those that are not busy any more. They are found by looking at all, so that is done once a slot.
+    fn forget_idle<Q>(&mut self, now_ns: u64)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let longest = WINDOWS_NS.len() - 1;
+        let slot = now_ns / (WINDOWS_NS[longest] / SLOTS);
+        if slot <= self.looked {
+            return;
+        }
+        self.looked = slot;
+        self.recent.retain(|_, recent| recent.0[longest].rate(now_ns).transactions > 0.0);
+        self.bytes = self.recent.keys().map(|key| ENTRY_BYTES + size_of_val(key.borrow())).sum();
+    }
+}
+
+/// Counts what goes on now.
+#[derive(Debug)]
+pub struct RecentRates {
+    all: Recent,
+    operations: RecentOf<OperationKey>,
+    connections: RecentOf<u64>,
+    files: RecentOf<Box<[u8]>>,
 }
 
 impl RecentRates {
+    /// Nothing is counted yet; operations, connections and files may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        let quarter = room_bytes / 4;
+        Self {
+            all: Recent::default(),
+            operations: RecentOf::new(quarter),
+            connections: RecentOf::new(quarter),
+            files: RecentOf::new(2 * quarter),
+        }
+    }
+
     /// Counts a Transaction.
     pub fn add(&mut self, ended: Ended<'_>) {
         let time_ns = ns(ended.time);
         let counts = Counts { transactions: 1, bytes: ended.bytes };
         self.all.add(time_ns, counts);
-        if self.operations.contains_key(&ended.operation) || has_room(&mut self.operations, time_ns) {
-            self.operations.entry(ended.operation).or_default().add(time_ns, counts);
-        }
-        if self.connections.contains_key(&ended.connection) || has_room(&mut self.connections, time_ns) {
-            self.connections.entry(ended.connection).or_default().add(time_ns, counts);
-        }
-        let Some(path) = ended.path else { return };
-        if let Some(recent) = self.files.get_mut(path) {
-            recent.add(time_ns, counts);
-        } else if has_room(&mut self.files, time_ns) {
-            self.files.entry(path.into()).or_default().add(time_ns, counts);
+        let what = (time_ns, counts);
+        self.operations.add(&ended.operation, |key| *key, what);
+        self.connections.add(&ended.connection, |key| *key, what);
+        if let Some(path) = ended.path {
+            self.files.add(path, |path| path.into(), what);
         }
     }
 
     /// The rates at a moment that is not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> RateTable {
-        fn busy<K: Clone + Eq + Hash>(map: &FxHashMap<K, Recent>, now_ns: u64) -> FxHashMap<K, Rates> {
-            let rates = map.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
+        fn busy<K: Clone + Eq + Hash>(of: &RecentOf<K>, now_ns: u64) -> FxHashMap<K, Rates> {
+            let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
         let now_ns = ns(now);
@@ -246,13 +298,20 @@ impl RatesAround {
                 }
             }
         };
-        add(&mut self.counts.all);
-        add(self.counts.operations.entry(ended.operation).or_default());
-        add(self.counts.connections.entry(ended.connection).or_default());
+        let AroundCounts { all, operations, connections, files } = &mut self.counts;
+        add(all);
+        if operations.len() < KEPT || operations.contains_key(&ended.operation) {
+            add(operations.entry(ended.operation).or_default());
+        }
+        if connections.len() < KEPT || connections.contains_key(&ended.connection) {
+            add(connections.entry(ended.connection).or_default());
+        }
         if let Some(path) = ended.path {
-            match self.counts.files.get_mut(path) {
+            let has_room = files.len() < KEPT;
+            match files.get_mut(path) {
                 Some(sum) => add(sum),
-                None => add(self.counts.files.entry(path.into()).or_default()),
+                None if has_room => add(files.entry(path.into()).or_default()),
+                None => {}
             }
         }
     }
@@ -293,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_steady_load_has_the_same_rate_in_every_window() {
-        let mut recent = RecentRates::default();
+        let mut recent = RecentRates::new(16 << 20);
         (0..120_000).step_by(10).for_each(|ms| recent.add(ended(ms)));
         let table = recent.table(at(120_000));
         for rate in table.all {
@@ -308,7 +367,7 @@ mod tests {
 
     #[test]
     fn one_window_after_a_stall_the_rate_is_zero() {
-        let mut recent = RecentRates::default();
+        let mut recent = RecentRates::new(16 << 20);
         (0..60_000).step_by(10).for_each(|ms| recent.add(ended(ms)));
         let is_zero = |ms: i64| recent.table(at(60_000 + ms)).all.map(|rate| rate.transactions == 0.0);
         assert_eq!(is_zero(500), [false; 3]);
@@ -320,6 +379,37 @@ mod tests {
         let later = recent.table(at(90_000)).all[2].transactions;
         assert!((rate / later - 2.0).abs() < 0.3, "{rate} {later}");
         assert!(recent.table(at(130_000)).is_at_rest() && recent.table(at(130_000)).operations.is_empty());
+    }
+
+    #[test]
+    fn files_keep_within_their_memory_and_come_again_when_others_are_idle() {
+        let paths: Vec<Vec<u8>> =
+            (0..1_000_u32).map(|number| [&[b'a'; 4_000][..], &number.to_be_bytes()].concat()).collect();
+        let mut recent = RecentRates::new(1 << 20);
+        let mut count = |paths: &[Vec<u8>], ms| {
+            paths.iter().for_each(|path| recent.add(Ended { path: Some(path), ..ended(ms) }));
+            let bytes: usize = recent.files.recent.keys().map(|path| path.len()).sum();
+            assert!(bytes < 512 << 10, "{bytes}");
+            let files = recent.table(at(ms)).files;
+            paths.iter().filter(|path| files.contains_key(path.as_slice())).count()
+        };
+        let (early, late) = paths.split_at(500);
+        let busy = count(early, 0);
+        assert!((50..200).contains(&busy), "{busy}");
+        // All that have room are busy.
+        assert_eq!(count(late, 1_000), 0);
+        assert_eq!(count(late, 120_000), busy);
+    }
+
+    #[test]
+    fn around_a_moment_so_many_connections_and_files_are_counted_apart() {
+        let mut around = RatesAround::new(at(0), (at(0), at(10)));
+        for number in 0..2 * KEPT as u64 {
+            let path = number.to_be_bytes();
+            around.add(Ended { connection: number, path: Some(&path), ..ended(0) });
+        }
+        let table = around.table();
+        assert_eq!((table.connections.len(), table.files.len()), (KEPT, KEPT));
     }
 
     #[test]

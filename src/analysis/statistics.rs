@@ -10,9 +10,10 @@ use nfsrdma_dissectors::flow::transaction::{LostCopy, Missing, Which};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::connections::Connections;
+use crate::memory::Memory;
 
-/// Operations that are counted apart. There are about 150 in all programs; what goes beyond comes from programs and
-/// versions that nobody knows, and is counted under no name.
+/// Operations that are counted apart at most. There are about 150 in all programs; what goes beyond comes from programs and
+/// versions that nobody knows, and is counted under no name, as are the rarest operations where percentiles take too much memory.
 const MAX_OPERATIONS: usize = 256;
 /// Significant digits of percentiles.
 const DIGITS: u8 = 3;
@@ -85,6 +86,11 @@ impl Latencies {
         self.count
     }
 
+    /// Memory of the percentiles, in bytes.
+    fn memory_bytes(&self) -> usize {
+        self.histogram.as_ref().map_or(0, |histogram| histogram.distinct_values() * size_of::<u32>())
+    }
+
     /// The shortest, in nanoseconds.
     pub fn min(&self) -> u64 {
         self.min
@@ -135,6 +141,21 @@ pub struct OperationTally {
     pub write_chunk_bytes: u64,
     /// Bytes that moved through Reply chunks.
     pub reply_chunk_bytes: u64,
+}
+
+impl OperationTally {
+    fn join(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.cut += other.cut;
+        self.replies += other.replies;
+        self.errors += other.errors;
+        self.latencies.join(&other.latencies);
+        self.call_bytes += other.call_bytes;
+        self.reply_bytes += other.reply_bytes;
+        self.read_chunk_bytes += other.read_chunk_bytes;
+        self.write_chunk_bytes += other.write_chunk_bytes;
+        self.reply_chunk_bytes += other.reply_chunk_bytes;
+    }
 }
 
 /// What is counted of chunks of one kind.
@@ -257,7 +278,7 @@ impl RecoveryTally {
 }
 
 /// Counts frames and Transactions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Statistics {
     frames: u64,
     bytes: u64,
@@ -268,10 +289,44 @@ pub struct Statistics {
     recovery: RecoveryTally,
     connections: Connections,
     operations: BTreeMap<OperationKey, OperationTally>,
+    /// Memory that percentiles of operations take, and may take, in bytes.
+    percentile_bytes: usize,
+    room_bytes: usize,
+    /// Transactions that are counted under no name, because there was no room for their operation.
+    unnamed_transactions: u64,
+    /// Whether an operation lost its name: then no other gets one, or the counts of both would be parts.
+    is_full: bool,
     chunks: ChunkTallies,
 }
 
+impl Default for Statistics {
+    /// Those of a command with the default memory.
+    fn default() -> Self {
+        Self::new(Memory::default().tables_bytes())
+    }
+}
+
 impl Statistics {
+    /// Nothing is counted yet; percentiles of operations may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        Self {
+            frames: 0,
+            bytes: 0,
+            times: None,
+            transactions: 0,
+            incomplete: 0,
+            missing: MissingTally::default(),
+            recovery: RecoveryTally::default(),
+            connections: Connections::default(),
+            operations: BTreeMap::new(),
+            percentile_bytes: 0,
+            room_bytes,
+            unnamed_transactions: 0,
+            is_full: false,
+            chunks: ChunkTallies::default(),
+        }
+    }
+
     /// Counts a frame, by its length on the wire.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
@@ -304,7 +359,9 @@ impl Statistics {
         self.connections.transaction(transaction, missing.is_empty(), call_bytes + reply_bytes);
 
         let key = OperationKey::of(facts);
-        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(&key);
+        let has_room = !self.is_full && self.operations.len() < MAX_OPERATIONS;
+        let has_room = has_room || self.operations.contains_key(&key);
+        self.unnamed_transactions += u64::from(!has_room);
         let key = if has_room { key } else { OperationKey::default() };
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
@@ -316,9 +373,11 @@ impl Statistics {
         tally.errors += u64::from(has_failed(facts));
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;
+        let before = tally.latencies.memory_bytes();
         if let Some(latency) = transaction.latency() {
             tally.latencies.add(latency);
         }
+        let grown_bytes = tally.latencies.memory_bytes() - before;
         for chunk in &transaction.reply_read_chunks {
             self.chunks.reply_read.add(chunk);
         }
@@ -328,6 +387,10 @@ impl Statistics {
                 ChunkKind::Write => tally.write_chunk_bytes += self.chunks.write.add(chunk),
                 ChunkKind::Reply => tally.reply_chunk_bytes += self.chunks.reply.add(chunk),
             }
+        }
+        if grown_bytes > 0 {
+            self.percentile_bytes += grown_bytes;
+            self.keep_within_room();
         }
     }
 
@@ -384,6 +447,36 @@ impl Statistics {
     /// The chunks.
     pub fn chunks(&self) -> ChunkTallies {
         self.chunks
+    }
+
+    /// Transactions that are counted under no name, because there was no room for their operation.
+    pub fn unnamed_transactions(&self) -> u64 {
+        self.unnamed_transactions
+    }
+
+    /// Counts the rarest operations under no name, until percentiles have room.
+    #[cold]
+    fn keep_within_room(&mut self) {
+        let unnamed = OperationKey::default();
+        while self.percentile_bytes > self.room_bytes
+            && let Some(rarest) = self.rarest()
+            && let Some(tally) = self.operations.remove(&rarest)
+        {
+            self.is_full = true;
+            self.unnamed_transactions += tally.calls.max(tally.replies);
+            self.percentile_bytes -= tally.latencies.memory_bytes();
+            let sum = self.operations.entry(unnamed).or_default();
+            let before = sum.latencies.memory_bytes();
+            sum.join(&tally);
+            self.percentile_bytes += sum.latencies.memory_bytes() - before;
+        }
+    }
+
+    /// The operation with the fewest Calls among those that have a name, as long as there are two.
+    fn rarest(&self) -> Option<OperationKey> {
+        let named = || self.operations.iter().filter(|(key, _)| **key != OperationKey::default());
+        named().nth(1)?;
+        named().min_by_key(|(_, tally)| tally.calls).map(|(key, _)| *key)
     }
 }
 
@@ -443,6 +536,37 @@ mod tests {
         assert!(!has_failed(&facts(0, "NFS3_OK", true)) && has_failed(&facts(2, "NFS3ERR_NOENT", false)));
         assert!(!has_failed(&facts(1, "Q_OK", true)) && has_failed(&facts(2, "Q_NOQUOTA", false)));
         assert!(!has_failed(&Facts::default()));
+    }
+
+    #[test]
+    fn percentiles_keep_within_their_memory_and_the_most_frequent_operations_keep_their_names() {
+        use nfsrdma_dissectors::rpc::Program;
+        const ROOM_BYTES: usize = 1 << 20;
+        let mut statistics = Statistics::new(ROOM_BYTES);
+        let mut transaction = crate::testing::transactions("rxe-v42.pcap")[0].clone();
+        let start = transaction.call.as_ref().unwrap().end_time;
+        // Latencies of days, which take the largest histograms; version 7 has most of them.
+        for number in 0..2_000_u32 {
+            let version = if number % 2 == 0 { 7 } else { 1_000 + number % 100 };
+            let latency = 1 << (number % 47);
+            transaction.reply.as_mut().unwrap().time = Timestamp(start.0 + latency);
+            let facts = Facts { program: Some(Program(7)), version: Some(version), ..Facts::default() };
+            statistics.transaction(&transaction, &facts);
+        }
+        let bytes: usize = statistics.operations().map(|(_, tally)| tally.latencies.memory_bytes()).sum();
+        assert_eq!(bytes, statistics.percentile_bytes);
+        assert!(bytes <= ROOM_BYTES, "{bytes}");
+        let calls = |version: Option<u32>| {
+            statistics
+                .operations()
+                .filter(|(key, _)| key.version == version)
+                .map(|(_, tally)| tally.calls)
+                .sum::<u64>()
+        };
+        assert_eq!(calls(Some(7)), 1_000);
+        assert_eq!(calls(None), statistics.unnamed_transactions());
+        assert!(statistics.unnamed_transactions() > 500);
+        assert_eq!(statistics.operations().map(|(_, tally)| tally.calls).sum::<u64>(), 2_000);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl FromStr for Ring {
 
 /// Bytes of a number of KB.
 fn bytes(kb: NonZeroU64) -> NonZeroU64 {
-    kb.saturating_mul(const { NonZeroU64::new(1000).unwrap() })
+    NonZeroU64::new(kb.get().saturating_mul(1000)).unwrap_or(kb)
 }
 
 impl CaptureArgs {

@@ -23,6 +23,7 @@ use crate::analysis::baseline::{self, Baseline, Checking, Settings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::tally::Tally;
+use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output::checks::{Check, Found, Outcome, Summary, View};
 use crate::output::comparison::json_line;
@@ -142,7 +143,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.bless && args.junit.is_some() {
         bail!("--bless writes baselines, and --junit reports on them; leave out one of them");
     }
-    args.memory.plan(&args.files, 1)?;
+    let memory = args.memory.plan(&args.files, 1)?;
     let baselines = args.files.iter().map(|file| beside(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
@@ -180,7 +181,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            blessed((file, dialect), &captures, &mut progress)
+            blessed(file, &memory, dialect, &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -190,7 +191,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
                 shown += 1;
                 json_line(&mut to, difference, Some(&name))
             };
-            checked((file, dialect), args.count.unwrap_or(COUNT), &mut progress, &mut tell)
+            checked(file, (&memory, dialect), args.count.unwrap_or(COUNT), &mut progress, &mut tell)
         };
         // What cannot be written ends it; what cannot be read is an outcome.
         let outcome = match outcome {
@@ -266,7 +267,9 @@ fn read_baseline(capture: &Path) -> Result<Baseline> {
 }
 
 fn blessed(
-    (file, dialect): (&Path, Option<Dialect>),
+    file: &Path,
+    memory: &Memory,
+    dialect: Option<Dialect>,
     captures: &InputFiles,
     progress: &mut Progress,
 ) -> Result<Outcome> {
@@ -279,7 +282,7 @@ fn blessed(
         })?,
         None => Settings::default(),
     };
-    let mut reader = Reader::open(file, dialect)?;
+    let mut reader = Reader::open(file, memory, dialect)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
@@ -304,13 +307,14 @@ fn blessed(
 
 /// Compares a capture with its baseline, and keeps so many differences.
 fn checked(
-    (file, dialect): (&Path, Option<Dialect>),
+    file: &Path,
+    (memory, dialect): (&Memory, Option<Dialect>),
     count: usize,
     progress: &mut Progress,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
 ) -> Result<Outcome> {
-    let mut reader = Reader::open(file, dialect)?;
-    let mut checking = Checking::new(read_baseline(file)?);
+    let mut reader = Reader::open(file, memory, dialect)?;
+    let mut checking = Checking::new(read_baseline(file)?, memory.view_bytes());
     let mut recorder = Recorder::default();
     let mut tally = Tally::new(count, junit::SHOWN);
     let mut hear = |difference: Difference| {

@@ -113,8 +113,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
-    args.memory.plan([&args.a, &args.b], 2)?;
-    let [a, b] = [&args.a, &args.b].map(|file| Reader::open(file, args.dialect.named()));
+    let memory = args.memory.plan([&args.a, &args.b], 2)?;
+    let [a, b] = [&args.a, &args.b].map(|file| Reader::open(file, &memory, args.dialect.named()));
     let mut readers = [a?, b?];
     let mut recorder = Recorder::default();
     let mut progress = Progress::new();
@@ -122,7 +122,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     let mut first = First::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
     let mut to = BufWriter::new(progress.page());
     let mut left = args.count.unwrap_or(usize::MAX);
-    let mut comparison = Comparison::new(selection, usize::MAX);
+    let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
     // What is no capture is not compared with one.
     let is_no_capture = Cell::new(false);
     let next = |side| {

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::{Exit, complain};
 use crate::export::Export;
 use crate::interrupt;
-use crate::memory;
+use crate::memory::Memory;
 use crate::output_file::{InputFiles, OutputError};
 use crate::source::{Source, SourceError, reason};
 
@@ -59,11 +59,11 @@ struct Capture<'a> {
 /// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
     interrupt::watch()?;
-    args.memory.plan(&args.files, 1)?;
+    let memory = args.memory.plan(&args.files, 1)?;
     let inputs = InputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {
-        is_good &= export(args, &capture, &inputs)?;
+        is_good &= export(args, &memory, &capture, &inputs)?;
     }
     Ok(if is_good { Exit::Done } else { Exit::Failed })
 }
@@ -104,8 +104,8 @@ fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 }
 
 /// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.
-fn export(args: &ExportArgs, capture: &Capture<'_>, inputs: &InputFiles) -> Result<bool> {
-    let mut source = match Source::open(&capture.files) {
+fn export(args: &ExportArgs, memory: &Memory, capture: &Capture<'_>, inputs: &InputFiles) -> Result<bool> {
+    let mut source = match Source::open_within(&capture.files, memory.windows()) {
         Ok(source) => source,
         Err(error) => {
             complain(error);
@@ -113,7 +113,7 @@ fn export(args: &ExportArgs, capture: &Capture<'_>, inputs: &InputFiles) -> Resu
         }
     };
     let (tables, errors) =
-        read(args, capture, inputs, &mut source).map_err(|error| unwritten(args, &error))?;
+        read(args, memory, (capture, inputs), &mut source).map_err(|error| unwritten(args, &error))?;
     for error in &errors {
         complain(error);
     }
@@ -125,14 +125,14 @@ fn export(args: &ExportArgs, capture: &Capture<'_>, inputs: &InputFiles) -> Resu
 
 fn read(
     args: &ExportArgs,
-    capture: &Capture<'_>,
-    inputs: &InputFiles,
+    memory: &Memory,
+    (capture, inputs): (&Capture<'_>, &InputFiles),
     source: &mut Source,
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
     let mut flow = Flow::new(Limits {
         connections: args.max_connections.get(),
         dialect: args.dialect.named(),
-        ..memory::limits()
+        ..memory.limits()
     });
     let mut progress = Progress::new();
     let mut errors = Vec::new();
@@ -161,7 +161,7 @@ fn read(
         }
         // A capture without Transactions has tables without rows; what is no capture has none.
         if tables.is_none() && (!is_over || errors.is_empty()) {
-            tables = Some(Export::create(&args.to, &capture.name, inputs)?);
+            tables = Some(Export::create(&args.to, &capture.name, inputs, memory)?);
         }
         while let Some(transaction) = flow.next_transaction() {
             transactions += 1;

@@ -28,7 +28,7 @@ use super::{Exit, PATIENCE, complain, unwritten};
 use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
 use crate::interrupt::Orderly;
-use crate::memory;
+use crate::memory::Memory;
 use crate::output::fields::FieldLines;
 use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
 use crate::output_file::is_standard_output;
@@ -249,8 +249,8 @@ fn of(count: usize) -> NonZeroUsize {
 }
 
 impl InspectArgs {
-    fn limits(&self) -> Limits {
-        let limits = memory::limits();
+    fn limits(&self, memory: &Memory) -> Limits {
+        let limits = memory.limits();
         let bytes = |given: &Option<Bytes>, share: usize| {
             given.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
         };
@@ -282,7 +282,7 @@ impl InspectArgs {
         }
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self, memory: &Memory) -> Settings {
         Settings {
             format: self.format,
             view: self.view,
@@ -304,6 +304,7 @@ impl InspectArgs {
             icrc: self.check_icrc,
             filehandles: self.filehandles,
             screen: style::screen(self.color),
+            memory: memory.clone(),
         }
     }
 
@@ -395,7 +396,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
             "--control-frames: adds frames to those of Transactions; with --view frames, choose frames with -Y"
         );
     }
-    args.bounds.memory.plan(files.iter().copied(), 1)?;
+    let memory = &args.bounds.memory.plan(files.iter().copied(), 1)?;
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
         if files.len() > 1
             || args.is_live()
@@ -408,14 +409,16 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
                 trace.display()
             );
         }
-        return show_trace(trace, args.settings(), filter, args.most());
+        return show_trace(trace, args.settings(memory), filter, args.most());
     }
-    let room = args.bounds.max_write_bytes.map_or(memory::view_bytes(), |bytes| bytes.0);
-    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let room = args
+        .bounds
+        .max_write_bytes
+        .map_or(memory.view_bytes(), |bytes| bytes.0.try_into().unwrap_or(usize::MAX));
     let write = || {
         args.write
             .as_ref()
-            .map(|to| write::open(to, &files, args.view, room, args.control_frames))
+            .map(|to| write::open(to, &files, args.view, (room, memory.windows()), args.control_frames))
             .transpose()
     };
     #[cfg(feature = "live")]
@@ -429,7 +432,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         let opened = args.live.open(interface)?;
         let written = args.live.give_up(false, write)?;
         let (mut source, mut session) = args.live.start(opened, false)?;
-        let errors = show(args, (filter, fields), &mut source, written, &mut session)?;
+        let errors = show(args, memory, (filter, fields), &mut source, written, &mut session)?;
         return Ok(told(&errors));
     }
     #[cfg(feature = "live")]
@@ -438,16 +441,16 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
-        let mut source = Source::open(args.files())?;
-        let errors = show(args, (filter, fields), &mut source, write()?, &mut AtRest)?;
+        let mut source = Source::open_within(args.files(), memory.windows())?;
+        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut AtRest)?;
         return Ok(told(&errors));
     }
     // Who ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -` with Ctrl-C wants what came up to then.
     let mut ending = Orderly::later()?;
-    let mut source = Source::open_until(args.files(), &ending)?;
+    let mut source = Source::open_until(args.files(), memory.windows(), &ending)?;
     let written = write()?;
     ending.begin()?;
-    let mut errors = show(args, (filter, fields), &mut source, written, &mut AtRest)?;
+    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut AtRest)?;
     if ending.is_asked() {
         errors.retain(|error| !error.kind().is_torn());
     }
@@ -496,15 +499,16 @@ impl Pace for Session {
 /// Reads to the end and shows everything; gives what was wrong with the files.
 fn show(
     args: &InspectArgs,
+    memory: &Memory,
     (filter, fields): (Option<Filter>, Option<FieldLines>),
     source: &mut Source,
     mut written: Option<Written>,
     pace: &mut impl Pace,
 ) -> Result<Vec<SourceError>> {
-    let mut flow = Flow::new(args.limits());
+    let mut flow = Flow::new(args.limits(memory));
     let mut progress = Progress::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
-    let mut output = Output::new(args.settings(), page).with_filter(filter).with_fields(fields);
+    let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let most = args.most();

@@ -6,22 +6,36 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::bytes::Bytes;
-use crate::memory;
+use crate::memory::{self, Memory};
 
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]
 pub(super) struct MemoryArgs {
     /// Memory that the program may use, such as 64M or 1G
     ///
-    /// Its state, names of files, windows of zstd files and output that waits have shares of it. State that finds no memory
-    /// is given up, and counted in the summary.
+    /// Its state, names of files, windows of zstd files, tables, and frames and rows that wait or are kept have shares of it.
+    /// State that finds no memory is given up, and counted in the summary.
     #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = Bytes(memory::DEFAULT_BYTES))]
     max_memory: Bytes,
 }
 
 impl MemoryArgs {
-    /// Sets the memory of a command that reads these files, with so many flows at a time.
-    pub(super) fn plan<'a>(&self, files: impl IntoIterator<Item = &'a PathBuf>, flows: u64) -> Result<()> {
+    /// The memory of a command that reads these files, with so many flows at a time.
+    pub(super) fn plan<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+        flows: u64,
+    ) -> Result<Memory> {
+        Ok(Memory::of_command(self.bytes()?, files, flows))
+    }
+
+    /// The memory of the terminal interface for these files.
+    #[cfg(feature = "tui")]
+    pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<Memory> {
+        Ok(Memory::of_interface(self.bytes()?, files))
+    }
+
+    fn bytes(&self) -> Result<u64> {
         if self.max_memory.0 < memory::LEAST_BYTES {
             bail!(
                 "--max-memory {}: too little; give at least {}",
@@ -29,7 +43,6 @@ impl MemoryArgs {
                 Bytes(memory::LEAST_BYTES)
             );
         }
-        memory::plan(self.max_memory.0, files, flows);
-        Ok(())
+        Ok(self.max_memory.0)
     }
 }

@@ -16,7 +16,7 @@ use crate::analysis::comparison::record::Record;
 use crate::analysis::comparison::recorder::Recorder;
 use crate::analysis::comparison::trace::Trace;
 use crate::filter::{Filter, Selection};
-use crate::memory;
+use crate::memory::Memory;
 use crate::output::{Output, Settings};
 use crate::replay::trace::layout::MAGIC;
 use crate::replay::trace::retold::Retelling;
@@ -92,10 +92,10 @@ impl Steps {
 
 impl Reader {
     /// Opens a capture or a trace; a dialect that is named is the one in which a capture is read.
-    pub(super) fn open(path: &Path, dialect: Option<Dialect>) -> Result<Self> {
+    pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
         let from = match is_trace(path) {
             true => From::Steps(Box::new(Steps::open(path)?)),
-            false => capture(path, dialect)?,
+            false => capture(path, memory, dialect)?,
         };
         Ok(Self {
             from,
@@ -171,16 +171,16 @@ impl Reader {
     }
 }
 
-fn capture(path: &Path, dialect: Option<Dialect>) -> Result<From, SourceError> {
-    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory::limits() };
-    Ok(From::Capture(Box::new((Source::open([path])?, Flow::new(limits)))))
+fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<From, SourceError> {
+    let limits = Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() };
+    Ok(From::Capture(Box::new((Source::open_within([path], memory.windows())?, Flow::new(limits)))))
 }
 
 /// Shows the steps of a trace as the Transactions that they are of.
 pub(super) fn show_trace(path: &Path, settings: Settings, filter: Option<Filter>, most: u64) -> Result<Exit> {
     let name = path.display();
     let Steps { mut steps, mut contents, mut retelling, total } = Steps::open(path)?;
-    let mut selection = filter.map(Selection::new);
+    let mut selection = filter.map(|filter| Selection::new(filter, &settings.memory));
     let mut progress = Progress::new();
     let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.page()));
     let mut read = 0;

@@ -14,13 +14,13 @@ use nfsrdma_dissectors::flow::Limits;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::Exit;
-use super::bytes::Bytes;
 use super::dialect::DialectArgs;
 #[cfg(feature = "live")]
 use super::live::{LiveArgs, Session, Stop};
+use super::memory::MemoryArgs;
 use super::seconds::Seconds;
 use super::style;
-use crate::memory;
+use crate::memory::Memory;
 use crate::output::{Filehandles, TimeFormat};
 #[cfg(feature = "live")]
 use crate::source::LinkState;
@@ -29,7 +29,7 @@ use crate::tui::capture::Capture;
 #[cfg(feature = "live")]
 use crate::tui::capture::Pace;
 use crate::tui::theme::{Theme, ThemeName};
-use crate::tui::{App, Options};
+use crate::tui::{App, Options, ViewShares};
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -91,13 +91,8 @@ pub(super) struct TuiArgs {
     #[arg(long, value_name = "MS")]
     slow: Option<f64>,
 
-    /// Bytes of memory for the list; what is forgotten is read again from the file
-    #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
-    memory: Bytes,
-
-    /// Bytes of memory for the frames that come from an interface or a pipe, and cannot be read again
-    #[arg(long, value_name = "BYTES", default_value_t = Bytes(256 << 20))]
-    frame_memory: Bytes,
+    #[command(flatten)]
+    memory: MemoryArgs,
 
     #[command(flatten)]
     dialect: DialectArgs,
@@ -117,10 +112,6 @@ impl Read for Growing {
     }
 }
 
-fn size(bytes: Bytes) -> usize {
-    usize::try_from(bytes.0).unwrap_or(usize::MAX)
-}
-
 #[cfg(feature = "live")]
 impl Pace for Session {
     fn frame(&mut self, time: Timestamp) -> bool {
@@ -137,7 +128,8 @@ impl Pace for Session {
 }
 
 /// Opens what is to be looked at.
-fn capture(args: &TuiArgs) -> Result<Capture> {
+fn capture(args: &TuiArgs, memory: &Memory) -> Result<Capture> {
+    let kept_bytes = ViewShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !args.files.is_empty() {
@@ -149,7 +141,7 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         let opened = args.live.open(interface)?;
         args.live.give_up(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
-        return Ok(Capture::live(interface, source, size(args.frame_memory), Box::new(session)));
+        return Ok(Capture::live(interface, source, kept_bytes, Box::new(session)));
     }
     #[cfg(feature = "live")]
     args.live.refuse_for_files()?;
@@ -164,21 +156,21 @@ fn capture(args: &TuiArgs) -> Result<Capture> {
         }
         let opened = File::open(file).with_context(|| file.display().to_string())?;
         let name = file.display().to_string();
-        let source = Source::from_reader(&name, Growing(opened));
-        return Ok(Capture::once(&name, source, size(args.frame_memory)));
+        let source = Source::reading(&name, Growing(opened), memory.windows());
+        return Ok(Capture::once(&name, source, kept_bytes));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
-    let source = Source::open(&args.files)?;
+    let source = Source::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         hold_frames(source, &args.files)?;
-        return Ok(Capture::files(args.files.clone()));
+        return Ok(Capture::files(args.files.clone(), memory.windows().clone()));
     }
     let name = match args.files.as_slice() {
         [only] if only.as_os_str() == "-" => "standard input".to_owned(),
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
-    Ok(Capture::once(&name, source, size(args.frame_memory)))
+    Ok(Capture::once(&name, source, kept_bytes))
 }
 
 /// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
@@ -205,22 +197,21 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
     }
-    // One flow reads the capture, and another what is looked at again.
-    memory::plan(memory::DEFAULT_BYTES, &args.files, 2);
-    let capture = capture(args)?;
+    let memory = args.memory.plan_interface(&args.files)?;
+    let capture = capture(args, &memory)?;
     let screen = style::screen(style::Color::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
     let background = env::var("COLORFGBG").ok();
     let is_colored = style::Color::Auto.on_standard_output();
     let options = Options {
-        memory: size(args.memory),
         theme: Theme::named(args.theme, is_colored, background.as_deref()),
         glyphs,
         limits: Limits {
             call_age_ns: args.max_call_age.map(|age| age.0),
             dialect: args.dialect.named(),
-            ..memory::limits()
+            ..memory.limits()
         },
+        memory,
         filehandles: args.filehandles,
         time: args.time,
         filter: args.display_filter.clone(),

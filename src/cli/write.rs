@@ -9,6 +9,7 @@ use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
 use super::complain;
 use crate::analysis::names::About;
 use crate::interrupt;
+use crate::memory::Windows;
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
@@ -22,12 +23,12 @@ pub(super) struct Written {
 }
 
 /// Begins to write to `to`; `-` is standard output. `files` are the inputs, none of a live
-/// capture, and `room` the bytes that what waits may take. `has_control` chooses control frames, too.
+/// capture, and `room` the bytes that what waits may take; `windows` are those of zstd data. `has_control` chooses control frames, too.
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
     view: View,
-    room: usize,
+    (room, windows): (usize, &Windows),
     has_control: bool,
 ) -> Result<Written> {
     let is_live = files.is_empty();
@@ -42,7 +43,7 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &InputFiles::new(files))?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFile::reading_again(sink, view, room, Source::open(files)?)
+        FrameFile::reading_again(sink, view, room, Source::open_within(files, windows)?)
     } else {
         FrameFile::keeping(sink, view, room)
     };

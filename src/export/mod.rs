@@ -21,6 +21,7 @@ use std::path::Path;
 use nfsrdma_dissectors::flow::Transaction;
 
 use crate::analysis::names::{Filehandles, Names};
+use crate::memory::Memory;
 use crate::output::json::JsonLines;
 use crate::output_file::InputFiles;
 
@@ -42,20 +43,22 @@ pub struct Export {
 }
 
 impl Export {
-    /// Begins the tables of a capture of this name below `directory`, none of which takes the place of one of `inputs`.
+    /// Begins the tables of a capture of this name below `directory`, none of which takes the place of one of `inputs`. Rows
+    /// that wait are a part of `memory`.
     ///
     /// # Errors
     /// What making folders gives, and all other functions here what writing gives.
-    pub fn create(directory: &Path, capture: &str, inputs: &InputFiles) -> io::Result<Self> {
+    pub fn create(directory: &Path, capture: &str, inputs: &InputFiles, memory: &Memory) -> io::Result<Self> {
+        let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
         Ok(Self {
-            transactions: Parts::create(directory, &partition, inputs)?,
-            operations: Parts::create(directory, &partition, inputs)?,
-            segments: Parts::create(directory, &partition, inputs)?,
-            connections: Parts::create(directory, &partition, inputs)?,
-            tallies: Tallies::default(),
+            transactions: Parts::create(directory, &partition, inputs, 3 * eighth)?,
+            operations: Parts::create(directory, &partition, inputs, 3 * eighth)?,
+            segments: Parts::create(directory, &partition, inputs, eighth)?,
+            connections: Parts::create(directory, &partition, inputs, eighth)?,
+            tallies: Tallies::new(memory.tables_bytes()),
             lines: JsonLines::default(),
-            names: Names::new(Filehandles::Names).of_operations(),
+            names: Names::new(Filehandles::Names, memory.names_bytes()).of_operations(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! The files of a table: `part-0.parquet`, `part-1.parquet` and so on, each whole or not there.
 //!
-//! Rows wait by column until there are enough for a row group. A part is written under another name, which no engine
-//! reads, and gets its own when it is closed. A part ends after so many row groups, because what tells where they are
-//! stays in memory until then.
+//! Rows wait by column until there are enough for a row group, or until they take the memory that the table has. A part is
+//! written under another name, which no engine reads, and gets its own when it is closed. A part ends after so many row groups,
+//! because what tells where they are stays in memory until then.
 
 use std::fs;
 use std::io;
@@ -20,25 +20,51 @@ use parquet::schema::parser::parse_message_type;
 use super::table::{Column, Row, Type};
 use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
-/// What a row group holds at most: rows, and bytes of text.
+/// Rows of a row group at most.
 const ROWS: usize = 64 << 10;
-const TEXT: usize = 8 << 20;
-/// Row groups of a part.
+/// Row groups of a part at most.
 const ROW_GROUPS: usize = 256;
+/// Memory that tells where a column of a row group is, in bytes, about.
+const CHUNK_BYTES: usize = 1 << 10;
 
 /// The values of a column that wait. Of a column that may be null, `levels` has 1 for each value and 0 for each null.
 #[derive(Debug)]
 pub struct Buffer {
     values: Values,
     levels: Option<Vec<i16>>,
-    text: usize,
 }
 
 #[derive(Debug)]
 enum Values {
     Integer(Vec<i64>),
     Boolean(Vec<bool>),
-    Text(Vec<ByteArray>),
+    Text(Texts),
+}
+
+/// Texts one behind the other, and where each ends.
+#[derive(Debug, Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Takes the texts, which go on sharing their bytes.
+    fn take(&mut self) -> Vec<ByteArray> {
+        let bytes = ByteArray::from(std::mem::take(&mut self.bytes));
+        let mut start = 0;
+        let text = |end| {
+            let text = bytes.slice(start, end - start);
+            start = end;
+            text
+        };
+        self.ends.drain(..).map(text).collect()
+    }
 }
 
 impl Buffer {
@@ -46,9 +72,9 @@ impl Buffer {
         let values = match column.kind {
             Type::Integer | Type::Time => Values::Integer(Vec::new()),
             Type::Boolean => Values::Boolean(Vec::new()),
-            Type::Text => Values::Text(Vec::new()),
+            Type::Text => Values::Text(Texts::default()),
         };
-        Self { values, levels: column.is_optional.then(Vec::new), text: 0 }
+        Self { values, levels: column.is_optional.then(Vec::new) }
     }
 
     fn level(&mut self, is_there: bool) {
@@ -73,25 +99,34 @@ impl Buffer {
 
     pub(super) fn text(&mut self, value: Option<&str>) {
         self.level(value.is_some());
-        self.text += value.map_or(0, str::len);
-        if let Values::Text(values) = &mut self.values {
-            values.extend(value.map(ByteArray::from));
+        if let (Values::Text(values), Some(text)) = (&mut self.values, value) {
+            values.push(text);
         }
+    }
+
+    /// Memory that the values take, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let levels = self.levels.as_ref().map_or(0, Vec::len) * size_of::<i16>();
+        levels
+            + match &self.values {
+                Values::Integer(values) => values.len() * size_of::<i64>(),
+                Values::Boolean(values) => values.len(),
+                Values::Text(Texts { bytes, ends }) => bytes.len() + ends.len() * size_of::<usize>(),
+            }
     }
 
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.levels.as_deref();
-        match &self.values {
+        match &mut self.values {
             Values::Integer(values) => to.typed::<Int64Type>().write_batch(values, levels, None)?,
             Values::Boolean(values) => to.typed::<BoolType>().write_batch(values, levels, None)?,
-            Values::Text(values) => to.typed::<ByteArrayType>().write_batch(values, levels, None)?,
+            Values::Text(values) => to.typed::<ByteArrayType>().write_batch(&values.take(), levels, None)?,
         };
         match &mut self.values {
             Values::Integer(values) => values.clear(),
             Values::Boolean(values) => values.clear(),
-            Values::Text(values) => values.clear(),
+            Values::Text(_) => {}
         }
-        self.text = 0;
         if let Some(levels) = &mut self.levels {
             levels.clear();
         }
@@ -115,6 +150,10 @@ pub(super) struct Parts<R> {
     folder: PathBuf,
     columns: Vec<Buffer>,
     rows: usize,
+    /// Memory that rows may take before they are written, in bytes.
+    room_bytes: usize,
+    /// Row groups of a part at most.
+    most_row_groups: usize,
     /// The part that is being written.
     open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
@@ -125,16 +164,26 @@ pub(super) struct Parts<R> {
 }
 
 impl<R: Row> Parts<R> {
-    /// Makes the folder of a table of a capture; `partition` is `capture=NAME`.
-    pub(super) fn create(directory: &Path, partition: &str, inputs: &InputFiles) -> io::Result<Self> {
+    /// Makes the folder of a table of a capture; `partition` is `capture=NAME`. The table may take `memory_bytes`.
+    pub(super) fn create(
+        directory: &Path,
+        partition: &str,
+        inputs: &InputFiles,
+        memory_bytes: usize,
+    ) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
         fs::create_dir_all(&folder)?;
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(Buffer::of).collect();
+        // A quarter is for rows that wait; vectors double when they grow, and a column is encoded beside it. An eighth is for
+        // what tells where row groups are.
+        let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
         Ok(Self {
             folder,
             columns,
             rows: 0,
+            room_bytes: memory_bytes / 4,
+            most_row_groups: row_groups.clamp(1, ROW_GROUPS),
             open: None,
             row_groups: 0,
             done: Vec::new(),
@@ -151,8 +200,16 @@ impl<R: Row> Parts<R> {
     pub(super) fn add(&mut self, row: &impl Row) -> io::Result<()> {
         row.put(&mut self.columns);
         self.rows += 1;
-        let text: usize = self.columns.iter().map(|column| column.text).sum();
-        if self.rows >= ROWS || text >= TEXT { self.write_row_group() } else { Ok(()) }
+        if self.rows >= ROWS || self.memory_bytes() > self.room_bytes {
+            self.write_row_group()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Memory that the rows take that wait, in bytes.
+    fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(Buffer::memory_bytes).sum()
     }
 
     fn write_row_group(&mut self) -> io::Result<()> {
@@ -172,7 +229,7 @@ impl<R: Row> Parts<R> {
             self.row_groups += 1;
         }
         self.open = Some(file);
-        if self.row_groups >= ROW_GROUPS { self.end_part() } else { Ok(()) }
+        if self.row_groups >= self.most_row_groups { self.end_part() } else { Ok(()) }
     }
 
     fn begin(&self) -> io::Result<SerializedFileWriter<OutputFile>> {

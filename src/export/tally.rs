@@ -6,8 +6,10 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, Which};
 use nfsrdma_dissectors::frame::Timestamp;
 
-/// Connections that are counted at a time: more than the flow follows.
+/// Connections that are counted at a time at most: more than the flow follows.
 const COUNTED: usize = 64 << 10;
+/// Memory of a connection that is counted, in bytes, about: its place in the tree, and in the half that is written at a time.
+const TALLY_BYTES: usize = 2 * (size_of::<Tally>() + size_of::<u64>());
 
 /// What went over a connection.
 #[derive(Clone, Copy, Debug)]
@@ -23,19 +25,28 @@ pub(super) struct Tally {
 }
 
 /// The connections that are counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tallies {
     connections: BTreeMap<u64, Tally>,
     transactions: u64,
+    /// Connections that are counted at a time at most.
+    most: usize,
 }
 
 impl Tallies {
+    /// Nothing is counted yet; connections may take so many bytes.
+    pub(super) fn new(room_bytes: usize) -> Self {
+        let most = (room_bytes / TALLY_BYTES).clamp(2, COUNTED);
+        Self { connections: BTreeMap::new(), transactions: 0, most }
+    }
+
     /// Counts a Transaction; gives the connections that are counted no more, because there are too many.
     pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<Tally> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
-        let gone = if is_new && self.connections.len() >= COUNTED { self.take_silent() } else { Vec::new() };
+        let gone =
+            if is_new && self.connections.len() >= self.most { self.take_silent() } else { Vec::new() };
         let tally = self.connections.entry(name.number).or_insert(Tally {
             name,
             transactions: 0,

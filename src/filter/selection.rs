@@ -24,7 +24,7 @@ use super::program::Node;
 use super::value::{Value, Values};
 use super::{Column, Filter, Shown, about};
 use crate::analysis::names::{About, Filehandles, Names};
-use crate::memory;
+use crate::memory::Memory;
 
 /// Frames with parts of messages that are remembered until the message is whole.
 const PARTS: usize = 4_096;
@@ -95,18 +95,18 @@ pub struct Selection {
 
 impl Selection {
     /// A filter that has seen nothing; it tells files by path.
-    pub fn new(filter: Filter) -> Self {
-        Self::telling(filter, Filehandles::Names)
+    pub fn new(filter: Filter, memory: &Memory) -> Self {
+        Self::telling(filter, Filehandles::Names, memory)
     }
 
     /// The same, which tells files so; by path where nothing shall be told of them, because the filter asks for it.
-    pub fn telling(filter: Filter, files: Filehandles) -> Self {
+    pub fn telling(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
         let files = if files == Filehandles::Off { Filehandles::Names } else { files };
         let to = Gatherer::new(filter.fields);
         let is_named = [Fact::Path, Fact::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
         Self {
             program: filter.program,
-            names: is_named.then(|| Names::new(files)),
+            names: is_named.then(|| Names::new(files, memory.names_bytes())),
             selected: None,
             to,
             open: FxHashMap::default(),
@@ -115,7 +115,7 @@ impl Selection {
             chosen: FxHashSet::default(),
             last_chosen: None,
             kept: 0,
-            most_kept: usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX),
+            most_kept: memory.filter_bytes(),
             not_kept: 0,
             first: None,
             before: None,

@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::memory;
-
 use super::tree::Frames;
 
 /// A frame that was copied out of its buffer.
@@ -64,12 +62,6 @@ impl KeptFrames {
         {
             last.crc = Some(Box::new(crc));
         }
-    }
-}
-
-impl Default for KeptFrames {
-    fn default() -> Self {
-        Self::new(usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX))
     }
 }
 

@@ -108,16 +108,19 @@ enum Lines {
 impl Lines {
     fn of(settings: &Settings) -> Self {
         let Settings { screen, time, .. } = *settings;
+        let view_bytes = settings.memory.view_bytes();
+        // The statistics have the tables' share.
+        let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
             (_, View::Operations, ..) => Self::Operations,
             (_, View::Connections, format, _) => {
-                Self::Connections(ConnectionLines::new((format, time), screen), Box::default())
+                Self::Connections(ConnectionLines::new((format, time), screen), Box::new(open))
             }
             (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::new(time == TimeFormat::Iso)),
             (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
             (_, View::Transactions, _, true) => {
-                Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::default())
+                Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::new(view_bytes))
             }
             (_, View::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
             (_, View::Frames, _, true) => {
@@ -142,21 +145,23 @@ impl<W: Write> Output<W> {
     /// An output that has shown nothing.
     pub fn new(settings: Settings, to: W) -> Self {
         let lines_view = Lines::of(&settings);
+        let names_bytes = settings.memory.names_bytes();
+        let statistics = Statistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Where nothing is shown, nobody asks for names.
             Lines::None | Lines::Operations | Lines::Connections(..) if !settings.tells_files => {
-                Names::new(Filehandles::Off)
+                Names::new(Filehandles::Off, 0)
             }
-            Lines::Json(_) => Names::new(settings.filehandles).of_operations(),
-            _ => Names::new(settings.filehandles),
+            Lines::Json(_) => Names::new(settings.filehandles, names_bytes).of_operations(),
+            _ => Names::new(settings.filehandles, names_bytes),
         };
-        Self { lines_view, settings, to, statistics: Statistics::default(), lines: 0, selection: None, names }
+        Self { lines_view, settings, to, statistics, lines: 0, selection: None, names }
     }
 
     /// The same of what a filter selects alone.
     pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
-        let files = self.settings.filehandles;
-        self.selection = filter.map(|filter| Selection::telling(filter, files));
+        let Settings { filehandles, memory, .. } = &self.settings;
+        self.selection = filter.map(|filter| Selection::telling(filter, *filehandles, memory));
         self
     }
 

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 
 use super::style::Screen;
 pub use crate::analysis::names::Filehandles;
+use crate::memory::Memory;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -86,7 +87,7 @@ pub enum SummaryFormat {
 }
 
 /// Everything that a view needs to know of what was asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The form of the lines.
     pub format: Format,
@@ -112,4 +113,6 @@ pub struct Settings {
     pub filehandles: Filehandles,
     /// Where text is shown.
     pub screen: Screen,
+    /// The memory of the command.
+    pub memory: Memory,
 }

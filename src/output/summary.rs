@@ -65,15 +65,16 @@ impl Summary<'_> {
         text::write(self, to, width)
     }
 
-    /// Frames that gave no meaning, by reason.
+    /// Frames that were not decoded, by reason.
     fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.flow.account().undecoded_counts().map(|(why, count)| (why.key(), count))
     }
 
     /// What was dropped because a bound was reached, by kind.
     fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let names = (self.names > 0).then_some(("names", self.names));
-        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(names)
+        let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
+        let own = own.into_iter().filter(|(_, count)| *count > 0);
+        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(own)
     }
 
     fn object(&self) -> SummaryObject<'_> {

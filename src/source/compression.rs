@@ -4,6 +4,8 @@
 
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 
+use crate::memory::Windows;
+
 use super::error::SourceErrorKind;
 use super::gzip::{self, Gzip};
 use super::zstd::{self, Zstd};
@@ -15,6 +17,7 @@ const COMPRESSED_BUFFER: usize = 64 << 10;
 pub(super) struct Input {
     stream: Stream,
     total: Option<u64>,
+    windows: Windows,
 }
 
 enum Stream {
@@ -28,8 +31,13 @@ enum Stream {
 
 impl Input {
     /// An input of `total` bytes, where this is known. Nothing is read before the first [`Input::read`].
-    pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>) -> Self {
-        Self { stream: Stream::Fresh(Some(Counted { reader, read: 0, failed: false })), total }
+    pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: Windows) -> Self {
+        Self { stream: Stream::Fresh(Some(Counted { reader, read: 0, failed: false })), total, windows }
+    }
+
+    /// The memory that the windows of all inputs share.
+    pub(super) fn windows(&self) -> &Windows {
+        &self.windows
     }
 
     /// Whether positions in this input are positions in decompressed data.
@@ -66,7 +74,7 @@ impl Input {
         if let Stream::Fresh(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
-            self.stream = recognise(reader).map_err(SourceErrorKind::Read)?;
+            self.stream = recognise(reader, &self.windows).map_err(SourceErrorKind::Read)?;
         }
         match &mut self.stream {
             Stream::Fresh(_) => Ok(0),
@@ -77,7 +85,7 @@ impl Input {
     }
 }
 
-fn recognise(mut reader: Counted) -> io::Result<Stream> {
+fn recognise(mut reader: Counted, windows: &Windows) -> io::Result<Stream> {
     let mut first = [0; 4];
     let have = read_up_to(&mut reader, &mut first)?;
     let first = first.get(..have).unwrap_or_default().to_vec();
@@ -86,7 +94,7 @@ fn recognise(mut reader: Counted) -> io::Result<Stream> {
     Ok(if is_gzip {
         Stream::Gzip(Box::new(Gzip::new(Compressed::new(raw))))
     } else if is_zstd {
-        Stream::Zstd(Box::new(Zstd::new(Compressed::new(raw))))
+        Stream::Zstd(Box::new(Zstd::new(Compressed::new(raw), windows)))
     } else {
         Stream::Plain(raw)
     })
@@ -205,7 +213,7 @@ pub(super) mod tests {
 
     /// An input over bytes in memory.
     pub(in super::super) fn input_of(bytes: &[u8]) -> Input {
-        Input::new(Box::new(Cursor::new(bytes.to_vec())), Some(bytes.len() as u64))
+        Input::new(Box::new(Cursor::new(bytes.to_vec())), Some(bytes.len() as u64), Windows::default())
     }
 
     /// What an input gives before it ends or fails.
@@ -268,7 +276,7 @@ pub(super) mod tests {
         let noise: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for mut packed in [noise.clone(), gzip(&noise), zstd(&noise)] {
             packed.truncate(packed.len() / 2);
-            let input = Input::new(Box::new(Failing(Cursor::new(packed))), None);
+            let input = Input::new(Box::new(Failing(Cursor::new(packed))), None, Windows::default());
             assert!(matches!(drain(input).1, Err(SourceErrorKind::Read(_))));
         }
     }

@@ -6,7 +6,6 @@ use std::io;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::escape;
-use crate::memory;
 
 /// Why a file could not be read, or not be read further.
 ///
@@ -102,6 +101,8 @@ pub enum SourceErrorKind {
         needed_bytes: u64,
         /// Bytes that no other file takes.
         free_bytes: u64,
+        /// The `--max-memory` that is enough for it, in bytes.
+        budget_bytes: u64,
     },
     /// The compressed data is damaged, or needs what is not supported: the compression, and the details.
     Compression(&'static str, String),
@@ -185,16 +186,14 @@ impl fmt::Display for SourceErrorKind {
                 "the file ends after {have} of the {need} bytes of this record; frames before it are valid, \
                  copy the file again if there should be more"
             ),
-            Self::Window { needed_bytes, free_bytes } => {
-                let budget =
-                    needed_bytes.saturating_add(memory::windows_bytes() - free_bytes).saturating_mul(2);
+            Self::Window { needed_bytes, free_bytes, budget_bytes } => {
                 write!(
                     f,
                     "the zstd data needs a window of {}, and {} are left for it; give --max-memory {}, name fewer \
                      compressed files at a time, or decompress it first (zstd -d --long=31)",
                     mebibytes(*needed_bytes),
                     mebibytes(*free_bytes),
-                    mebibytes(budget.max(memory::DEFAULT_BYTES)),
+                    mebibytes(*budget_bytes),
                 )
             }
             Self::Absurd(length) => write!(f, "absurd record length of {length} bytes; {DAMAGED}"),

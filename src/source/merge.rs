@@ -5,8 +5,6 @@ use std::collections::BinaryHeap;
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::memory;
-
 use super::error::SourceError;
 use super::reader::Reader;
 
@@ -32,7 +30,7 @@ impl Merge {
             let index = self.started;
             self.started += 1;
             if let Some(time) = reader.advance()? {
-                if memory::are_windows_tight() {
+                if reader.are_windows_tight() {
                     reader.park();
                 }
                 self.waiting.push(Reverse((time, index)));

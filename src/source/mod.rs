@@ -54,6 +54,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use crate::interrupt::Orderly;
+use crate::memory::Windows;
 pub use counters::Counters;
 pub(crate) use error::reason;
 pub use error::{SourceError, SourceErrorKind};
@@ -125,25 +126,39 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens capture files; `-` is standard input. Nothing is read yet.
+    /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data have the memory of
+    /// [`Windows::default`].
     ///
     /// # Errors
     /// [`SourceErrorKind::Open`], [`SourceErrorKind::Directory`] and [`SourceErrorKind::StandardInputTwice`], for the
     /// first file that has one.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, SourceError> {
-        Self::opened(paths, None)
+        Self::open_within(paths, &Windows::default())
+    }
+
+    /// The same; windows of zstd data have a share of `windows`.
+    ///
+    /// # Errors
+    /// Those of [`Source::open`].
+    pub fn open_within<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        windows: &Windows,
+    ) -> Result<Self, SourceError> {
+        Self::opened(paths, windows, None)
     }
 
     /// The same where pipes end soon after the program is asked to end.
     pub(crate) fn open_until<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
+        windows: &Windows,
         ending: &Orderly,
     ) -> Result<Self, SourceError> {
-        Self::opened(paths, Some(ending))
+        Self::opened(paths, windows, Some(ending))
     }
 
     fn opened<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
+        windows: &Windows,
         ending: Option<&Orderly>,
     ) -> Result<Self, SourceError> {
         let mut inputs: Vec<Opened> = Vec::new();
@@ -179,7 +194,7 @@ impl Source {
         }
         let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
         let readers = inputs.into_iter().map(|Opened { name, input, total, path }| {
-            let reader = Reader::new(name, input, total, window);
+            let reader = Reader::new(name, input, total, (window, windows));
             match path {
                 Some(path) => reader.opened_from(path),
                 None => reader,
@@ -190,7 +205,12 @@ impl Source {
 
     /// Takes the bytes of a capture file from `reader`. `name` stands for it in errors.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Self {
-        Self::of([Reader::new(name.to_owned(), Box::new(reader), None, WINDOW)])
+        Self::reading(name, reader, &Windows::default())
+    }
+
+    /// The same; windows of zstd data have a share of `windows`.
+    pub(crate) fn reading(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
+        Self::of([Reader::new(name.to_owned(), Box::new(reader), None, (WINDOW, windows))])
     }
 
     /// Makes one source of several: their files, in this order. Those that were read from already go on from there.

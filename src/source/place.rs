@@ -9,6 +9,8 @@ use std::path::Path;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::memory::Windows;
+
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::Reader;
 use super::{Source, WINDOW, unopened};
@@ -56,7 +58,7 @@ impl Source {
             Ok(input) => input,
             Err(kind) => return Err(unopened(name, kind)),
         };
-        let mut source = Self::of([Reader::new(name, Box::new(input), None, WINDOW)]);
+        let mut source = Self::of([Reader::new(name, Box::new(input), None, (WINDOW, &Windows::default()))]);
         if place.frame.0 > 1 {
             source.next()?;
             source.number = place.frame.0 - 1;

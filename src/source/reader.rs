@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
+use crate::memory::Windows;
+
 use super::Record;
 use super::buffer::Buffer;
 use super::compression::Input;
@@ -38,9 +40,15 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader with a window of `window` bytes; `total` is the length of the input where it is known.
-    pub(super) fn new(name: String, reader: Box<dyn Read + Send>, total: Option<u64>, window: usize) -> Self {
-        let buffer = Buffer::new(Input::new(reader, total), window);
+    /// A reader with a window of `window` bytes, and of zstd data a share of `windows`; `total` is the length of the input
+    /// where it is known.
+    pub(super) fn new(
+        name: String,
+        reader: Box<dyn Read + Send>,
+        total: Option<u64>,
+        (window, windows): (usize, &Windows),
+    ) -> Self {
+        let buffer = Buffer::new(Input::new(reader, total, windows.clone()), window);
         Self {
             name,
             buffer,
@@ -72,8 +80,14 @@ impl Reader {
         }
     }
 
+    /// Whether windows take more than half of the memory that they share.
+    pub(super) fn are_windows_tight(&self) -> bool {
+        self.input().windows().are_tight()
+    }
+
     fn reset(&mut self, input: Box<dyn Read + Send>) {
-        self.buffer = Buffer::new(Input::new(input, self.input().total()), self.window);
+        self.buffer =
+            Buffer::new(Input::new(input, self.input().total(), self.input().windows().clone()), self.window);
         self.format = None;
         self.holds = false;
         self.frames = 0;

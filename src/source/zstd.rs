@@ -5,7 +5,7 @@ use std::io::Read;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::memory::{self, WindowMemory};
+use crate::memory::{WindowMemory, Windows};
 
 use super::compression::Compressed;
 use super::error::SourceErrorKind;
@@ -34,7 +34,7 @@ const BLOCKS: u64 = 2;
 
 /// A decompressor that gives what comes before an error, and then the error.
 ///
-/// The windows of all decompressors share a budget ([`memory`]). A window counts as far as it is filled, because a window
+/// The windows of all decompressors share a budget ([`Windows`]). A window counts as far as it is filled, because a window
 /// that was asked for takes no memory before that.
 pub(super) struct Zstd {
     input: Compressed,
@@ -53,13 +53,13 @@ enum Next {
 }
 
 impl Zstd {
-    pub(super) fn new(input: Compressed) -> Self {
+    pub(super) fn new(input: Compressed, windows: &Windows) -> Self {
         Self {
             input,
             decoder: FrameDecoder::new(),
             next: Next::FrameOrEnd,
             window: 0,
-            memory: WindowMemory::default(),
+            memory: windows.window(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Zstd {
     fn end(&mut self) {
         self.next = Next::End;
         self.decoder = FrameDecoder::new();
-        self.memory = WindowMemory::default();
+        self.memory.release();
     }
 
     fn collect(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
@@ -123,7 +123,7 @@ impl Zstd {
         // No header is shorter (RFC 8878 section 3.1.1.1).
         let mut header = [0; 2];
         self.input.read_all(&mut header, FORMAT)?;
-        self.decoder.set_max_window_size(memory::windows_bytes());
+        self.decoder.set_max_window_size(self.memory.windows().most_bytes());
         match self.decoder.reset(magic.chain(&header[..]).chain(&mut self.input.raw)) {
             Ok(()) => {
                 let [descriptor, window] = header;
@@ -131,7 +131,7 @@ impl Zstd {
                 Ok(Next::Blocks)
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
-                Err(SourceErrorKind::Window { needed_bytes: requested, free_bytes: memory::windows_bytes() })
+                Err(self.too_large(requested, self.memory.windows().most_bytes()))
             }
             Err(error) => Err(self.input.explain(FORMAT, &error)),
         }
@@ -140,7 +140,7 @@ impl Zstd {
     fn decode(&mut self) {
         let filled = (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(BLOCK).min(self.window);
         if let Err(free_bytes) = self.memory.grow_to(filled + BLOCKS * BLOCK) {
-            self.next = Next::Fail(Some(SourceErrorKind::Window { needed_bytes: self.window, free_bytes }));
+            self.next = Next::Fail(Some(self.too_large(self.window, free_bytes)));
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
             return;
         }
@@ -151,6 +151,11 @@ impl Zstd {
             // decoded before the error; that this fails in turn only means that there is nothing to be had.
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
         }
+    }
+
+    fn too_large(&self, needed_bytes: u64, free_bytes: u64) -> SourceErrorKind {
+        let budget_bytes = self.memory.windows().budget_for(needed_bytes, free_bytes);
+        SourceErrorKind::Window { needed_bytes, free_bytes, budget_bytes }
     }
 
     fn check(&self) -> Next {
@@ -230,7 +235,7 @@ mod tests {
     fn a_window_beyond_its_share_is_refused_before_it_is_allocated() {
         let (all, end) = drain(input_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 1, 0, 0]));
         assert!(all.is_empty());
-        let Err(SourceErrorKind::Window { needed_bytes, free_bytes }) = end else { panic!("{end:?}") };
+        let Err(SourceErrorKind::Window { needed_bytes, free_bytes, .. }) = end else { panic!("{end:?}") };
         assert!(needed_bytes > free_bytes, "{needed_bytes} {free_bytes}");
     }
 

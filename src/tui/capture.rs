@@ -8,6 +8,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use crate::analysis::names::About;
+use crate::memory::Windows;
 use crate::source::{Interface, LinkState, Place, Source, SourceError};
 
 use super::once::{Earlier, Once, Told};
@@ -37,14 +38,14 @@ pub(super) type First = (Source, Option<Box<dyn Pace>>);
 pub struct Capture(Arc<Kind>);
 
 enum Kind {
-    Files(Vec<PathBuf>),
+    Files(Vec<PathBuf>, Windows),
     Once { name: String, is_live: bool, first: Mutex<Option<First>>, once: Box<Mutex<Once>> },
 }
 
 impl Capture {
-    /// Files, of which each can be read again.
-    pub fn files(files: Vec<PathBuf>) -> Self {
-        Self(Arc::new(Kind::Files(files)))
+    /// Files, of which each can be read again; windows of zstd data have a share of `windows`.
+    pub fn files(files: Vec<PathBuf>, windows: Windows) -> Self {
+        Self(Arc::new(Kind::Files(files, windows)))
     }
 
     /// Frames that come once: through a pipe, or from an interface. The latest are kept, in `room` bytes.
@@ -67,7 +68,7 @@ impl Capture {
     pub fn name(&self) -> String {
         match &*self.0 {
             Kind::Once { name, .. } => name.clone(),
-            Kind::Files(files) => match files.as_slice() {
+            Kind::Files(files, _) => match files.as_slice() {
                 [] => String::new(),
                 [only] => file_name(only),
                 [first, rest @ ..] => format!("{} and {} more", file_name(first), rest.len()),
@@ -78,7 +79,7 @@ impl Capture {
     /// The files, as a command names them.
     pub fn paths(&self) -> Option<&[PathBuf]> {
         match &*self.0 {
-            Kind::Files(files) => Some(files),
+            Kind::Files(files, _) => Some(files),
             Kind::Once { .. } => None,
         }
     }
@@ -96,14 +97,16 @@ impl Capture {
     /// The source of the first reading, or of one that begins anew; `None` where frames come once and somebody reads them.
     pub(super) fn source(&self) -> Option<Result<First, SourceError>> {
         match &*self.0 {
-            Kind::Files(files) => Some(Source::open(files).map(|source| (source, None))),
+            Kind::Files(files, windows) => {
+                Some(Source::open_within(files, windows).map(|source| (source, None)))
+            }
             Kind::Once { first, .. } => first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok),
         }
     }
 
     fn once_kept(&self) -> Option<MutexGuard<'_, Once>> {
         match &*self.0 {
-            Kind::Files(_) => None,
+            Kind::Files(..) => None,
             Kind::Once { once, .. } => Some(once.lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
@@ -151,9 +154,9 @@ impl Capture {
     /// The frames again: from a place, or from the first that there is.
     pub(super) fn again(&self, place: Option<Place>) -> Result<Again, SourceError> {
         Ok(match &*self.0 {
-            Kind::Files(files) => Again::File(Box::new(match (files.as_slice(), place) {
+            Kind::Files(files, windows) => Again::File(Box::new(match (files.as_slice(), place) {
                 ([only], Some(place)) => Source::open_at(only, place)?,
-                _ => Source::open(files)?,
+                _ => Source::open_within(files, windows)?,
             })),
             Kind::Once { .. } => Again::Kept(Kept {
                 capture: self.clone(),

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::analysis::names::{Filehandles, Names};
 use crate::filter::{Filter, Selection};
+use crate::memory::Memory;
 use crate::output::frames::{FrameCells, FrameList};
 use crate::output::style::Screen;
 use crate::output::units::TimeFormat;
@@ -44,6 +45,7 @@ pub(super) struct Form {
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
     pub(super) limits: Limits,
+    pub(super) memory: Memory,
 }
 
 /// A frame with its line, and with what the columns of the line hold.
@@ -133,13 +135,15 @@ impl Matches {
 
 impl Scan {
     fn run(self, wanted: Wanted) {
-        let Form { screen, time, left, start, filehandles, limits } = self.form.clone();
+        let Form { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
         let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..limits });
         let mut list = FrameList::new(screen, time).scrolled(left);
-        let mut names = Names::new(filehandles);
+        let mut names = Names::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
-            Wanted::Selected(filter) => (filter.map(|filter| Selection::telling(filter, filehandles)), None),
+            Wanted::Selected(filter) => {
+                (filter.map(|filter| Selection::telling(filter, filehandles, &memory)), None)
+            }
             Wanted::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
         };
         let mut matches = Matches::default();

@@ -41,6 +41,7 @@ mod prompt;
 mod run;
 mod save;
 mod search;
+mod shares;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -49,3 +50,4 @@ mod views;
 
 pub use app::{App, Options};
 pub use run::run;
+pub use shares::ViewShares;

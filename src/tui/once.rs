@@ -77,16 +77,16 @@ pub(super) struct Told {
 }
 
 impl Once {
-    /// Keeps frames in `room` bytes, and what is told of them in half as many more.
+    /// Keeps frames in two thirds of `room` bytes, and what is told of them in the rest.
     pub(super) fn new(room: usize) -> Self {
         Self {
-            kept: KeptFrames::new(room),
+            kept: KeptFrames::new(room / 3 * 2),
             interfaces: Vec::new(),
             changes: VecDeque::new(),
             earlier: FxHashMap::default(),
             order: VecDeque::new(),
             weight: 0,
-            room: room / 2,
+            room: room / 3,
             told: Told::default(),
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     fn what_is_told_of_transactions_goes_with_their_frames_and_is_bounded() {
         let mut source = Source::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
         let transactions = crate::testing::transactions("rxe-v42.pcap");
-        let mut once = Once::new(100 << 10);
+        let mut once = Once::new(150 << 10);
         while source.next().unwrap().is_some() {
             once.keep(&source);
         }

@@ -16,6 +16,7 @@ use crate::analysis::rates::{Ended, RecentRates};
 use crate::analysis::sequence;
 use crate::analysis::statistics::OperationKey;
 use crate::filter::{Filter, Selection};
+use crate::memory::Memory;
 use crate::output::list;
 use crate::output::style::Glyphs;
 use crate::source::{LinkState, Next, SourceError};
@@ -47,8 +48,8 @@ pub(super) struct SharedNames(Arc<(Mutex<Names>, AtomicUsize)>);
 
 impl SharedNames {
     /// Nothing is known yet.
-    pub(super) fn new(how: Filehandles) -> Self {
-        Self(Arc::new((Mutex::new(Names::new(how)), AtomicUsize::new(0))))
+    pub(super) fn new(how: Filehandles, room_bytes: usize) -> Self {
+        Self(Arc::new((Mutex::new(Names::new(how, room_bytes)), AtomicUsize::new(0))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Names> {
@@ -76,12 +77,16 @@ impl SharedNames {
 pub(super) struct Manner {
     /// The bounds of the decoder.
     pub(super) limits: Limits,
+    /// The memory of the whole interface.
+    pub(super) memory: Memory,
     /// How files are told.
     pub(super) filehandles: Filehandles,
     /// The characters of the terminal.
     pub(super) glyphs: Glyphs,
     /// Pages of rows that may wait until they are taken, where the input does not wait.
     pub(super) pages: usize,
+    /// Bytes of Transactions that may wait for their numbers.
+    pub(super) early_bytes: usize,
 }
 
 /// A pass that is under way, or done.
@@ -104,26 +109,31 @@ impl Pass {
         let learns = names.is_none();
         // What comes once is read first by who learns.
         let first = if learns { capture.source() } else { None };
-        let names = names.unwrap_or_else(|| SharedNames::new(manner.filehandles));
+        let names =
+            names.unwrap_or_else(|| SharedNames::new(manner.filehandles, manner.memory.names_bytes()));
         let pass = Self { mailbox: mailbox.clone(), names: names.clone() };
+        // Beside the pass over everything there may be one over what a filter selects.
+        let tables_bytes = manner.memory.tables_bytes() / 2;
         let work = Work {
             is_urgent: capture.is_once(),
             most_pages: if capture.is_once() { manner.pages.max(mailbox::PAGES) } else { mailbox::PAGES },
             capture: capture.clone(),
             flow: Flow::new(manner.limits.clone()),
-            selection: filter.map(|filter| Selection::telling(filter, manner.filehandles)),
+            selection: filter.map(|filter| Selection::telling(filter, manner.filehandles, &manner.memory)),
             names,
             learns,
             writer: RowWriter::new(manner.glyphs),
             mailbox,
             page: Page::default(),
-            tally: Tally::default(),
+            tally: Tally::new(tables_bytes / 4 * 3),
             progress: Progress::default(),
             early: VecDeque::new(),
+            early_bytes: 0,
+            most_early_bytes: manner.early_bytes,
             has_news: false,
             last_tables: Instant::now(),
             clock: None,
-            rates: RecentRates::default(),
+            rates: RecentRates::new(tables_bytes / 4),
             activity_at: Instant::now(),
             is_at_rest: true,
         };
@@ -334,6 +344,9 @@ struct Work {
     progress: Progress,
     /// Transactions that were done before the first reading had told their numbers, or whose frames are gone in part.
     early: VecDeque<(Key, Transaction)>,
+    /// Bytes that these take, and may take.
+    early_bytes: usize,
+    most_early_bytes: usize,
     /// Whether there is something that the tables do not have.
     has_news: bool,
     last_tables: Instant,
@@ -377,9 +390,12 @@ impl Work {
             } else if let Some(earlier) = self.capture.earlier(&mut transaction) {
                 self.transaction(key, &transaction, Naming::Told(earlier.about()), &mut full);
             } else {
+                self.early_bytes += transaction.heap_bytes();
                 self.early.push_back((key, transaction));
-                if self.early.len() > EARLY {
-                    self.early.pop_front();
+                while (self.early.len() > EARLY || self.early_bytes > self.most_early_bytes)
+                    && let Some((_, gone)) = self.early.pop_front()
+                {
+                    self.early_bytes -= gone.heap_bytes();
                 }
             }
             next = self.flow.next_named();
@@ -395,12 +411,16 @@ impl Work {
             return;
         }
         let mut full = Vec::new();
+        self.early_bytes = 0;
         for (key, mut transaction) in std::mem::take(&mut self.early) {
             match self.capture.earlier(&mut transaction) {
                 Some(earlier) => {
                     self.transaction(key, &transaction, Naming::Told(earlier.about()), &mut full);
                 }
-                None => self.early.push_back((key, transaction)),
+                None => {
+                    self.early_bytes += transaction.heap_bytes();
+                    self.early.push_back((key, transaction));
+                }
             }
         }
         self.put(full);

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::names::Names;
+use crate::analysis::names::{Filehandles, Names};
 use crate::filter::{Filter, Selection};
 use crate::output::View;
 use crate::output::frame_file::FrameFile;
@@ -19,9 +19,8 @@ use crate::source::{Source, reason};
 use super::again::Wanted;
 use super::capture::{Capture, Kept};
 use super::model::{Entry, row};
-
-/// Bytes that what waits to be written may take.
-const ROOM: usize = 256 << 20;
+use super::pass::Manner;
+use super::shares::ViewShares;
 
 /// What is saved, and where to.
 #[derive(Clone, Debug)]
@@ -71,7 +70,7 @@ enum Frames {
 }
 
 /// Saves Transactions with all their frames; tells what was done, or why not.
-pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) -> Result<String, String> {
+pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) -> Result<String, String> {
     let SaveRequest { to, what, has_control } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
@@ -85,27 +84,29 @@ pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) ->
     let unwritten = |error: io::Error| told(OutputError::unwritten(to, error));
     // Never over a file that is there: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(told)?;
-    let open = |files| Source::open(files).map_err(|error| error.to_string());
+    let memory = &manner.memory;
+    let room = ViewShares::new(memory.view_bytes(), capture.is_once()).saving_bytes;
+    let open = |files| Source::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
             Frames::Files(Box::new(open(files)?)),
-            FrameFile::reading_again(sink, View::Transactions, ROOM, open(files)?).map_err(unwritten)?,
+            FrameFile::reading_again(sink, View::Transactions, room, open(files)?).map_err(unwritten)?,
         ),
         None => {
             let mut kept = capture.followed();
             kept.until = capture.told().frame;
-            (Frames::Once(kept), FrameFile::keeping(sink, View::Transactions, ROOM).map_err(unwritten)?)
+            (Frames::Once(kept), FrameFile::keeping(sink, View::Transactions, room).map_err(unwritten)?)
         }
     };
     if *has_control {
         file = file.with_control_frames();
     }
-    let mut flow = Flow::new(Limits { note_steps: true, ..limits.clone() });
+    let mut flow = Flow::new(Limits { note_steps: true, ..manner.limits.clone() });
     let mut selection = match what {
-        What::Selected(Some(filter)) => Some(Selection::new(filter.clone())),
+        What::Selected(Some(filter)) => Some(Selection::new(filter.clone(), memory)),
         _ => None,
     };
-    let mut names = Names::default();
+    let mut names = Names::new(Filehandles::default(), memory.names_bytes());
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {
@@ -162,7 +163,7 @@ pub(super) fn save(capture: &Capture, limits: &Limits, request: &SaveRequest) ->
         && let gone = (these.len() as u64).saturating_sub(saved)
         && gone > 0
     {
-        text += &format!("; {gone} are gone: later frames took their room (--frame-memory)");
+        text += &format!("; {gone} are gone: later frames took their room (--max-memory)");
     }
     if too_late > 0 {
         text += &format!("; {too_late} frames were past and are not in it");

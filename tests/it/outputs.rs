@@ -22,6 +22,7 @@ use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::captures;
+use super::skipped::skip;
 
 /// The capture that is read whole.
 const CAPTURE: &str = "rxe-v42-deleg";
@@ -111,6 +112,30 @@ const OUTPUTS: &[Output] = &[
         inputs: &["in.pcap"],
         is_whole: PARQUET,
         seeks: false,
+    },
+    Output {
+        name: "replay --html",
+        arguments: &["replay", "IN", "--server", "URL", "--rules", "rules", "--html", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: HTML,
+        seeks: false,
+    },
+    Output {
+        name: "replay --junit",
+        arguments: &["replay", "IN", "--server", "URL", "--rules", "rules", "--junit", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: XML,
+        seeks: false,
+    },
+    Output {
+        name: "replay --record",
+        arguments: &["replay", "IN", "--server", "URL", "--rules", "rules", "--record", "OUT"],
+        out: "out",
+        inputs: &["in.trace", "rules"],
+        is_whole: TRACE,
+        seeks: true,
     },
     Output {
         name: "replay run --html",
@@ -440,7 +465,7 @@ fn every_output_replaces_a_file_whole_and_keeps_its_permissions() {
 fn a_full_disk_loses_nothing() {
     let probe = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
     if !probe.as_ref().is_ok_and(|ended| ended.status.success()) {
-        eprintln!("skipped: a full disk needs mount namespaces (unshare -rm): {probe:?}");
+        skip("unshare", format_args!("a full disk needs mount namespaces (unshare -rm): {probe:?}"));
         return;
     }
     let mut column = Column::default();
@@ -691,11 +716,11 @@ fn a_device_is_written_to_and_stays() {
             let null = rustix::fs::makedev(1, 3);
             let mode = Mode::from_raw_mode(0o666);
             if let Err(error) = mknodat(CWD, cell.out(), FileType::CharacterDevice, mode, null) {
-                eprintln!("skipped: a device cannot be made: {error}");
+                skip("root", format_args!("a device cannot be made: {error}"));
                 return;
             }
             if File::options().write(true).open(cell.out()).is_err() {
-                eprintln!("skipped: devices cannot be opened in the folder for temporary files (nodev)");
+                skip("dev", "devices cannot be opened in the folder for temporary files (nodev)");
                 return;
             }
             if is_bad {
@@ -785,5 +810,54 @@ fn of_a_pipe_what_came_before_a_signal_is_written() {
         // 1,978 frames are in it, and not all belong to Transactions.
         assert!(frames > 300, "{name}: {frames}");
         drop(to);
+    }
+}
+
+/// Options of files that are read, and those of live captures, whose outputs tests/it/live holds.
+const NO_ROWS: &[(&str, &str)] = &[
+    ("", "--read"),
+    ("check", "--rules"),
+    ("replay", "--rules"),
+    ("replay run", "--rules"),
+    ("capture", "--write"),
+];
+
+/// The subcommands below `words`, and the options of files of each: the long name, and the short one where there is one.
+fn file_options(words: &[&str], found: &mut Vec<(String, Vec<String>)>) {
+    let ended = program().args(words).arg("--help").output().unwrap();
+    let help = String::from_utf8(ended.stdout).unwrap();
+    let mut is_command = false;
+    for line in help.lines() {
+        is_command = if line.starts_with(' ') || line.is_empty() { is_command } else { line == "Commands:" };
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let is_name = line.starts_with("  ") && !line.starts_with("   ");
+        if is_command && is_name && first != "help" {
+            file_options(&[words, &[first]].concat(), found);
+        }
+        let takes_file = ["<FILE>", "<DIR>", "<TRACE>", "<RULES>"].iter().any(|value| line.contains(value));
+        if line.trim_start().starts_with('-') && takes_file {
+            let names = line.split_whitespace().map(|word| word.trim_end_matches(','));
+            let names = names.take_while(|word| word.starts_with('-')).map(str::to_owned).collect();
+            found.push((words.join(" "), names));
+        }
+    }
+}
+
+#[test]
+fn every_option_that_names_a_file_is_a_row_or_an_input() {
+    let mut found = Vec::new();
+    file_options(&[], &mut found);
+    assert!(found.len() > 12, "{found:?}");
+    for (command, names) in found {
+        let is_row = OUTPUTS.iter().any(|output| {
+            let words = output.arguments.iter().take_while(|word| !word.starts_with('-') && **word != "IN");
+            let is_command = words.copied().collect::<Vec<_>>().join(" ") == command;
+            let is_written = |pair: &[&str]| {
+                names.iter().any(|name| name == pair[0]) && ["OUT", "tables"].contains(&pair[1])
+            };
+            is_command && output.arguments.windows(2).any(is_written)
+        });
+        let is_exempt = names.iter().any(|name| NO_ROWS.contains(&(command.as_str(), name.as_str())));
+        assert!(is_row != is_exempt, "{command} {names:?}: is no row of OUTPUTS, and is not in NO_ROWS");
     }
 }

@@ -12,7 +12,7 @@ use crate::mutations::{Kept, frames};
 /// What must not depend on the order: by XID and direction the operation, the status, and the bytes of the chunks.
 type Facts = BTreeMap<(u32, bool), String>;
 
-/// Reads the frames; the Transactions, those that are not complete, and the frames that gave no meaning.
+/// Reads the frames; the Transactions, those that are not complete, and the frames that were not decoded.
 fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
     let mut flow = Flow::new(Limits::default());
     for (number, frame) in (1..).zip(frames) {

@@ -91,7 +91,7 @@ fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
 
 fn compared_by(selection: Selection, before: &Before, after: &[Transaction]) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut comparison = Comparison::new(selection, usize::MAX);
+    let mut comparison = Comparison::new(selection, usize::MAX, 64 << 20);
     let (mut a, mut b) = (before.records.iter().cloned(), after.iter());
     let mut found = Vec::new();
     let next = |side| match side {
@@ -129,7 +129,7 @@ fn baseline(before: &[Kept]) -> Baseline {
 
 fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut checking = Checking::new(before.baseline.clone());
+    let mut checking = Checking::new(before.baseline.clone(), 64 << 20);
     let mut transactions = after.iter();
     let mut found = Vec::new();
     let mut tell = |difference| {

@@ -15,7 +15,7 @@ pub(crate) fn beginning(name: &str, count: usize) -> Vec<Kept> {
 /// By the client's port and the XID.
 pub(crate) type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
 
-/// Reads the frames under the numbers that they had; the Transactions, and the frames that gave no meaning.
+/// Reads the frames under the numbers that they had; the Transactions, and the frames that were not decoded.
 pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
     let mut flow = Flow::new(Limits::default());
     for (number, kept) in frames {

@@ -12,7 +12,7 @@ use super::envelope::Envelope;
 use super::lone_header::LoneHeaders;
 use super::settling;
 use super::step::{Deed, Step};
-use super::transaction::{Delivered, MessageRecord, Transaction, Which};
+use super::transaction::{Delivered, Transaction, Which};
 use super::{Limits, Sight};
 
 /// Names an open or lingering Transaction; never used twice.
@@ -125,25 +125,7 @@ impl Entry {
 
     /// The memory that it takes, without the bytes of chunks that are kept.
     fn memory_bytes(&self) -> usize {
-        let Transaction {
-            call,
-            reply,
-            read_chunks,
-            write_chunks,
-            reply_chunk,
-            reply_read_chunks,
-            stalls,
-            ..
-        } = &self.transaction;
-        let lists = [read_chunks, write_chunks, reply_read_chunks];
-        let places = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
-        let chunks = lists.into_iter().flatten().chain(reply_chunk);
-        let messages = call.iter().chain(reply);
-        ENTRY_BYTES
-            + size_of_val(stalls.as_slice())
-            + places
-            + chunks.map(Chunk::heap_bytes).sum::<usize>()
-            + messages.map(MessageRecord::weight).sum::<usize>()
+        ENTRY_BYTES + self.transaction.heap_bytes()
     }
 
     /// Whether no Reply was seen.

@@ -520,6 +520,19 @@ fn offered(segment: &Segment) -> u64 {
 }
 
 impl Transaction {
+    /// Memory that it takes beside its own size, in bytes, without the bytes of chunks that are kept.
+    pub fn heap_bytes(&self) -> usize {
+        let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } =
+            self;
+        let lists = [read_chunks, write_chunks, reply_read_chunks];
+        let places = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
+        let chunks = lists.into_iter().flatten().chain(reply_chunk);
+        size_of_val(stalls.as_slice())
+            + places
+            + chunks.map(Chunk::heap_bytes).sum::<usize>()
+            + call.iter().chain(reply).map(MessageRecord::weight).sum::<usize>()
+    }
+
     /// The message.
     pub fn message(&self, which: Which) -> Option<&MessageRecord> {
         match which {

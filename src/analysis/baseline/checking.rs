@@ -21,11 +21,11 @@ pub struct Checking {
 }
 
 impl Checking {
-    /// Has seen nothing of the capture.
-    pub fn new(baseline: Baseline) -> Self {
+    /// Has seen nothing of the capture. What waits for its partner takes so many bytes.
+    pub fn new(baseline: Baseline, room_bytes: usize) -> Self {
         let selection = Selection { exact: true, ..baseline.settings.selection().clone() };
         Self {
-            comparison: Comparison::new(selection, usize::MAX),
+            comparison: Comparison::new(selection, usize::MAX, room_bytes),
             has_identities: !baseline.settings.ignores_identities(),
             written: baseline.records.into_iter(),
             then: baseline.counts,

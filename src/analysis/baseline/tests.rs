@@ -17,6 +17,9 @@ use crate::analysis::comparison::role::Role;
 use crate::analysis::comparison::trace::Trace;
 use crate::testing::{drained, read_but, transactions};
 
+/// Memory for records that wait, in bytes.
+const ROOM_BYTES: usize = 64 << 20;
+
 fn written(baseline: &Baseline) -> String {
     let mut bytes = Vec::new();
     write(&mut bytes, baseline).unwrap();
@@ -61,7 +64,7 @@ fn refused(text: &str) -> String {
 
 /// What differs between a baseline and a capture.
 fn checked(text: &str, name: &str) -> Vec<Difference> {
-    let mut checking = Checking::new(read(text).unwrap_or_else(|e| panic!("{e}")));
+    let mut checking = Checking::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
     let mut found = Vec::new();
     let Ok(()) = checking.drive(records(transactions(name)), |difference| {
         found.push(difference);
@@ -194,7 +197,7 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
 
 /// Whether anything differs between a baseline and a capture with these records, its counts included.
 fn is_different(text: &str, records: &[(Client, Record)]) -> bool {
-    let mut checking = Checking::new(read(text).unwrap());
+    let mut checking = Checking::new(read(text).unwrap(), ROOM_BYTES);
     let mut records = records.iter().cloned();
     let stop = |_| Err(());
     let trace = Trace { transactions: 37, ..Trace::default() };

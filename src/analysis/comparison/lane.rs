@@ -83,6 +83,11 @@ impl Row {
         }
         let is_before = |other: &Waiting| self::frame(&other.record) <= frame;
         let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
+        // Of hundreds of thousands of clients each has one record. Room for four at once would be one of the large pieces of
+        // memory, which the allocator looks for among all others.
+        if self.waiting.capacity() == 0 {
+            self.waiting.reserve_exact(1);
+        }
         self.waiting.insert(at, waiting);
     }
 

@@ -41,7 +41,6 @@ mod walk;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::memory;
 use difference::{Difference, Half, Kind};
 pub use lane::Client;
 use lane::{LEFT, Lane, Origins, Waiting};
@@ -103,6 +102,8 @@ pub struct Comparison {
     clients: [HashMap<Client, usize>; 2],
     waiting: [usize; 2],
     waiting_bytes: [usize; 2],
+    /// Memory for records that wait and for clients, in bytes.
+    room_bytes: usize,
     /// Records that found no partner, of all lanes.
     left: usize,
     /// The differences with the lowest frames, as many as are wanted.
@@ -122,9 +123,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// A comparison that has seen nothing, and keeps so many differences.
-    pub fn new(selection: Selection, most: usize) -> Self {
+    /// A comparison that has seen nothing, and keeps so many differences. Records that wait, and clients, take so many bytes.
+    pub fn new(selection: Selection, most: usize, room_bytes: usize) -> Self {
         Self {
+            room_bytes,
             selection,
             renaming: Renaming::default(),
             origins: Default::default(),
@@ -224,13 +226,13 @@ impl Comparison {
     fn holds(&self, side: Side, records: usize) -> bool {
         let at = side as usize;
         // Each side has three eighths of the memory, and clients the rest.
-        self.waiting[at] >= records || self.waiting_bytes[at] >= memory_bytes() / 8 * 3 / WAITING * records
+        self.waiting[at] >= records || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / WAITING * records
     }
 
     /// Whether more clients are remembered than may be. A pass over all of them must free about as many records, so that they
     /// are fewer where fewer records can wait.
     fn is_crowded(&self) -> bool {
-        self.lanes.len() > LANES.min(memory_bytes() / 4 / LANE_BYTES)
+        self.lanes.len() > LANES.min(self.room_bytes / 4 / LANE_BYTES)
     }
 
     /// Of those that found no partner only so many wait for one that comes late.
@@ -405,11 +407,6 @@ impl Comparison {
     pub fn set_up(&self) -> u64 {
         self.set_up
     }
-}
-
-/// Memory for records that wait and for clients, in bytes.
-fn memory_bytes() -> usize {
-    usize::try_from(memory::view_bytes()).unwrap_or(usize::MAX)
 }
 
 /// `NFS 4 READ` of `NFS 4.2 READ`.

@@ -5,9 +5,12 @@ use super::selection::Selection;
 use super::*;
 use crate::testing::transactions;
 
+/// Memory for records that wait, in bytes.
+const ROOM_BYTES: usize = 64 << 20;
+
 fn compared(a: &str, b: &str) -> Comparison {
     let mut recorder = Recorder::default();
-    let mut comparison = Comparison::new(Selection::default(), 1_000);
+    let mut comparison = Comparison::new(Selection::default(), 1_000, ROOM_BYTES);
     for (side, name) in [(Side::A, a), (Side::B, b)] {
         for transaction in transactions(name) {
             let client = Client {
@@ -53,7 +56,7 @@ fn client(address: &str) -> Client {
 
 /// Compares two rows of one client, each in the order of its frames.
 fn rows(selection: Selection, a: Vec<Record>, b: Vec<Record>) -> Comparison {
-    let mut comparison = Comparison::new(selection, 100);
+    let mut comparison = Comparison::new(selection, 100, ROOM_BYTES);
     for (side, row) in [(Side::A, a), (Side::B, b)] {
         row.into_iter().for_each(|record| comparison.push(side, client("10.0.0.1"), record));
     }
@@ -95,7 +98,7 @@ fn operations_in_flight_at_the_same_time_have_none() {
 
 #[test]
 fn a_client_of_one_side_alone_is_one_difference() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     for about in 1..=5 {
         comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
         comparison.push(Side::B, client("10.0.0.1"), operation(about, about, about));
@@ -108,7 +111,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
 
 #[test]
 fn clients_with_other_addresses_belong_together_as_they_appear() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
         let about = a.len() as u64 + u64::from(a.as_bytes()[7]);
         comparison.push(Side::A, client(a), operation(about, 1, 2));
@@ -120,7 +123,7 @@ fn clients_with_other_addresses_belong_together_as_they_appear() {
 
 #[test]
 fn captures_of_any_length_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     let mut are_over = [false; 2];
     let mut next = [0_u64; 2];
     const LENGTH: u64 = 5 * WAITING as u64;
@@ -149,7 +152,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
 
 #[test]
 fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     for about in 1..=40_000 {
         let record = operation(about, 2 * about, 2 * about + 1);
         comparison.push(Side::A, client("10.0.0.1"), record.clone());
@@ -185,7 +188,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
 
 #[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     for about in 1..=3 * WAITING as u64 {
         comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
         if comparison.has_enough(Side::A) {
@@ -204,7 +207,7 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
 
 #[test]
 fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     let record = |about| operation(about, 2 * about, 2 * about + 1);
     for about in 1..=2 * WAITING as u64 {
         comparison.push(Side::A, client("10.0.0.1"), record(about));
@@ -249,7 +252,7 @@ fn two_that_changed_places_are_one_difference_however_far_apart() {
 
 #[test]
 fn clients_of_any_number_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     let (clients, rounds) = (2_000_u64, 40);
     let mut records = (1..=rounds).flat_map(|round| (0..clients).map(move |number| (round, number)));
     let mut is_over = false;
@@ -277,7 +280,7 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
 
 /// Visits to clients while A has this many, each with one Call, and B has none of them.
 fn visits_for_unmatched(clients: u64) -> u64 {
-    let mut comparison = Comparison::new(Selection::default(), 100);
+    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
     let mut numbers = 0..clients;
     let next = |side: Side| {
         let number = numbers.next().filter(|_| side == Side::A)?;

@@ -24,7 +24,7 @@ pub struct Trace {
     pub transports: BTreeSet<String>,
     /// The programs and their versions: `NFS 4.2`.
     pub versions: BTreeSet<String>,
-    /// Frames that gave no meaning, by reason.
+    /// Frames that were not decoded, by reason.
     pub undecoded: BTreeMap<&'static str, u64>,
     /// What was given up because a bound was reached.
     pub given_up: BTreeMap<&'static str, u64>,

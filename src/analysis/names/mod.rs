@@ -25,7 +25,7 @@ use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{Direction, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Meaning};
 
-use crate::memory;
+use crate::memory::Memory;
 
 use heard::Heard;
 use store::{Id, Step, Store};
@@ -102,16 +102,16 @@ pub struct Names {
 
 impl Default for Names {
     fn default() -> Self {
-        Self::new(Filehandles::default())
+        Self::new(Filehandles::default(), Memory::default().names_bytes())
     }
 }
 
 impl Names {
-    /// Nothing is known yet. With [`Filehandles::Off`] it stays so.
-    pub fn new(how: Filehandles) -> Self {
+    /// Nothing is known yet; what is learnt may take so many bytes. With [`Filehandles::Off`] nothing is.
+    pub fn new(how: Filehandles, room_bytes: usize) -> Self {
         Self {
             how,
-            store: Store::new(memory::names_bytes()),
+            store: Store::new(room_bytes),
             call: Heard::default(),
             reply: Heard::default(),
             told: Told::default(),

@@ -14,7 +14,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{Exit, complain, outputs, unwritten};
 use crate::escape;
 use crate::filter::{Filter, Selection};
-use crate::memory;
+use crate::memory::Memory;
 use crate::output::units::{Count, Size};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
 use crate::replay::compile::{Compiler, Counts};
@@ -94,13 +94,13 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     if args.key != 0 && args.data != Data::Key {
         bail!("--key is what --data key makes data from; add it, or leave out --key");
     }
-    args.memory.plan(&args.files, 1)?;
+    let memory = args.memory.plan(&args.files, 1)?;
     if is_standard_output(&args.output) {
         bail!(
             "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
         );
     }
-    let mut source = Source::open(&args.files)?;
+    let mut source = Source::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::unwritten(&args.output, error);
     let keeping = match args.data {
         Data::Keep => Keeping::KEPT,
@@ -109,7 +109,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     };
     let to = outputs::seekable(&args.output, &InputFiles::new(&args.files))?;
     let mut compiler = Compiler::new(to, keeping).map_err(failed)?.with_key(args.key);
-    let errors = read(&mut source, (filter, args.dialect.named()), &mut compiler).map_err(failed)?;
+    let errors = read(&mut source, (filter, args.dialect.named()), &memory, &mut compiler).map_err(failed)?;
     for error in &errors {
         complain(error);
     }
@@ -136,7 +136,7 @@ pub(super) fn passing(capture: &Path, dialect: Option<Dialect>) -> Result<Scratc
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
     let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
-    let errors = read(&mut source, (None, dialect), &mut compiler).map_err(failed)?;
+    let errors = read(&mut source, (None, dialect), &Memory::default(), &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
     }
@@ -148,11 +148,12 @@ pub(super) fn passing(capture: &Path, dialect: Option<Dialect>) -> Result<Scratc
 fn read<W: Write + Seek>(
     source: &mut Source,
     (filter, dialect): (Option<Filter>, Option<Dialect>),
+    memory: &Memory,
     compiler: &mut Compiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow =
-        Flow::new(Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory::limits() });
-    let mut selection = filter.map(Selection::new);
+        Flow::new(Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() });
+    let mut selection = filter.map(|filter| Selection::new(filter, memory));
     let mut progress = Progress::new();
     let mut errors = Vec::new();
     let (mut transactions, mut is_over) = (0, false);

@@ -15,7 +15,7 @@ fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();
     transaction
         .read(|reading| {
-            let off = Names::new(Filehandles::Off);
+            let off = Names::new(Filehandles::Off, 0);
             JsonLines::default().transaction(&mut lines, transaction, reading, &reading.facts(), &off)
         })
         .unwrap();
@@ -255,7 +255,7 @@ fn operations(call: impl FnOnce(&mut Tape<'_>), reply: impl FnOnce(&mut Tape<'_>
     reply(&mut tape);
     tape.end();
     let facts = Facts::default();
-    let names = Names::new(Filehandles::Off);
+    let names = Names::new(Filehandles::Off, 0);
     let line = Line::new(transaction, &facts, &names, &tape, (results, call_parts), false);
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }

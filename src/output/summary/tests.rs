@@ -199,6 +199,19 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     let expected = "4 frames, 216 B. No RPC in it: 2 TCP segments, 1 other frame, 1 malformed frame.\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.ends_with("  1  malformed\n"), "{text}");
+    assert!(text.contains("\nFrames not decoded"), "{text}");
+}
+
+#[test]
+fn what_loss_cost_is_a_sentence_about_transactions() {
+    const LOSS: &str = "rxe-v42-bulk-loss1.pcap.gz";
+    let recovery = &object(LOSS)["recovery"];
+    let text = summary(LOSS, |summary, to| summary.text(to, 1_000).unwrap());
+    let count = recovery["transactions"].as_u64().unwrap();
+    assert!(
+        text.contains(&format!(" {count} Transactions spent ")) && text.contains(" s in loss recovery."),
+        "{text}"
+    );
 }
 
 #[test]

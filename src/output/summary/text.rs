@@ -30,7 +30,7 @@ pub(super) fn write(summary: &Summary<'_>, to: &mut impl Write, width: usize) ->
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
-    counts(to, "Frames that gave no meaning", summary.undecoded())?;
+    counts(to, "Frames not decoded", summary.undecoded())?;
     counts(to, "Given up, because a bound was reached", summary.given_up())
 }
 
@@ -102,7 +102,7 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
     if tally.transactions > 0 {
         let waited = Duration(tally.ns, Glyphs::UNICODE);
         let of = Things(tally.transactions, "Transaction");
-        let _ = write!(text, " Recovery from loss took {waited} of {of}.");
+        let _ = write!(text, " {of} spent {waited} in loss recovery.");
     }
     // A slow server alone is no sign of loss.
     if tally.suspected > 0 && tally.has_loss() {
@@ -170,7 +170,7 @@ fn carried(summary: &Summary<'_>) -> String {
     parts.join(", ")
 }
 
-/// How many frames gave no meaning for this reason.
+/// Frames that were not decoded for this reason.
 fn undecoded(summary: &Summary<'_>, reason: Undecoded) -> u64 {
     let counts = summary.flow.account().undecoded_counts();
     counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()

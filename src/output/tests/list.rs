@@ -1,4 +1,5 @@
 use crate::analysis::names::{Filehandles, Names};
+use crate::memory::Memory;
 use crate::output::list::List;
 use crate::output::style::{Glyphs, Screen, Styles, columns};
 use crate::output::units::TimeFormat;
@@ -13,7 +14,8 @@ fn list_as(name: &str, screen: Screen, time: TimeFormat) -> String {
 }
 
 fn list_with(name: &str, screen: Screen, time: TimeFormat, filehandles: Filehandles) -> String {
-    let (mut list, mut names) = (List::new(screen, time), Names::new(filehandles));
+    let (mut list, mut names) =
+        (List::new(screen, time), Names::new(filehandles, Memory::default().names_bytes()));
     list.start(capture(name).next().unwrap().unwrap().time);
     let mut out = Vec::new();
     for transaction in transactions(name) {

@@ -35,7 +35,7 @@ fn tree(name: &str, number: u64) -> String {
 
 #[test]
 fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
-    let mut kept = KeptFrames::default();
+    let mut kept = KeptFrames::new(64 << 20);
     let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(Limits::default()));
     while let Some(frame) = source.next().unwrap() {
         kept.keep(&frame);

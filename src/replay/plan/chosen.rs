@@ -10,6 +10,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filter::{Filter, Selection};
+use crate::memory::Memory;
 use crate::replay::trace::retold::Retelling;
 use crate::replay::trace::{Holds, Part, Slot, Step, Trace, TraceError};
 
@@ -73,7 +74,7 @@ impl Chosen {
         contents: &mut Trace<R>,
         filter: Filter,
     ) -> Result<Self, TraceError> {
-        let mut selection = Selection::new(filter);
+        let mut selection = Selection::new(filter, &Memory::default());
         let mut retelling = Retelling::of(steps.summary());
         let (mut ids, mut clients) = (Ids::default(), FxHashSet::default());
         steps.rewind();

@@ -2,18 +2,23 @@
 
 use std::ffi::{CStr, c_char};
 
+// The `pcap` crate links libpcap, but does not declare this function.
 unsafe extern "C" {
+    // SAFETY: This is the declaration in pcap/pcap.h, `const char *pcap_lib_version(void)`, which libpcap has since version 0.8.
     fn pcap_lib_version() -> *const c_char;
 }
 
 /// The version of libpcap as the library itself writes it: `libpcap version 1.10.3 (with TPACKET_V3)`.
 pub fn library_version() -> String {
-    // SAFETY: The function takes nothing, and pcap_lib_version(3PCAP) says that it gives a string, which is constant.
+    // SAFETY: The function takes no arguments, and pcap/pcap.h and pcap_lib_version(3PCAP) ask nothing of the caller: no library
+    // state has to be initialized, and no other call is excluded meanwhile.
     let version = unsafe { pcap_lib_version() };
     if version.is_null() {
         return "libpcap".to_owned();
     }
-    // SAFETY: It is not null, ends with NUL, and lives as long as the program.
+    // SAFETY: The pointer is not null. pcap_lib_version(3PCAP) says that it points to a C string, so it is readable up to and with
+    // its NUL. The library owns the string and offers no function that frees or changes it; the reference ends below, where
+    // the bytes are copied.
     let version = unsafe { CStr::from_ptr(version) };
     version.to_string_lossy().into_owned()
 }

@@ -19,7 +19,7 @@ impl Desk {
         let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..self.limits.clone() });
         let mut list = FrameList::new(screen, time).scrolled(left);
         // What is shown before the names were learnt is shown without them, as in the packet list of a file.
-        let mut names = Names::new(self.manner.filehandles);
+        let mut names = Names::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut stretch =
             Stretch { wanted: first, first, width: screen.width.unwrap_or(0), left, ..Stretch::default() };
         let mut read = 0;

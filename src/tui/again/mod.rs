@@ -258,7 +258,7 @@ impl Desk {
             self.waiting
                 .saves
                 .pop_front()
-                .map(|request| Answer::Saved(save::save(&self.capture, &self.manner.limits, &request)))
+                .map(|request| Answer::Saved(save::save(&self.capture, &self.manner, &request)))
         };
         answer.is_none_or(|answer| self.answers.send(answer).is_ok())
     }

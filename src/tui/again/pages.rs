@@ -20,8 +20,9 @@ impl Desk {
         let first = number * PAGE;
         let mut again = self.capture.again(None).ok()?;
         let mut flow = Flow::new(self.manner.limits.clone());
-        let mut selection = filter.map(|filter| Selection::telling(filter, self.manner.filehandles));
-        let mut names = Names::new(self.manner.filehandles);
+        let mut selection =
+            filter.map(|filter| Selection::telling(filter, self.manner.filehandles, &self.manner.memory));
+        let mut names = Names::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut writer = RowWriter::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (Page::default(), 0, 0);
         loop {

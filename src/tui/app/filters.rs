@@ -54,8 +54,8 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                let (memory, all) = (self.options.memory, Some(&self.all));
-                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, memory, all));
+                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, Some(&self.all)));
+                self.shares.give(&mut self.all, self.chosen.as_mut());
                 self.other_rows();
             }
             Err(error) => {
@@ -74,6 +74,7 @@ impl App {
     pub(super) fn unfilter(&mut self) {
         let index = self.entry().map(|entry| entry.row.index);
         if self.chosen.take().is_some() {
+            self.shares.give(&mut self.all, None);
             self.other_rows();
             if let (Some(index), None) = (index, self.list.sort) {
                 // The cursor of the list moves, whatever view is shown.

@@ -24,6 +24,7 @@ use ratatui::layout::Rect;
 
 use crate::analysis::names::Filehandles;
 use crate::filter::Filter;
+use crate::memory::Memory;
 use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
 use crate::output::units::TimeFormat;
@@ -36,6 +37,7 @@ use super::model::{PAGE, Rows};
 use super::pass::Manner;
 use super::prompt::{self, Prompt, Purpose, Typed};
 use super::search::Hunt;
+use super::shares::ViewShares;
 use super::theme::{Signs, Theme, ThemeName};
 use super::views;
 
@@ -119,8 +121,8 @@ pub(super) enum Part {
 /// What the program was asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes that rows may take.
-    pub memory: usize,
+    /// The memory of the whole interface.
+    pub memory: Memory,
     /// The colours.
     pub theme: ThemeName,
     /// The characters.
@@ -140,7 +142,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            memory: 256 << 20,
+            memory: Memory::of_interface(crate::memory::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: Limits::default(),
@@ -204,6 +206,7 @@ pub struct App {
     pub(super) signs: Signs,
     pub(super) capture: Capture,
     manner: Manner,
+    shares: ViewShares,
     pub(super) all: Side,
     pub(super) chosen: Option<Side>,
     reader: Reader,
@@ -263,18 +266,29 @@ impl App {
         let theme = Theme::new(options.theme);
         // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
         let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
-        let pages = options.memory / ROW / PAGE;
-        let manner = Manner { limits, filehandles: options.filehandles, glyphs: options.glyphs, pages };
-        let all = Side::start(&capture, None, &manner, options.memory, None);
+        let memory = options.memory.clone();
+        let shares = ViewShares::new(memory.view_bytes(), capture.is_once());
+        let pages = shares.waiting_bytes / 2 / ROW / PAGE;
+        let early_bytes = shares.waiting_bytes / 4;
+        let manner = Manner {
+            limits,
+            memory,
+            filehandles: options.filehandles,
+            glyphs: options.glyphs,
+            pages,
+            early_bytes,
+        };
+        let mut all = Side::start(&capture, None, &manner, None);
         let screen = theme.screen(options.glyphs);
         let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
-        let chosen =
-            filter.map(|filter| Side::start(&capture, Some(filter), &manner, options.memory, Some(&all)));
+        let mut chosen = filter.map(|filter| Side::start(&capture, Some(filter), &manner, Some(&all)));
+        shares.give(&mut all, chosen.as_mut());
         Ok(Self {
             theme,
             signs: Signs::new(options.glyphs),
             capture,
             manner,
+            shares,
             all,
             chosen,
             reader,
@@ -360,9 +374,9 @@ impl App {
         if self.is_paused && self.capture.is_once() {
             let waiting =
                 self.all.pass.waiting() + self.chosen.as_ref().map_or(0, |side| side.pass.waiting());
-            if waiting > self.options.memory / ROW {
+            if waiting > self.shares.waiting_bytes / 2 / ROW {
                 self.is_paused = false;
-                self.complain("going on: the pause took all memory (--memory)");
+                self.complain("going on: the pause took all memory (--max-memory)");
                 is_new = true;
             }
         }

@@ -184,7 +184,7 @@ impl App {
         }
         let forgotten = match self.rows().forgotten() {
             0 => String::new(),
-            count => format!(" among those in memory; {count} are forgotten (--memory)"),
+            count => format!(" among those in memory; {count} are forgotten (--max-memory)"),
         };
         self.complain(hunt.target.missing() + &forgotten);
         true

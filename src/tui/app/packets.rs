@@ -103,6 +103,7 @@ impl App {
             left: if width.is_some() { self.packets.left } else { 0 },
             filehandles: self.options.filehandles,
             limits: self.options.limits.clone(),
+            memory: self.options.memory.clone(),
         }
     }
 
@@ -191,7 +192,7 @@ impl App {
 
     /// Takes up what scans have found; whether anything is new.
     pub(super) fn tick_packets(&mut self) -> bool {
-        let room = self.options.memory / 4;
+        let room = self.shares.lines_bytes;
         let was_empty = self.packets.held.as_ref().is_some_and(|held| held.len() == 0);
         let mut is_new = self.packets.held.as_mut().is_some_and(|held| held.take(room));
         if is_new && was_empty {

@@ -28,14 +28,13 @@ impl Side {
         capture: &Capture,
         filter: Option<(Filter, String)>,
         manner: &Manner,
-        memory: usize,
         first: Option<&Self>,
     ) -> Self {
         let names = first.filter(|_| capture.is_once()).map(|first| first.pass.names.clone());
         let condition = filter.as_ref().map(|(filter, _)| filter.clone());
         Self {
             pass: Pass::start(capture.clone(), condition, manner.clone(), names),
-            rows: Rows::new(memory),
+            rows: Rows::new(0),
             tables: Tables::default(),
             activity: Activity::default(),
             progress: Progress::default(),

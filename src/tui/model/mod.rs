@@ -34,6 +34,11 @@ impl Rows {
         Self { slots: Vec::new(), len: 0, bytes: 0, limit, forgotten: 0 }
     }
 
+    /// Changes how many bytes they may take. Rows that have no room any more are forgotten when the next are added.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
     /// How many there are, forgotten ones included.
     pub fn len(&self) -> usize {
         self.len

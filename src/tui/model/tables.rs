@@ -109,21 +109,22 @@ pub struct Tally {
     is_new: bool,
 }
 
-impl Default for Tally {
-    fn default() -> Self {
+impl Tally {
+    /// Nothing is counted yet. What is counted, and the tables that are made of it, may take so many bytes.
+    pub fn new(room_bytes: usize) -> Self {
+        let eighth = room_bytes / 8;
         Self {
-            statistics: Statistics::default(),
+            statistics: Statistics::new(3 * eighth),
             histograms: BTreeMap::new(),
             all: Histogram::default(),
-            files: Files::default(),
+            files: Files::new(2 * eighth),
             load: load::load(),
-            lives: Lives::default(),
+            // They are copied for the tables, which may be made again before the last ones are gone.
+            lives: Lives::new(eighth),
             is_new: true,
         }
     }
-}
 
-impl Tally {
     /// Whether no tables were made of it.
     pub fn is_new(&self) -> bool {
         self.is_new

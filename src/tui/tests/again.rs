@@ -79,7 +79,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
 #[test]
 fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     let source = Source::open([path("rxe-v42.pcap")]).unwrap();
-    let mut screen = Screen::of(Capture::once("a pipe", source, 600 << 10), 120, 40, Options::default());
+    let mut screen = Screen::of(Capture::once("a pipe", source, 900 << 10), 120, 40, Options::default());
     assert_eq!(screen.app.rows().len(), 237);
     // The first Transaction may have been read again before its frames went.
     screen.press(KeyCode::End).press(KeyCode::Home);
@@ -93,7 +93,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
 /// A capture that comes once, all of it taken up, of which only so many bytes of frames are kept.
 fn once(name: &str, room: usize, width: u16) -> Screen {
     let source = Source::open([path(name)]).unwrap();
-    Screen::of(Capture::once("a pipe", source, room), width, 40, Options::default())
+    Screen::of(Capture::once("a pipe", source, room / 2 * 3), width, 40, Options::default())
 }
 
 /// Saves, and waits until that is done; gives what is said.
@@ -150,7 +150,7 @@ fn what_cannot_be_saved_of_what_came_once_is_said() {
     screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
     let told = save(&mut screen, &file.display().to_string());
     assert!(told.starts_with("saved 1 Transaction to "), "{told}");
-    assert!(told.ends_with("; 1 are gone: later frames took their room (--frame-memory)"), "{told}");
+    assert!(told.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{told}");
     assert!(!saved_frames(&file).is_empty());
     let told = save(&mut screen, "/nonexistent/file");
     assert!(told.contains("cannot write: there is no directory /nonexistent"), "{told}");

@@ -4,6 +4,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
+use crate::memory::Windows;
 use crate::tui::app::{Mark, Part, View, Wish};
 
 use super::{Capture, Options, Screen, path};
@@ -34,7 +35,8 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
 
 #[test]
 fn what_is_looked_for_is_found_among_the_last_rows_too() {
-    let mut screen = Screen::begun(Capture::files(vec![path(CAPTURE)]), 120, 40, Options::default());
+    let mut screen =
+        Screen::begun(Capture::files(vec![path(CAPTURE)], Windows::default()), 120, 40, Options::default());
     for letter in "g0x318ef27d".chars() {
         screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
     }
@@ -538,7 +540,8 @@ fn right_scrolls_to_the_columns_that_have_no_room() {
 
 #[test]
 fn a_transaction_is_found_by_its_number_while_the_list_is_sorted_and_read() {
-    let mut screen = Screen::begun(Capture::files(vec![path(CAPTURE)]), 120, 40, Options::default());
+    let mut screen =
+        Screen::begun(Capture::files(vec![path(CAPTURE)], Windows::default()), 120, 40, Options::default());
     screen.draw();
     // By the last column, before anything was taken up.
     for letter in "<g#200".chars() {
@@ -565,7 +568,8 @@ fn files_are_read_again_with_the_same_filter_and_transaction() {
     let file = std::env::temp_dir().join(format!("nfsrdma-inspect-reload-{}.pcap", std::process::id()));
     let whole = std::fs::read(path(CAPTURE)).unwrap();
     std::fs::write(&file, &whole[..600_000]).unwrap();
-    let mut screen = Screen::of(Capture::files(vec![file.clone()]), 120, 40, Options::default());
+    let mut screen =
+        Screen::of(Capture::files(vec![file.clone()], Windows::default()), 120, 40, Options::default());
     let before = screen.app.rows().len();
     assert!((10..237).contains(&before), "{before}");
     screen.ask('g', "#9");

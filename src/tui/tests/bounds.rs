@@ -5,6 +5,7 @@ use std::io;
 
 use ratatui::crossterm::event::KeyCode;
 
+use crate::memory::{Memory, Windows};
 use crate::tui::Options;
 use crate::tui::capture::Capture;
 use crate::tui::model::PAGE;
@@ -28,8 +29,10 @@ impl Long {
     }
 
     fn open(&self, memory: usize) -> Screen {
-        let options = Options { memory, ..Options::default() };
-        Screen::of(Capture::files(vec![self.0.clone()]), 80, 24, options)
+        // Of files, rows have so much of the budget (`ViewShares`).
+        let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
+        let options = Options { memory: Memory::of_interface(budget_bytes, []), ..Options::default() };
+        Screen::of(Capture::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
     }
 }
 

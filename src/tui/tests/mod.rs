@@ -19,6 +19,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::capture::Capture;
 use super::{App, Options};
+use crate::memory::Windows;
 
 /// How long something may take that is waited for; the machine may have much else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ impl Screen {
     }
 
     fn with(name: &str, width: u16, height: u16, options: Options) -> Self {
-        Self::of(Capture::files(vec![path(name)]), width, height, options)
+        Self::of(Capture::files(vec![path(name)], Windows::default()), width, height, options)
     }
 
     fn of(capture: Capture, width: u16, height: u16, options: Options) -> Self {

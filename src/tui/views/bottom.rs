@@ -51,7 +51,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let start = app.all.tables.times.map(|(start, _)| start);
     if let Some(held) = app.held_packets() {
         let (count, of) = (held.len() as u64, app.all.progress.frames);
-        let cut = if held.is_cut { "; more found no room (--memory)" } else { "" };
+        let cut = if held.is_cut { "; more found no room (--max-memory)" } else { "" };
         counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
     }
     if let Some(since) = side.progress.since

@@ -57,7 +57,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             Some(told) => put(buffer, lines, line as usize, &styled::parsed(told)),
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
-                let what = if is_gone { "  gone: later frames took its room (--frame-memory)" } else { "" };
+                let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };
                 let text = format!("{:>7}{what}", grouped(number));
                 put(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
             }
