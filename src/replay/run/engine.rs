@@ -533,7 +533,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let (Some(step), State::Mismatched(_) | State::Repaired(_) | State::Unreplayable(_)) =
             (held.step.read(), &state)
         {
-            self.doubt_objects(&held, &step);
+            self.doubt_objects(&held, &step, &state);
         }
         self.report.settle(held.id, held.parts.title(), state, self.options.shown);
         self.leave(seat, held);

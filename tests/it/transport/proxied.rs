@@ -140,6 +140,35 @@ fn of_100_kinds_of_lies_99_of_100_are_found() {
     assert!(missed.len() * 100 <= found.len(), "{missed:#?}");
 }
 
+/// What nothing else than a relation to something far away shows: values of a directory after an operation that the server has not
+/// (GETACL), of a file that a step was refused, and of a file that was just made.
+#[test]
+fn lies_about_what_was_refused_or_just_made_are_found() {
+    let works = works("proxied-corners");
+    let late = |occasions: usize| occasions * 2 / 3;
+    let chosen: [(u32, &str, fn(usize) -> usize); 9] = [
+        (3, "* before.ctime Zero once", |_| 0),
+        (3, "* before.mtime Zero once", |_| 0),
+        (3, "* before.mtime Zero once", late),
+        (3, "* before.ctime Zero once", late),
+        (3, "* after.mtime Zero once", late),
+        (3, "* after.ctime Zero once", late),
+        (40, "GETATTR change Zero once", late),
+        (41, "GETATTR time_modify Zero once", late),
+        (42, "GETATTR time_metadata Zero once", late),
+    ];
+    each(&chosen, |(version, name, skip)| {
+        let name = format!("{version} {name}");
+        let kind = kinds().into_iter().find(|kind| kind.to_string() == name).unwrap();
+        let work = &works[version];
+        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), Order::Conservative);
+        let occasions = liar.lock().unwrap().occasions();
+        let (report, liar) = replayed(work, Liar::of(Some(kind), skip(occasions)), Order::Conservative);
+        let liar = liar.lock().unwrap();
+        assert!(liar.lies == 1 && is_told(&report), "{kind} of {occasions}: {}", liar.last);
+    });
+}
+
 /// What a report of the program tells: each field that differs, with its operation.
 fn told(report: &Json) -> BTreeSet<String> {
     let walked = report["walk"]["mismatches"].as_array().into_iter().flatten();

@@ -288,7 +288,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
         }
         if !is_as_recorded(&state) {
-            self.doubt_objects(held, step);
+            self.doubt_objects(held, step, &state);
         }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
@@ -303,8 +303,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         Ok(state)
     }
 
-    /// Nobody knows what a step has done to the objects that it names.
-    pub(super) fn doubt_objects(&mut self, held: &Held, step: &Step<'_>) {
+    /// Nobody knows what a step has done to the objects that it names, if it may change them, nor which of what it told is true.
+    pub(super) fn doubt_objects(&mut self, held: &Held, step: &Step<'_>, state: &State) {
+        if !matches!(state, State::Mismatched(_)) && !held.parts.may_change() {
+            return;
+        }
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let handles = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
         self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
@@ -373,6 +376,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 is_alone: !held.is_racing && !held.is_crowded && held.resends == 0,
                 is_as_captured: !held.has_fewer && held.piece.is_none() && held.resends == 0,
                 seeded: &self.seeded.handles,
+                statuses: &outcome.statuses,
             }),
             is_racing: held.is_racing,
             listing,
