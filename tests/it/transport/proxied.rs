@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
 use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::Answer;
 use nfsrdma_inspect::replay::transport::tcp::Tcp;
 
 use serde_json::Value as Json;
 
+use super::beside;
 use super::client::target;
 use super::ganesha::Ganesha;
 use super::liars::Work;
@@ -35,17 +35,14 @@ fn is_full() -> bool {
 
 /// Runs a trace over TCP against the server inside the program, through a proxy with this liar.
 fn replayed(work: &Work, liar: Liar, order: Order) -> (Report, Arc<Mutex<Liar>>) {
-    let server = Mutex::new(work.server.lock().unwrap().clone());
-    let proxy = Proxy::answering(liar, move |call| {
-        let mut answer = Answer::default();
-        server.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
-        answer.whole()
-    });
+    let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
+    let proxy = beside::serve(&server, liar);
     let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut transport = Tcp::new();
     let timeout = Duration::from_secs(5);
-    let options = Options { order, timeout, tag: "proxied".into(), shown: 1000, ..Options::default() };
+    let (tag, beside) = ("proxied".into(), beside::of(&proxy));
+    let options = Options { order, timeout, tag, shown: 1000, beside, ..Options::default() };
     let (target, mut watch) = (target(proxy.port), Repenting(Arc::clone(&proxy.liar)));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
@@ -65,9 +62,7 @@ impl Watch for Repenting {
 
 /// Whether a report says that something is wrong with the server.
 fn is_told(report: &Report) -> bool {
-    // Programs beside NFS are asked where this machine has them, and not through the proxy.
-    let mut mismatches = report.mismatches.iter();
-    mismatches.any(|mismatch| mismatch.operation.starts_with("NFS"))
+    report.mismatched() > 0
         || report.walked.as_ref().is_some_and(|walked| walked.differing > 0)
         || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()

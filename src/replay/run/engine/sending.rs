@@ -44,7 +44,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(unreadable()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return self.ask(held);
+            return self.ask(held, tape);
         }
         self.take_awaited(&step);
         if held.is_lost {
