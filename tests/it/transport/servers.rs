@@ -355,6 +355,31 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
     }
 }
 
+/// A server that does not take a size: the steps about the files that are larger have the reason, and all others run.
+#[test]
+fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
+    for (capture, minor) in [("rxe-v40-deleg", Some(0)), ("rxe-v42-deleg", Some(2))] {
+        let work = Work::of(capture, 4, "sizes");
+        let whole = replayed(&work, [], |_| {}).0;
+        let mut server = Server::default();
+        // Three files have 5,000 bytes, and there are no others.
+        server.tree.file_bytes = 4_999;
+        let (made, mut server) = seeded(&work, minor, &[], server);
+        assert_eq!(made.refused.len(), 3, "{capture}: {:?}", made.refused);
+        let is_told = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
+        assert!(made.refused.iter().all(is_told), "{:?}", made.refused);
+        // What the run writes itself is of another test.
+        server.tree.file_bytes = u64::MAX;
+        let work = Work { server: Mutex::new(server), seeded: made, ..work };
+        let (report, _) = replayed(&work, [], |_| {});
+        let lost = because(&report, "not-seeded");
+        assert!(lost > 0, "{capture}: {:#?}", report.reasons);
+        is_as_recorded(&report, capture);
+        assert_eq!(because(&report, "no-value"), because(&whole, "no-value"), "{:#?}", report.reasons);
+        assert!(report.states[5] <= whole.states[5] + lost, "{capture}: {:#?}", report.reasons);
+    }
+}
+
 #[test]
 fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for_again() {
     for capture in ["rxe-v40", "rxe-v42"] {
