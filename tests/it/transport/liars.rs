@@ -23,7 +23,7 @@ use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::Transport;
 use nfsrdma_inspect::replay::transport::loopback::server::Server;
 use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Change, Deed, Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
 
 use super::beside;
 use super::client::target;
@@ -103,6 +103,7 @@ impl Watch for Witness<'_> {
 /// are none are mended by a run, and counted in its report; everything else its exit code tells.
 fn is_told(report: &Report) -> bool {
     report.is_different()
+        || report.unreachable.is_some()
         || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()
         || !report.own_faults.is_empty()
@@ -198,7 +199,11 @@ fn told(lie: &Lie, first: usize, works: &[Work]) -> Told {
     let walk = !matches!(lie.what, What::Says(..) | What::Fails(_) | What::Refuses(_));
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
-        let (report, told) = replayed_with(work, Some(Liar::new(*lie)), &[], true, walk);
+        // A Reply that is lost once is no lie, and the Call is sent again; a server that never answers is wrong.
+        let is_silent = matches!(lie.what, What::Travels(Fault::NoReply));
+        let liar = Liar::new(*lie);
+        let liar = if is_silent { liar.always() } else { liar };
+        let (report, told) = replayed_with(work, Some(liar), &[], true, walk);
         (told > 0).then(|| (is_told(&report), report.is_different()))
     })
 }
