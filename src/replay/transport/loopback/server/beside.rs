@@ -50,6 +50,9 @@ pub(super) fn port_mapper(
     cursor: &mut Cursor<'_>,
     room: &mut Room<'_>,
 ) -> Result<Done, Error> {
+    if portmap::Procedure(number).name().is_none() {
+        return Ok(Done::Unknown);
+    }
     match portmap::Args::decode(portmap::Procedure(number), cursor, &mut Unobserved)? {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
         portmap::Args::GETPORT(asked) => {
@@ -69,6 +72,9 @@ pub(super) fn mount(
     cursor: &mut Cursor<'_>,
     room: &mut Room<'_>,
 ) -> Result<Done, Error> {
+    if mount::Procedure(number).name().is_none() {
+        return Ok(Done::Unknown);
+    }
     match mount::Args::decode(mount::Procedure(number), cursor, &mut Unobserved)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
@@ -97,6 +103,9 @@ pub(super) fn nlm(
     room: &mut Room<'_>,
 ) -> Result<Done, Error> {
     use nlm::{Args, Results};
+    if nlm::Procedure(number).name().is_none() {
+        return Ok(Done::Unknown);
+    }
     let locks = &mut server.locks;
     match nlm::Args::decode(nlm::Procedure(number), cursor, &mut Unobserved)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
