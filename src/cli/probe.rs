@@ -33,7 +33,7 @@ const EXAMPLES: &str =
     2  usage\n  4  it cannot be reached, does not speak NFS so that it can be read, or not the version that was asked for\n  6  this program broke a rule of the protocol\n"))]
 pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
+        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     server: Url,
 
     #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = no_argument)]

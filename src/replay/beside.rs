@@ -4,6 +4,7 @@
 //! What [`is_about_files`] leaves out is about more than the files of a run: it would strike out mounts or locks of other clients, or
 //! tell the port mapper where programs listen.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -15,15 +16,56 @@ use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use rustc_hash::FxHashMap;
 
-use super::caller::{Caller, Line, Procedure};
+use super::caller::{CallError, Caller, Line, Procedure};
 use super::containment::ContainedCall;
 use super::transport::tcp::Tcp;
-use super::transport::{ConnectionId, Event, Reply, Target, Transport};
+use super::transport::{ConnectionId, Event, Reply, Target, Transport, TransportError, TransportErrorKind};
 
 /// The port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
 /// Connections that are opened; more clients and programs than that are not asked.
 const CONNECTIONS: usize = 1024;
+
+/// Where programs beside NFS listen, as far as a user says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// The port of the port mapper; `None` for [`PORT_MAPPER`].
+    pub port_mapper: Option<u16>,
+    /// The port of MOUNT; `None` where the port mapper is to be asked.
+    pub mount: Option<u16>,
+}
+
+impl Ports {
+    /// The port of the port mapper.
+    pub fn port_mapper(self) -> u16 {
+        self.port_mapper.unwrap_or(PORT_MAPPER)
+    }
+}
+
+/// Why a program beside NFS gives no Reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoReply {
+    /// It is not there, or broke the connection off.
+    Absent(String),
+    /// Nothing came within the timeout. It is not asked again.
+    Silent(String),
+}
+
+impl fmt::Display for NoReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Absent(why) | Self::Silent(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<TransportError> for NoReply {
+    fn from(error: TransportError) -> Self {
+        match error.kind {
+            TransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
+            _ => Self::Absent(error.to_string()),
+        }
+    }
+}
 
 /// Whether a procedure of a program beside NFS is about the files of a run alone, or changes nothing.
 pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
@@ -44,10 +86,15 @@ pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
 ///
 /// # Errors
 /// Why that is not known.
-pub fn port_of(target: &Target, program: Program, version: u32) -> Result<u16, String> {
+pub fn port_of(target: &Target, ports: Ports, program: Program, version: u32) -> Result<u16, NoReply> {
     let mut tcp = Tcp::new();
-    let target = Target { address: SocketAddr::new(target.address.ip(), PORT_MAPPER), ..target.clone() };
-    let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
+    let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
+    let target = Target { address, ..target.clone() };
+    let said = |error: NoReply| match error {
+        NoReply::Absent(why) => NoReply::Absent(format!("port mapper: {why}")),
+        NoReply::Silent(why) => NoReply::Silent(format!("port mapper: {why}")),
+    };
+    let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
     let mut line = Line::new(&mut tcp, connection, Caller::default(), xid, target.wish.timeout);
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
@@ -63,8 +110,12 @@ pub fn port_of(target: &Target, program: Program, version: u32) -> Result<u16, S
     let name = program.name().unwrap_or("that program");
     match port.map(u16::try_from) {
         Ok(Ok(port)) if port > 0 => Ok(port),
-        Ok(_) => Err(format!("the port mapper knows no {name}")),
-        Err(error) => Err(format!("port mapper: {error}")),
+        Ok(_) => Err(NoReply::Absent(format!("the port mapper knows no {name}"))),
+        Err(CallError::Timeout(_)) => {
+            let seconds = target.wish.timeout.as_secs_f64();
+            Err(said(NoReply::Silent(format!("{address}: no Reply within {seconds} s"))))
+        }
+        Err(error) => Err(said(NoReply::Absent(error.to_string()))),
     }
 }
 
@@ -72,21 +123,36 @@ pub fn port_of(target: &Target, program: Program, version: u32) -> Result<u16, S
 pub struct Beside {
     tcp: Tcp,
     target: Target,
-    mount_port: Option<u16>,
-    ports: FxHashMap<(Program, u32), Result<u16, String>>,
-    lines: FxHashMap<(u32, Program, u32), ConnectionId>,
+    told: Ports,
+    ports: FxHashMap<(Program, u32), Result<u16, NoReply>>,
+    lines: FxHashMap<(u32, Program, u32), Lane>,
+    /// Ports that nothing came from within the timeout.
+    silent: FxHashMap<u16, NoReply>,
     next: u32,
 }
 
+/// A connection to a program beside NFS.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// Its number among those of its run, from 0.
+    pub number: u64,
+    connection: ConnectionId,
+    /// The address and port of this side, where the system tells them.
+    pub local: Option<SocketAddr>,
+    /// Those of the program.
+    pub peer: SocketAddr,
+}
+
 impl Beside {
-    /// Programs on the host of a target. XIDs begin at `xid`; `mount_port` is that of MOUNT, where the port mapper is not to be asked.
-    pub fn new(target: &Target, mount_port: Option<u16>, xid: Xid) -> Self {
+    /// Programs on the host of a target. XIDs begin at `xid`.
+    pub fn new(target: &Target, ports: Ports, xid: Xid) -> Self {
         Self {
             tcp: Tcp::new(),
             target: target.clone(),
-            mount_port,
+            told: ports,
             ports: FxHashMap::default(),
             lines: FxHashMap::default(),
+            silent: FxHashMap::default(),
             next: xid.0,
         }
     }
@@ -97,61 +163,90 @@ impl Beside {
         Xid(self.next)
     }
 
-    /// Sends a Call of a client, and lends its Reply to `heard`. Waits for it.
+    /// Sends a Call on a connection, and lends its Reply to `heard`. Waits for it.
     ///
     /// # Errors
-    /// Why there is no Reply: nobody listens, or not in time.
+    /// Why there is no Reply.
     pub fn call<T>(
         &mut self,
-        client: u32,
-        (program, version): (Program, u32),
+        Lane { connection, peer, .. }: Lane,
         call: &ContainedCall<'_>,
         heard: impl FnOnce(&Reply<'_>) -> T,
-    ) -> Result<T, String> {
-        let connection = self.connection(client, program, version)?;
+    ) -> Result<T, NoReply> {
+        let absent = |why: &dyn fmt::Display| NoReply::Absent(why.to_string());
         let xid = call.call().xid;
-        self.tcp.submit(connection, call.call()).map_err(|error| error.to_string())?;
+        self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
         let deadline = Instant::now() + self.target.wish.timeout;
         while Instant::now() < deadline {
-            match self.tcp.poll(Some(deadline)).map_err(|error| error.to_string())? {
+            match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
                 Some(Event::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
                     return Ok(heard(&reply));
                 }
                 Some(Event::Disconnected { connection: gone, reason, .. }) => {
-                    self.lines.retain(|_, line| *line != gone);
+                    self.lines.retain(|_, lane| lane.connection != gone);
                     if gone == connection {
-                        return Err(format!("the connection went away: {reason}"));
+                        return Err(NoReply::Absent(format!("the connection went away: {reason}")));
                     }
                 }
                 _ => {}
             }
         }
         self.tcp.disconnect(connection);
-        self.lines.retain(|_, line| *line != connection);
-        Err(format!("no Reply within {} s", self.target.wish.timeout.as_secs_f64()))
+        self.lines.retain(|_, lane| lane.connection != connection);
+        let why = format!("{peer}: no Reply within {} s", self.target.wish.timeout.as_secs_f64());
+        Err(self.silent.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
     }
 
-    fn connection(&mut self, client: u32, program: Program, version: u32) -> Result<ConnectionId, String> {
-        if let Some(connection) = self.lines.get(&(client, program, version)) {
-            return Ok(*connection);
+    /// The connection of a client to a program.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn lane(&mut self, client: u32, (program, version): (Program, u32)) -> Result<Lane, NoReply> {
+        if let Some(lane) = self.lines.get(&(client, program, version)) {
+            return Ok(*lane);
         }
         if self.lines.len() >= CONNECTIONS {
-            return Err("too many connections".into());
+            return Err(NoReply::Absent("too many connections".into()));
         }
-        let known = match (program, self.mount_port) {
-            (Program::PORTMAP, _) => Ok(PORT_MAPPER),
-            (Program::MOUNT, Some(port)) => Ok(port),
-            _ => {
-                let target = &self.target;
-                let ask = || port_of(target, program, version);
-                self.ports.entry((program, version)).or_insert_with(ask).clone()
+        let port = match (program, self.told.mount) {
+            (Program::PORTMAP, _) => self.told.port_mapper(),
+            (Program::MOUNT, Some(port)) => port,
+            _ => self.port(program, version)?,
+        };
+        if let Some(why) = self.silent.get(&port) {
+            return Err(why.clone());
+        }
+        let peer = SocketAddr::new(self.target.address.ip(), port);
+        let target = Target { address: peer, ..self.target.clone() };
+        let connection = self.tcp.connect(&target).map_err(|error| self.noted(port, error.into()))?;
+        let local = self.tcp.terms(connection).and_then(|terms| terms.local);
+        let lane = Lane { number: connection.0.into(), connection, local, peer };
+        self.lines.insert((client, program, version), lane);
+        Ok(lane)
+    }
+
+    /// Where the port mapper says that a program listens.
+    fn port(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
+        let port_mapper = self.told.port_mapper();
+        if let Some(known) = self.ports.get(&(program, version)) {
+            return known.clone();
+        }
+        let port = match self.silent.get(&port_mapper) {
+            Some(why) => Err(why.clone()),
+            None => {
+                port_of(&self.target, self.told, program, version).map_err(|why| self.noted(port_mapper, why))
             }
         };
-        let address = SocketAddr::new(self.target.address.ip(), known?);
-        let target = Target { address, ..self.target.clone() };
-        let connection = self.tcp.connect(&target).map_err(|error| error.to_string())?;
-        self.lines.insert((client, program, version), connection);
-        Ok(connection)
+        self.ports.insert((program, version), port.clone());
+        port
+    }
+
+    /// Remembers a port that nothing came from.
+    fn noted(&mut self, port: u16, why: NoReply) -> NoReply {
+        if let NoReply::Silent(_) = why {
+            self.silent.insert(port, why.clone());
+        }
+        why
     }
 }
 

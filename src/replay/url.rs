@@ -1,4 +1,4 @@
-//! How people name a server: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`.
+//! How people name a server: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`, `mountport=PORT` and `rpcbindport=PORT`.
 
 use std::fmt;
 use std::io;
@@ -20,6 +20,8 @@ pub struct Url {
     pub version: Option<NfsVersion>,
     /// The port of MOUNT, for servers without a port mapper.
     pub mount_port: Option<u16>,
+    /// The port of the port mapper, where it is not 111.
+    pub rpcbind_port: Option<u16>,
 }
 
 /// What carries RPC messages, as a URL names it.
@@ -98,7 +100,9 @@ impl fmt::Display for UrlError {
             Self::Host => f.write_str("names no host; write rdma://HOST/EXPORT"),
             Self::Brackets => f.write_str("an IPv6 address stands in brackets: rdma://[2001:db8::1]/EXPORT"),
             Self::Port(found) => write!(f, "port {found:?} is no number from 1 to 65535"),
-            Self::Query(found) => write!(f, "unknown query {found:?}; there are vers and mountport"),
+            Self::Query(found) => {
+                write!(f, "unknown query {found:?}; there are vers, mountport and rpcbindport")
+            }
             Self::Version(found) => write!(f, "vers={found} is none of 3, 4.0, 4.1 and 4.2"),
             Self::Percent => f.write_str("two hexadecimal digits follow a '%'; write %25 for a '%'"),
         }
@@ -127,11 +131,13 @@ impl FromStr for Url {
             export: decoded(if path.is_empty() { "/" } else { path })?,
             version: None,
             mount_port: None,
+            rpcbind_port: None,
         };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
                 Some(("vers", version)) => url.version = Some(version_of(version)?),
                 Some(("mountport", port)) => url.mount_port = Some(number(port)?),
+                Some(("rpcbindport", port)) => url.rpcbind_port = Some(number(port)?),
                 _ => return Err(UrlError::Query(part.to_owned())),
             }
         }
@@ -207,11 +213,11 @@ impl fmt::Display for Url {
                 part => write!(f, "{part}")?,
             }
         }
-        if let Some(version) = self.version {
-            write!(f, "?vers={version}")?;
-        }
-        if let Some(port) = self.mount_port {
-            write!(f, "{}mountport={port}", if self.version.is_some() { '&' } else { '?' })?;
+        let version = self.version.map(|version| format!("vers={version}"));
+        let mount = self.mount_port.map(|port| format!("mountport={port}"));
+        let rpcbind = self.rpcbind_port.map(|port| format!("rpcbindport={port}"));
+        for (at, part) in [version, mount, rpcbind].into_iter().flatten().enumerate() {
+            write!(f, "{}{part}", if at == 0 { '?' } else { '&' })?;
         }
         Ok(())
     }
@@ -269,7 +275,7 @@ mod tests {
             ("rdma://nas:0/", "port \"0\" is no number from 1 to 65535"),
             ("rdma://nas:nfs/", "port \"nfs\" is no number from 1 to 65535"),
             ("rdma://nas/?vers=5", "vers=5 is none of 3, 4.0, 4.1 and 4.2"),
-            ("rdma://nas/?soft", "unknown query \"soft\"; there are vers and mountport"),
+            ("rdma://nas/?soft", "unknown query \"soft\"; there are vers, mountport and rpcbindport"),
             ("rdma://nas/100%", "two hexadecimal digits follow a '%'; write %25 for a '%'"),
         ] {
             assert_eq!(text.parse::<Url>().unwrap_err().to_string(), what);
@@ -284,6 +290,8 @@ mod tests {
             "tcp://[::1]/",
             "tcp://nas/?mountport=635",
             "tcp://nas/x?vers=3&mountport=635",
+            "tcp://nas/x?vers=3&mountport=635&rpcbindport=1111",
+            "tcp://nas/x?rpcbindport=1111",
         ] {
             assert_eq!(url(text).to_string(), text);
         }

@@ -19,6 +19,7 @@ use crate::interrupt::Orderly;
 use crate::output::ReportFormat;
 use crate::output::replay::View;
 use crate::output_file::InputFiles;
+use crate::replay::beside::Ports;
 use crate::replay::gss;
 use crate::replay::plan::judge::Gss;
 use crate::replay::run::recording::Tape;
@@ -233,7 +234,7 @@ impl HowArgs {
             gss: part.gss,
             captured_chunks: self.chunks == Chunks::Captured,
             wants_as_asked: self.wants == Wants::Asked,
-            mount_port: server.server.mount_port,
+            beside: Ports { port_mapper: server.server.rpcbind_port, mount: server.server.mount_port },
             walk: !self.no_walk,
             ..Options::default()
         })
@@ -427,6 +428,9 @@ impl Ran {
         if let Some(why) = &self.report.unreachable {
             complain(format!("{why}; the run ended before its end"));
         }
+        if let Some(why) = &self.report.silent {
+            complain(format!("{why}; what it would have been asked was not replayed"));
+        }
         self.not_removed.iter().for_each(complain);
         for fault in &self.report.own_faults {
             complain(format!("{fault}: this program broke a rule of the protocol"));
@@ -438,7 +442,7 @@ impl Ran {
 pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
     match report {
         _ if !report.own_faults.is_empty() => Exit::OwnFault,
-        _ if report.unreachable.is_some() => Exit::Unreachable,
+        _ if report.unreachable.is_some() || report.silent.is_some() => Exit::Unreachable,
         _ if report.is_different() => Exit::Differs,
         _ if report.is_interrupted => Exit::Uncovered,
         _ if report.shortfall(min_coverage).is_some() => Exit::Uncovered,

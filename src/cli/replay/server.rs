@@ -17,7 +17,7 @@ use crate::source::reason;
 #[derive(Debug, Args)]
 pub(super) struct ServerArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2 and &mountport=PORT")]
+        help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     pub(super) server: Url,
 
     /// The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters

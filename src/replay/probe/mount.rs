@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 
-use crate::replay::beside::port_of;
+use crate::replay::beside::{NoReply, Ports, port_of};
 use crate::replay::caller::{CallError, Caller, Line, Procedure};
 use crate::replay::seed::files::meaning;
 use crate::replay::transport::tcp::Tcp;
@@ -96,8 +96,15 @@ fn over<T>(
 
 fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, String> {
     let target = Target { address: server, name: url.host.clone(), wish: wish.clone() };
-    port_of(&target, Program::MOUNT, 3)
-        .map_err(|error| format!("{error}; without a port mapper, name the port of MOUNT with ?mountport="))
+    let ports = Ports { port_mapper: url.rpcbind_port, mount: None };
+    port_of(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
+        NoReply::Absent(why) => {
+            format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
+        }
+        NoReply::Silent(why) => {
+            format!("{why}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
+        }
+    })
 }
 
 /// The exports, and what was mounted.

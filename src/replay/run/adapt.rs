@@ -404,7 +404,8 @@ mod tests {
 
     #[test]
     fn what_the_server_can_take_stays_as_it_is() {
-        let mask = words_of([Attributes::SIZE, Attributes::MODE]);
+        // RFC 9754: open_arguments is attribute 86.
+        let mask = words_of([Attributes::SIZE, Attributes::MODE, 86]);
         let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&mask[..]) });
         let mut bytes = message(&[getattr]);
         let before = bytes.clone();

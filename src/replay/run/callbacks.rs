@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 
-use super::recording::{CalledBack, Tape};
+use super::recording::{Exchange, Stream, Tape};
 use super::report::Report;
 use super::responder;
 use crate::replay::transport::tcp::listening::{Called, Listening, Port};
@@ -146,11 +146,12 @@ impl Callbacks {
         let heard = state.thread.iter().flat_map(|thread| &thread.heard).flat_map(Receiver::try_iter);
         for heard in heard.take(WAITING) {
             let Some((whose, _)) = state.open.get(heard.port) else { continue };
-            tape.called_back(&CalledBack {
-                stream: heard.stream,
-                server: heard.peer,
-                client: heard.local,
+            tape.exchanged(&Exchange {
+                stream: Stream::Callback(heard.stream),
+                caller: heard.peer,
+                callee: heard.local,
                 whose: *whose,
+                step: 0,
                 message: &heard.message,
                 answer: heard.answer.as_deref(),
                 times: heard.times,

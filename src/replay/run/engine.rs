@@ -1,13 +1,13 @@
 //! What is in flight, what comes next, and what becomes of it.
 //!
 //! - [`driving`]: engines and their transport, until all is done;
-//! - [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
+//! - [`issuing`]: which steps are looked at ahead, and which may go; [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
 //! - [`overlap`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
 //! - [`thoughts`]: how long a client thinks;
 //! - [`asking`]: programs beside NFS; [`delegated`]: what the server asks of clients with a write delegation;
 //! - [`sending`]: a step becomes a Call of this run; [`signing`]: what RPCSEC_GSS makes of it;
 //! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
-//!   its state;
+//!   its state; [`outsiders`]: what another client did in the capture;
 //! - [`splitting`]: the live server takes less in one Call than the captured one;
 //! - [`silence`]: no Reply comes;
 //! - [`losing`]: its connection goes away before that;
@@ -19,9 +19,11 @@ mod delegated;
 mod driving;
 mod hearing;
 mod held;
+mod issuing;
 mod judging;
 mod locks;
 mod losing;
+mod outsiders;
 mod overlap;
 mod queue;
 mod restarting;
@@ -39,13 +41,12 @@ use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::callbacks::Callbacks;
 use super::judge::Judge;
-use super::options::{Options, Pace};
+use super::options::Options;
 use super::order::Graph;
 use super::order::claims::Claims;
 use super::order::names::Names;
@@ -63,10 +64,9 @@ use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::gss::{self, GssError};
 use crate::replay::plan;
 use crate::replay::plan::judge::Gss;
-use crate::replay::plan::reason::{Reason, State as Planned};
 use crate::replay::seed::Seeded;
 use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{Holds, NONE, Step, Trace, TraceError};
+use crate::replay::trace::{Step, Trace, TraceError};
 use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
 use delegated::Delegated;
 use held::{Held, Seats};
@@ -370,7 +370,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             unjudged: Unjudged::default(),
             awaited: FxHashSet::default(),
             walk: Some(Walk::new()),
-            beside: Some(Beside::new(target, options.mount_port, first_xid)),
+            beside: Some(Beside::new(target, options.beside, first_xid)),
         })
     }
 }
@@ -533,7 +533,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let (Some(step), State::Mismatched(_) | State::Repaired(_) | State::Unreplayable(_)) =
             (held.step.read(), &state)
         {
-            self.doubt_objects(&held, &step);
+            self.doubt_objects(&held, &step, &state);
         }
         self.report.settle(held.id, held.parts.title(), state, self.options.shown);
         self.leave(seat, held);
@@ -547,197 +547,6 @@ impl<R: Read + Seek> Engine<'_, R> {
             self.enqueue(seat);
         }
     }
-
-    /// Looks at steps ahead; those that are not sent get their state.
-    fn admit(&mut self) -> Result<(), RunError> {
-        while !self.is_exhausted && self.seats.count() < self.options.window.max(1) {
-            let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
-                self.is_exhausted = true;
-                break;
-            };
-            let (seat, mut held) = self.seats.take_free();
-            let mut kept = std::mem::take(&mut held.step);
-            let step = kept.keep(step, bytes);
-            let reason = self.plan.step(&step).reason;
-            held.parts.read(&step, &mut self.titles);
-            held.id = id(&step);
-            if step.caller.is_reverse {
-                self.delegated.note(&step);
-            }
-            let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
-            if reason == Some(Reason::Filtered) && changes {
-                // What it would have done to these files is not done.
-                let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-                for slot in slots.filter(|slot| slot.holds == Holds::FILEHANDLE) {
-                    touch(&mut self.otherwise, slot.variable, &Touched::whole());
-                }
-            }
-            if let Some(state) = unsent(reason) {
-                self.report.settle(held.id, held.parts.title(), state, self.options.shown);
-                held.step = kept;
-                self.seats.leave(seat, held);
-                continue;
-            }
-            (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
-            (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
-            (held.tries, held.due, held.flight) = (0, None, None);
-            (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
-            (held.has_fewer, held.has_other_wants, held.is_substituted) = (false, false, false);
-            (held.is_crowded, held.piece, held.was_silent) = (false, None, false);
-            let has_session =
-                step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
-            held.slot = has_session.then_some((step.caller.session, step.caller.slot));
-            let directories = &self.seeded.directories;
-            self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
-            held.step = kept;
-            // What overlapped with a change in the capture shows there how far that had come.
-            let span = (held.start, held.end);
-            let is_change = held.parts.acts.iter().any(|act| act.is_change());
-            let seats = &mut self.seats;
-            held.is_racing = self.overlap.admit(span, is_change, (seat, self.turns), |seat, turn| {
-                if let Some(before) = seats.get_mut(seat).filter(|before| before.turn == turn) {
-                    before.is_racing = true;
-                }
-            });
-            while self.depths.peek().is_some_and(|Reverse(end)| *end <= held.start) {
-                self.depths.pop();
-            }
-            if self.depths.len() < DEPTH {
-                self.depths.push(Reverse(held.end));
-            }
-            held.depth = self.depths.len() as u32;
-            self.turns += 1;
-            self.seats.put(seat, held);
-            if self.graph.admit(seat, span, &mut self.claims.list) {
-                self.enqueue(seat);
-            }
-        }
-        Ok(())
-    }
-
-    /// A step may go when it is due.
-    fn enqueue(&mut self, seat: u32) {
-        let Some(held) = self.seats.get_mut(seat) else { return };
-        let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
-        held.due = match self.options.pace {
-            Pace::Asap | Pace::Depth | Pace::Rate(_) => None,
-            Pace::Original(times) => {
-                let after = held.start.saturating_sub(self.first) as f64;
-                Some(since(&mut self.started) + nanoseconds(after / times))
-            }
-            Pace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
-        };
-        self.queue.push(held.turn, seat, held.due);
-    }
-
-    /// Sends what may be sent. Gives the time at which the next is due, if there is one.
-    fn issue(
-        &mut self,
-        transport: &mut ContainedTransport<'_>,
-        tape: &mut Listener,
-    ) -> Result<Option<Instant>, RunError> {
-        if self.in_flight == 0 {
-            // Nothing will come that makes room.
-            self.unpark_all();
-            let waiting: Vec<u32> = self.slots.drain().flat_map(|(_, seats)| seats).collect();
-            waiting.into_iter().for_each(|seat| self.requeue(seat));
-        }
-        if self.restart.is_some() {
-            let due = self.recover(transport)?;
-            if self.restart.is_some() {
-                return Ok(due);
-            }
-        }
-        self.return_unasked(transport);
-        self.make_substitutes(transport)?;
-        while let Some(seat) = self.queue.pop() {
-            let mut held = self.seats.take(seat);
-            if let Pace::Rate(rate) = self.options.pace
-                && held.tries == 0
-            {
-                let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
-                held.due = due;
-                if due.is_some_and(|due| due > Instant::now()) {
-                    self.queue.push(held.turn, seat, None);
-                    self.seats.put(seat, held);
-                    return Ok(due);
-                }
-            }
-            if self.options.pace == Pace::Depth && self.in_flight >= held.depth as usize {
-                self.queue.push(held.turn, seat, None);
-                self.seats.put(seat, held);
-                return Ok(None);
-            }
-            match self.send(seat, &mut held, transport, tape)? {
-                Going::Sent => self.seats.put(seat, held),
-                Going::Settled(state) => {
-                    self.leave_undone(&held, &state);
-                    self.settle(seat, held, state);
-                    // What it gives up others may use: also the room that it was woken for.
-                    self.unpark_each();
-                    self.admit()?;
-                }
-                Going::Later => self.put_off(seat, held, Instant::now()),
-                Going::Unreachable(until) => {
-                    self.queue.push(held.turn, seat, Some(until));
-                    self.seats.put(seat, held);
-                }
-                Going::Parked(line) => {
-                    self.seats.put(seat, held);
-                    if let Some(line) = self.lines.get_mut(line) {
-                        line.parked.push_back(seat);
-                    }
-                }
-                Going::Slot(slot) => {
-                    self.seats.put(seat, held);
-                    self.slots.entry(slot).or_default().push_back(seat);
-                }
-            }
-        }
-        Ok(self.queue.due())
-    }
-
-    /// The server asked to be asked again: a step waits in its seat, longer with each try.
-    fn put_off(&mut self, seat: u32, mut held: Box<Held>, now: Instant) {
-        held.tries += 1;
-        held.due = Some(now + LATER * held.tries.min(10));
-        self.queue.push(held.turn, seat, held.due);
-        self.seats.put(seat, held);
-    }
-
-    /// So many steps that waited for room on a connection may go.
-    fn unpark(&mut self, connection: ConnectionId, most: usize) {
-        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
-        let Some(line) = line else { return };
-        for seat in line.parked.drain(..most.min(line.parked.len())) {
-            if let Some(held) = self.seats.get(seat) {
-                self.queue.push(held.turn, seat, None);
-            }
-        }
-    }
-
-    /// One step of each line that waits there may look again.
-    fn unpark_each(&mut self) {
-        let of_line = |line: &mut Line| line.parked.pop_front();
-        let seats: Vec<u32> = self.lines.iter_mut().filter_map(of_line).collect();
-        seats.into_iter().for_each(|seat| self.requeue(seat));
-    }
-
-    fn requeue(&mut self, seat: u32) {
-        if let Some(held) = self.seats.get(seat) {
-            self.queue.push(held.turn, seat, None);
-        }
-    }
-
-    fn unpark_all(&mut self) {
-        for line in self.lines.iter_mut().filter(|line| !line.parked.is_empty()) {
-            for seat in line.parked.drain(..) {
-                if let Some(held) = self.seats.get(seat) {
-                    self.queue.push(held.turn, seat, None);
-                }
-            }
-        }
-    }
 }
 
 /// Notes what of a file differs from the capture, as far as there is room.
@@ -747,23 +556,6 @@ fn touch(files: &mut FxHashMap<u32, Touched>, variable: u32, touched: &Touched) 
     }
 }
 
-fn nanoseconds(time: f64) -> Duration {
-    Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
-}
-
 fn id(step: &Step<'_>) -> StepId {
     StepId { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
-}
-
-/// The state of a step that is not sent.
-fn unsent(reason: Option<Reason>) -> Option<State> {
-    if let Some(reason) = reason {
-        let why = || format!("{}: {}", reason.code(), reason.text());
-        match reason.state() {
-            Planned::Skipped => return Some(State::Skipped(why())),
-            Planned::Unreplayable => return Some(State::Unreplayable(why())),
-            Planned::Run | Planned::Bridged => {}
-        }
-    }
-    None
 }

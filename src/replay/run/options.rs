@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::rules::file::FileRule;
 use crate::analysis::comparison::selection::Selection;
+use crate::replay::beside::Ports;
 use crate::replay::plan::chosen::Chosen;
 use crate::replay::plan::judge::Gss;
 
@@ -123,8 +124,8 @@ pub struct Options {
     pub gss: Gss,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
-    /// The port of MOUNT, where the port mapper is not to be asked.
-    pub mount_port: Option<u16>,
+    /// Where programs beside NFS listen.
+    pub beside: Ports,
     /// OPENs want the delegations that they asked for in the capture, not what they got.
     pub wants_as_asked: bool,
     /// What makes the clients of this run strangers to those of others.
@@ -169,7 +170,7 @@ impl Default for Options {
             chosen: None,
             gss: Gss::AsSys,
             captured_chunks: false,
-            mount_port: None,
+            beside: Ports::default(),
             wants_as_asked: false,
             tag: String::new(),
             walk: true,

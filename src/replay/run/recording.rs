@@ -26,8 +26,9 @@ use crate::replay::transport::{
 
 /// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
 const KEPT: usize = 64 << 20;
-/// The number of the first stream that the server opened: connections of the run have lower ones.
-const STREAMS: u64 = 1 << 32;
+/// The numbers of the first stream that the server opened, and of the first to a program beside NFS: connections of NFS have lower
+/// ones.
+const STREAMS: [u64; 2] = [1 << 32, 1 << 33];
 
 /// A Call that went.
 #[derive(Clone, Copy, Debug)]
@@ -50,17 +51,28 @@ pub struct Gone<'a> {
     pub step: u64,
 }
 
-/// A Call of the server on a stream that it opened for that, and its answer. RFC 7530 section 10.2.
+/// A stream of TCP beside the connections of NFS: numbers count from 0, and are not used again.
 #[derive(Clone, Copy, Debug)]
-pub struct CalledBack<'a> {
-    /// The stream: numbers count from 0, and are not used again.
-    pub stream: u64,
-    /// The server's address and port there.
-    pub server: SocketAddr,
-    /// This side's.
-    pub client: SocketAddr,
-    /// The copy of the captured clients, from 0, and the client of the capture that was called.
+pub enum Stream {
+    /// One that the server opened to call its client. RFC 7530 section 10.2.
+    Callback(u64),
+    /// One to MOUNT, NLM or the port mapper.
+    Program(u64),
+}
+
+/// A Call on such a stream, and its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// The stream.
+    pub stream: Stream,
+    /// The address and port of the side that called.
+    pub caller: SocketAddr,
+    /// Those of the other.
+    pub callee: SocketAddr,
+    /// The copy of the captured clients, from 0, and the client of the capture that called or was called.
     pub whose: (u32, u32),
+    /// The `id` of the step that it is of; 0 of what is none.
+    pub step: u64,
     /// The RPC message.
     pub message: &'a [u8],
     /// The answer, if there was one.
@@ -92,8 +104,8 @@ pub trait Tape {
     /// The server called, and was answered, or was not.
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
 
-    /// The server called on a stream of its own.
-    fn called_back(&mut self, called: &CalledBack<'_>);
+    /// There was a Call on a stream beside the connections of NFS, with its answer or without one.
+    fn exchanged(&mut self, exchange: &Exchange<'_>);
 
     /// The run is over.
     ///
@@ -177,11 +189,11 @@ impl<W: Write + Seek> Recording<W> {
         Sent { form, credits, frame: self.frames, times: [self.time(moment); 2], message, is_whole: true }
     }
 
-    /// A Call of the server, which has no chunks.
+    /// A Call that has no chunks.
     fn write_called(
         &mut self,
         (connection, direction): (ConnectionName, Direction),
-        client: (u32, u32),
+        (client, step): ((u32, u32), u64),
         [call, reply]: [Option<Sent>; 2],
     ) {
         let travelled = Travelled {
@@ -198,7 +210,7 @@ impl<W: Write + Seek> Recording<W> {
             returned: 0,
             rdma_error: 0,
         };
-        self.write(Waiting { travelled, client, roots: Vec::new(), step: 0, kept: 0 });
+        self.write(Waiting { travelled, client, roots: Vec::new(), step, kept: 0 });
     }
 
     fn write(&mut self, waiting: Waiting) {
@@ -406,21 +418,26 @@ impl<W: Write + Seek> Tape for Recording<W> {
         let form = if name.transport.is_rdma() { Form::MESSAGE } else { Form::RECORD };
         let call = Some(self.sent(form, 0, message.to_vec()));
         let reply = answer.map(|answer| self.sent(form, 0, answer.to_vec()));
-        self.write_called((name, Direction::Reverse), client, [call, reply]);
+        self.write_called((name, Direction::Reverse), (client, 0), [call, reply]);
     }
 
-    fn called_back(&mut self, called: &CalledBack<'_>) {
+    fn exchanged(&mut self, exchange: &Exchange<'_>) {
+        let [callbacks, programs] = STREAMS;
+        let number = match exchange.stream {
+            Stream::Callback(number) => callbacks.saturating_add(number),
+            Stream::Program(number) => programs.saturating_add(number),
+        };
         let name = ConnectionName {
-            number: STREAMS.saturating_add(called.stream),
+            number,
             transport: Carrier::Tcp,
-            client: endpoint(Some(called.server)),
-            server: endpoint(Some(called.client)),
+            client: endpoint(Some(exchange.caller)),
+            server: endpoint(Some(exchange.callee)),
             tenant: Tenant::NONE,
         };
-        let [came, answered] = called.times;
-        let call = Some(self.sent_at(came, Form::RECORD, 0, called.message.to_vec()));
-        let reply = called.answer.map(|answer| self.sent_at(answered, Form::RECORD, 0, answer.to_vec()));
-        self.write_called((name, Direction::Forward), called.whose, [call, reply]);
+        let [came, answered] = exchange.times;
+        let call = Some(self.sent_at(came, Form::RECORD, 0, exchange.message.to_vec()));
+        let reply = exchange.answer.map(|answer| self.sent_at(answered, Form::RECORD, 0, answer.to_vec()));
+        self.write_called((name, Direction::Forward), (exchange.whose, exchange.step), [call, reply]);
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<Recorded> {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Operation};
-use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
@@ -108,6 +108,10 @@ impl Parts {
                     self.acts.push(Act::of_v3(&arguments));
                 }
             }
+            Some(Procedure::Nfsacl3(procedure)) => {
+                let sets = procedure == nfsacl::v3::Procedure::SETACL;
+                self.acts.push(if sets { Act::Change } else { Act::Look });
+            }
             _ => {}
         }
         self.title = titles.of(step, about);
@@ -133,6 +137,13 @@ impl Parts {
     /// What it is about: `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it may change an object.
+    pub(super) fn may_change(&self) -> bool {
+        use Act::{Find, List, Look, Nothing, Read};
+        let is_reading = |act: &Act| matches!(act, Nothing | Look | Find(_) | List | Read(..));
+        self.acts.is_empty() || !self.acts.iter().all(is_reading)
     }
 
     /// Whether the text of a link is read.

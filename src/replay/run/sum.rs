@@ -67,6 +67,7 @@ impl Report {
         self.limit = self.limit.or(other.limit);
         self.squashed = self.squashed.or(other.squashed);
         self.unreachable = self.unreachable.take().or(other.unreachable);
+        self.silent = self.silent.take().or(other.silent);
         match (&mut self.walked, other.walked) {
             (Some(walked), Some(more)) => walked.join(more, copy, shown),
             (walked, more) => *walked = walked.take().or(more),

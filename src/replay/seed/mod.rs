@@ -220,7 +220,7 @@ pub fn seed(
         maker.object(&mut wanted, *number, &root, &nameless, 0)?;
     }
     if how != How::Find {
-        contents(trace, &mut maker, &mut wanted)?;
+        contents(trace, &mut maker, &mut wanted, &nameless)?;
         // Modes last: what may not be written could not be filled, nor could names be made in it.
         for number in &numbers {
             let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
@@ -516,8 +516,10 @@ fn contents(
     trace: &mut Trace<impl Read + Seek>,
     maker: &mut Maker<'_>,
     wanted: &mut FxHashMap<u32, Wanted>,
+    nameless: &[u8],
 ) -> Result<(), SeedError> {
     let said = |problem| SeedError::Server("content".into(), problem);
+    let mut too_large = Vec::new();
     for object in wanted.values_mut() {
         let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live, is_file && object.size > 0 && !object.is_root) {
@@ -528,9 +530,20 @@ fn contents(
                     let name = shortened(&name.unwrap_or_default());
                     maker.refuse(format!("{name}, {} bytes: {what}: {status}", object.size));
                     (object.live, object.is_refused) = (None, true);
+                    too_large.extend(object.names.iter().cloned());
                 }
                 done => done.map_err(said)?,
             }
+        }
+    }
+    // One of another size is not what steps look for.
+    for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
+        let above = match *parent {
+            NONE => Some(nameless),
+            number => wanted.get(&number).and_then(|above| above.live.as_deref()),
+        };
+        if let Some(above) = above {
+            maker.files.remove(above, name, false).map_err(said)?;
         }
     }
     let key = trace.summary().key;

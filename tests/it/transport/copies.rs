@@ -21,7 +21,7 @@ fn run(made: &Made, transport: &mut Loopback, copies: usize) -> Report {
     let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
     let seeded = &made.seeded;
     let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
-    run_all(parties.collect(), transport, &target(Wish::default()), &Options::default(), &mut ()).unwrap()
+    run_all(parties.collect(), transport, &target(Wish::default()), &super::beside::none(), &mut ()).unwrap()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn credits_and_inline_thresholds_reach_the_transport() {
     let made = reads(100);
     let wish = Wish { credits: 5, send_size: 2048, receive_size: 1024, ..Wish::default() };
     let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
-    let report = made.run_over(&mut transport, &wish, &Options::default());
+    let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 100, "{report:?}");
     let rdma = transport.terms(ConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
@@ -67,7 +67,7 @@ fn chunks_are_those_of_the_capture_or_those_that_the_connection_needs() {
     let made = reads(10);
     for (captured_chunks, segments) in [(false, 1), (true, 2)] {
         let mut transport = Timed::new(&made, 0);
-        let options = Options { captured_chunks, ..Options::default() };
+        let options = Options { captured_chunks, ..super::beside::none() };
         let report = made.run_over(&mut transport, &Wish::default(), &options);
         assert_eq!(report.states[0], 10, "{report:?}");
         let written: Vec<_> = transport.submitted.iter().map(|submitted| submitted.write_segments).collect();

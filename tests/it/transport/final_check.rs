@@ -21,7 +21,7 @@ fn replayed(work: &Work, settings: Settings, liar: Option<Liar>) -> (Report, Ser
     server.liar = liar;
     let server = Arc::new(Mutex::new(server));
     let mut transport = Loopback::to(Arc::clone(&server), settings);
-    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let options = Options { order: Order::Conservative, shown: 1000, ..super::beside::none() };
     let (target, mut watch) = (target(20049), Repenting(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();

@@ -23,8 +23,9 @@ use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::Transport;
 use nfsrdma_inspect::replay::transport::loopback::server::Server;
 use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Change, Deed, Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
 
+use super::beside;
 use super::client::target;
 use super::program::compiled;
 
@@ -98,11 +99,12 @@ impl Watch for Witness<'_> {
     }
 }
 
-/// Whether a report says that something is wrong with the server. Connections that break off, Replies that come twice or not at all, and
-/// sessions that are none are mended by a run, and counted in its report; everything else its exit code tells.
+/// Whether a report says that something is wrong with the server. Connections that break off, Replies that come twice, and sessions that
+/// are none are mended by a run, and counted in its report; everything else its exit code tells.
 fn is_told(report: &Report) -> bool {
     report.is_different()
-        || report.discarded + report.disconnects + report.recovered + report.resent > 0
+        || report.unreachable.is_some()
+        || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()
         || !report.own_faults.is_empty()
 }
@@ -125,6 +127,7 @@ fn replayed_with(
     let may_be_silent = liar.as_ref().is_some_and(|liar| matches!(liar.lie().what, What::Travels(_)));
     server.liar = liar;
     let server = Arc::new(Mutex::new(server));
+    let programs = beside::serve(&server, super::proxy::lies::Liar::honest());
     let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
@@ -138,6 +141,7 @@ fn replayed_with(
         shown: 1000,
         rules: rules.to_vec(),
         walk,
+        beside: beside::of(&programs),
         ..Options::default()
     };
     let report =
@@ -195,7 +199,11 @@ fn told(lie: &Lie, first: usize, works: &[Work]) -> Told {
     let walk = !matches!(lie.what, What::Says(..) | What::Fails(_) | What::Refuses(_));
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
-        let (report, told) = replayed_with(work, Some(Liar::new(*lie)), &[], true, walk);
+        // A Reply that is lost once is no lie, and the Call is sent again; a server that never answers is wrong.
+        let is_silent = matches!(lie.what, What::Travels(Fault::NoReply));
+        let liar = Liar::new(*lie);
+        let liar = if is_silent { liar.always() } else { liar };
+        let (report, told) = replayed_with(work, Some(liar), &[], true, walk);
         (told > 0).then(|| (is_told(&report), report.is_different()))
     })
 }

@@ -40,7 +40,7 @@ fn replayed(
 fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_does_not_wait_again() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "silent");
-        let options = Options { timeout: Duration::from_secs(2), ..Options::default() };
+        let options = Options { timeout: Duration::from_secs(2), ..super::beside::none() };
         let (report, took) = replayed(&work, None, (100..5000).map(|at| (at, Fault::NoReply)), options);
         let why = report.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
@@ -65,7 +65,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
 fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
     let work = Work::of("rxe-v41", 4, "delays");
     let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
-    let options = Options { patience: Duration::from_secs(2), ..Options::default() };
+    let options = Options { patience: Duration::from_secs(2), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     let why = report.unreachable.as_deref().unwrap();
     assert!(why.contains("NFS4ERR_DELAY"), "{why}");
@@ -78,7 +78,7 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
     let lie = Lie { version: 3, operation: "ACCESS", what: What::Fails(DELAY) };
-    let options = Options { delays: 4, ..Options::default() };
+    let options = Options { delays: 4, ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.unreachable, None);
     assert!(report.mismatched() > 20, "{:?}", report.states);
@@ -92,7 +92,7 @@ fn a_run_ends_at_its_limit() {
     let work = Work::of("rxe-v41", 4, "limit");
     let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
     let limit = Duration::from_secs(1);
-    let options = Options { max_time: Some(limit), ..Options::default() };
+    let options = Options { max_time: Some(limit), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!((report.limit, report.is_interrupted), (Some(limit), true));
     assert!(took >= limit && took < Duration::from_secs(30), "{took:?}");

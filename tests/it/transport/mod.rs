@@ -1,5 +1,6 @@
 //! The transports from outside: the same calls against the server inside the program and against nfs-ganesha over TCP.
 
+mod beside;
 mod callbacks;
 mod client;
 mod contained;

@@ -39,7 +39,7 @@ fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> Report {
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let mut transport = Loopback::to(server, Settings::default());
-    let options = Options { order: Order::Conservative, shown: 1000, walk, ..Options::default() };
+    let options = Options { order: Order::Conservative, shown: 1000, walk, ..super::beside::none() };
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
 }

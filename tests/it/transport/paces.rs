@@ -103,7 +103,7 @@ fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
     let made = planned((0..320).map(|n| (n, 1000)));
     let mut transport = Timed::new(&made, 1);
     let wish = Wish { credits: 16, ..Wish::default() };
-    let report = made.run_over(&mut transport, &wish, &Options::default());
+    let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 320, "{report:?}");
     // The first Call goes alone, as RFC 8166 section 3.3.1 has it.
     assert!(transport.turns <= 320 / 16 + 2, "{}", transport.turns);
@@ -115,7 +115,7 @@ fn planned(times: impl IntoIterator<Item = (u64, u64)>) -> Made {
 
 fn run(made: &Made, patience: u32, pace: Pace, order: Order) -> (Timed, Report) {
     let mut transport = Timed::new(made, patience);
-    let options = Options { pace, order, ..Options::default() };
+    let options = Options { pace, order, ..super::beside::none() };
     let report = made.run_over(&mut transport, &Wish::default(), &options);
     assert_eq!(report.states.iter().sum::<u64>(), report.states[0], "all match: {report:?}");
     (transport, report)
@@ -205,7 +205,7 @@ fn reads_match_and_their_data_is_compared() {
         latency: 25,
         client: (n % 2) as u32,
     }));
-    let report = trace.run(&Options::default());
+    let report = trace.run(&super::beside::none());
     assert_eq!(report.states, [300, 0, 0, 0, 0, 0], "{report:?}");
     assert_eq!((report.connections, report.compared[1]), (2, 200 * 4096));
 }

@@ -43,7 +43,7 @@ fn replayed_on(
     let server = Arc::new(Mutex::new(server));
     let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let options = Options { order: Order::Conservative, shown: 1000, ..super::beside::none() };
     let target = target(20049);
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();

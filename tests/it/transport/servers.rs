@@ -18,11 +18,13 @@ use nfsrdma_inspect::replay::seed::{How, Place, Seeded, seed};
 use nfsrdma_inspect::replay::trace::Trace;
 use nfsrdma_inspect::replay::transport::Transport;
 use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
+use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Lie, What};
 use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
 
+use super::beside;
 use super::client::target;
 use super::liars::Work;
+use super::proxy::lies::Liar;
 
 /// Runs a trace against the server that it was seeded on, changed before, with these faults by the number of the Call. Gives the
 /// server as it is after that.
@@ -47,9 +49,11 @@ fn replayed_with(
     server.begun.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
+    let programs = beside::serve(&server, Liar::honest());
     let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let mut options = Options { order: Order::Conservative, shown: 1000, ..Options::default() };
+    let beside = beside::of(&programs);
+    let mut options = Options { order: Order::Conservative, shown: 1000, beside, ..Options::default() };
     choose(&mut options);
     let target = target(20049);
     let report =
@@ -62,10 +66,7 @@ fn replayed_with(
 fn is_as_recorded(report: &Report, what: &str) {
     assert!(report.is_sound(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
-    // MOUNT and NLM are asked where the port mapper of this machine says, which may know a server of another test.
-    let of_nfs: Vec<_> =
-        report.mismatches.iter().filter(|mismatch| mismatch.operation.starts_with("NFS")).collect();
-    assert!(of_nfs.is_empty(), "{what}: {of_nfs:#?}");
+    assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
     let walked = report.walked.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
     assert!(walked.objects > 0, "{what}");
@@ -354,6 +355,31 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
     }
 }
 
+/// A server that does not take a size: the steps about the files that are larger have the reason, and all others run.
+#[test]
+fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
+    for (capture, minor) in [("rxe-v40-deleg", Some(0)), ("rxe-v42-deleg", Some(2))] {
+        let work = Work::of(capture, 4, "sizes");
+        let whole = replayed(&work, [], |_| {}).0;
+        let mut server = Server::default();
+        // Three files have 5,000 bytes, and there are no others.
+        server.tree.file_bytes = 4_999;
+        let (made, mut server) = seeded(&work, minor, &[], server);
+        assert_eq!(made.refused.len(), 3, "{capture}: {:?}", made.refused);
+        let is_told = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
+        assert!(made.refused.iter().all(is_told), "{:?}", made.refused);
+        // What the run writes itself is of another test.
+        server.tree.file_bytes = u64::MAX;
+        let work = Work { server: Mutex::new(server), seeded: made, ..work };
+        let (report, _) = replayed(&work, [], |_| {});
+        let lost = because(&report, "not-seeded");
+        assert!(lost > 0, "{capture}: {:#?}", report.reasons);
+        is_as_recorded(&report, capture);
+        assert_eq!(because(&report, "no-value"), because(&whole, "no-value"), "{:#?}", report.reasons);
+        assert!(report.states[5] <= whole.states[5] + lost, "{capture}: {:#?}", report.reasons);
+    }
+}
+
 #[test]
 fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for_again() {
     for capture in ["rxe-v40", "rxe-v42"] {
@@ -400,7 +426,7 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
             [(30, "the export is read-only"), (28, "the file system of the export is full")]
         {
             let work = Work::of(capture, version, "refusing");
-            let liar = Liar::new(Lie { version, operation, what: What::Fails(status) }).always();
+            let liar = lies::Liar::new(Lie { version, operation, what: What::Fails(status) }).always();
             let (report, _) = replayed(&work, [], |server| server.liar = Some(liar));
             let told = report.refused.iter().filter(|what| what.starts_with(expected)).count();
             assert_eq!(told, 1, "{capture} {operation}: {:#?}", report.refused);

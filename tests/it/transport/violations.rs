@@ -38,7 +38,7 @@ fn replayed(instead: Instead, test: &str) -> Report {
         timeout: Duration::from_secs(2),
         walk: false,
         tag: "violations".into(),
-        ..Options::default()
+        ..super::beside::none()
     };
     let target = target(proxy.port);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()

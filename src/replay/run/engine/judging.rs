@@ -8,10 +8,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v4::{self, Operation};
-use nfsrdma_dissectors::nfs::{Procedure, v3};
-use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashMap;
@@ -27,7 +24,6 @@ use super::super::touched::Touched;
 use super::super::walk::Went;
 use super::hearing::{plain, recorded_items};
 use super::held::{Held, unreadable};
-use super::sending::content;
 use super::{Engine, RunError, TEXT, touch};
 use crate::analysis::comparison::difference::{Difference, Half, Kind};
 use crate::analysis::comparison::record::hash;
@@ -288,7 +284,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
         }
         if !is_as_recorded(&state) {
-            self.doubt_objects(held, step);
+            self.doubt_objects(held, step, &state);
         }
         if let Some(walk) = &mut self.walk {
             walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
@@ -303,8 +299,11 @@ impl<R: Read + Seek> Engine<'_, R> {
         Ok(state)
     }
 
-    /// Nobody knows what a step has done to the objects that it names.
-    pub(super) fn doubt_objects(&mut self, held: &Held, step: &Step<'_>) {
+    /// Nobody knows what a step has done to the objects that it names, if it may change them, nor which of what it told is true.
+    pub(super) fn doubt_objects(&mut self, held: &Held, step: &Step<'_>, state: &State) {
+        if !matches!(state, State::Mismatched(_)) && !held.parts.may_change() {
+            return;
+        }
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let handles = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
         self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
@@ -373,6 +372,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 is_alone: !held.is_racing && !held.is_crowded && held.resends == 0,
                 is_as_captured: !held.has_fewer && held.piece.is_none() && held.resends == 0,
                 seeded: &self.seeded.handles,
+                statuses: &outcome.statuses,
             }),
             is_racing: held.is_racing,
             listing,
@@ -468,129 +468,6 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         Ok((state, went))
     }
-
-    /// What another client changed in the capture, whose Calls are not there: of that the live Reply tells what follows from the
-    /// steps, and the recorded one something else.
-    fn changed_outside(
-        &mut self,
-        step: &Step<'_>,
-        parts: &Parts,
-        live: Live<'_>,
-        differences: &[Difference],
-    ) -> Result<Option<Touched>, TraceError> {
-        let Some(walk) = &self.walk else { return Ok(None) };
-        let must_have = |size: u64| {
-            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-            let mut files = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
-            files.any(|file| walk.size(file) == Some(size))
-        };
-        for difference in differences {
-            let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
-            if difference.path.ends_with("size")
-                && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
-            {
-                return Ok(Some(Touched::outside(false)));
-            }
-            let is_gone =
-                recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
-            let is_there = found.is_some_and(|status| status.ends_with("_OK"));
-            let is_stale = recorded.is_some_and(|status| status.ends_with("ERR_STALE"));
-            let must_be_there = || match is_stale {
-                true => self.must_have_file(step),
-                false => self.must_be_there(step, parts),
-            };
-            if difference.kind == Kind::Status && is_gone && is_there && must_be_there() {
-                return Ok(Some(Touched::outside(true)));
-            }
-        }
-        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            let length = with_data(step.asked.described(), live, payload.operation, |data| data.len());
-            let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
-                continue;
-            };
-            let is_other = end != payload.offset.saturating_add(payload.length.into());
-            // What both have must be the same.
-            let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
-            if is_other && has_size && self.is_same_beside(step, live, &Touched::default())? {
-                return Ok(Some(Touched::outside(false)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a file that a step has the filehandle of must be there after the steps up to now.
-    fn must_have_file(&self, step: &Step<'_>) -> bool {
-        let Some(walk) = &self.walk else { return false };
-        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
-        slots.any(|slot| walk.is_there(slot.variable))
-    }
-
-    /// Whether what a step looks up, or the file that it is about, must be there after the steps up to now.
-    fn must_be_there(&self, step: &Step<'_>, parts: &Parts) -> bool {
-        let Some(walk) = &self.walk else { return false };
-        let items = step.call.items();
-        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
-        let mut cursor = Cursor::new(body).with_chunks(&items);
-        match step.asked.described() {
-            Some(Procedure::Compound) => {
-                let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) else { return false };
-                call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
-                    let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
-                    let name = match &operation {
-                        v4::Args::LOOKUP(args) => args.objname.0,
-                        v4::Args::REMOVE(args) => args.target.0,
-                        v4::Args::OPEN(args) => match &args.claim {
-                            v4::OpenClaim4::Null(name) => name.0,
-                            _ => return false,
-                        },
-                        _ => return false,
-                    };
-                    directory.is_some_and(|directory| walk.has_name(*directory, name))
-                })
-            }
-            Some(Procedure::V3(procedure)) => {
-                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) else {
-                    return false;
-                };
-                let directory = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
-                let name = match &arguments {
-                    v3::Args::LOOKUP(args) => args.what.name.0,
-                    v3::Args::REMOVE(args) => args.object.name.0,
-                    _ => return false,
-                };
-                directory.is_some_and(|directory| walk.has_name(directory.variable, name))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
-    /// has it.
-    fn is_same_beside(
-        &mut self,
-        step: &Step<'_>,
-        live: Live<'_>,
-        touched: &Touched,
-    ) -> Result<bool, TraceError> {
-        let key = self.contents.summary().key;
-        let mut recorded = Vec::new();
-        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            if !content(self.contents, key, &payload, &mut recorded)? {
-                continue;
-            }
-            let is_same = with_data(step.asked.described(), live, payload.operation, |data| {
-                let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
-                touched.kept(payload.offset, end).into_iter().all(|(from, to)| {
-                    let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
-                    recorded.get(range.clone()) == data.get(range)
-                })
-            });
-            if is_same == Some(false) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
 /// Whether a step that has this state has changed the same objects as in the capture.
@@ -602,33 +479,6 @@ fn is_as_recorded(state: &State) -> bool {
         }
         State::Mismatched(differences) => differences.iter().all(|one| one.kind == Kind::Relation),
         State::Skipped(_) | State::Unreplayable(_) => false,
-    }
-}
-
-/// Lends the data that a READ of a live Reply gave: of a COMPOUND the operation of this number.
-fn with_data<T>(
-    procedure: Option<Procedure>,
-    live: Live<'_>,
-    operation: u32,
-    look: impl FnOnce(&[u8]) -> T,
-) -> Option<T> {
-    let mut cursor = live.cursor();
-    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
-    match procedure? {
-        Procedure::Compound => {
-            let reply = v4::Reply::decode(&mut cursor, &mut Unobserved).ok()?;
-            match reply.operations().map_while(Result::ok).nth(operation as usize)? {
-                v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
-                _ => None,
-            }
-        }
-        Procedure::V3(v3::Procedure::READ) => {
-            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut Unobserved).ok()? {
-                v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
-                _ => None,
-            }
-        }
-        _ => None,
     }
 }
 

@@ -10,13 +10,14 @@ use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universa
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::adapt::{self, adapt};
+use super::super::order::acts::Act;
 use super::super::recording::Gone;
 use super::super::report::State;
 use super::super::shape::Parts;
 use super::super::touched::Touched;
 use super::super::wants::Opens;
 use super::held::{Held, tagged, unreadable};
-use super::splitting::Piece;
+use super::splitting::{Lack, Piece};
 use super::{Engine, Going, Listener, RunError, SLACK, UNGIVEN, touch};
 use crate::replay::containment::{ContainedTransport, Gives};
 use crate::replay::trace::emit::{Header, captured, emit};
@@ -44,7 +45,10 @@ impl<R: Read + Seek> Engine<'_, R> {
             return Ok(Going::Settled(unreadable()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return self.ask(held);
+            return self.ask(held, tape);
+        }
+        if let Some(why) = self.makes_refused(&step, parts) {
+            return Ok(Going::Settled(State::Unreplayable(why)));
         }
         self.take_awaited(&step);
         if held.is_lost {
@@ -305,6 +309,18 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.in_flight += 1;
         // That of an own open is none of the trace.
         self.report.calls += u64::from(!held.is_substituted);
+    }
+
+    /// Why a step is not sent that would make again what the server did not take: it would be another object.
+    fn makes_refused(&self, step: &Step<'_>, parts: &Parts) -> Option<String> {
+        if self.lacks.is_empty()
+            || !parts.acts.iter().any(|act| matches!(act, Act::Make(_) | Act::Open(_, true)))
+        {
+            return None;
+        }
+        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+        let lack = given.find_map(|slot| self.lacks.get(&slot.variable).copied());
+        lack.filter(|lack| *lack == Lack::Object).map(Lack::text)
     }
 
     /// Why a Call must not be sent: what has no value here would name something of the captured server.

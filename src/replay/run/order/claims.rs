@@ -14,7 +14,7 @@
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
-use nfsrdma_dissectors::nfs::{Outcome, Procedure, nfsacl, v3};
+use nfsrdma_dissectors::nfs::{Outcome, Procedure, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
@@ -80,8 +80,8 @@ impl Claims {
         match step.asked.described() {
             Some(Procedure::Compound) => self.compound(step, parts, &is_directory),
             Some(Procedure::V3(_)) => self.v3(step, parts, &is_directory),
-            Some(Procedure::Nfsacl3(procedure)) => {
-                let act = if procedure == nfsacl::v3::Procedure::SETACL { Act::Change } else { Act::Look };
+            Some(Procedure::Nfsacl3(_)) => {
+                let act = parts.acts.first().copied().unwrap_or(Act::Look);
                 let file = self.handle(step, 0);
                 self.act(act, file, NONE, NONE, step, &is_directory);
             }

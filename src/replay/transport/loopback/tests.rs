@@ -650,7 +650,8 @@ fn rfc5531_section_9_other_programs_versions_and_procedures_are_told() {
     };
     assert_eq!(outcome(&mut line, Program::NFS, 4, 0), Ok(()));
     assert_eq!(outcome(&mut line, Program::NFS, 2, 0), Err("the server has versions 3 to 4".into()));
-    assert_eq!(outcome(&mut line, Program::MOUNT, 3, 0), Err("PROG_UNAVAIL".into()));
+    assert_eq!(outcome(&mut line, Program::NSM, 1, 0), Err("PROG_UNAVAIL".into()));
+    assert_eq!(outcome(&mut line, Program::MOUNT, 3, 9), Err("PROC_UNAVAIL".into()));
     assert_eq!(outcome(&mut line, Program::NFS, 3, 22), Err("PROC_UNAVAIL".into()));
     assert_eq!(outcome(&mut line, Program::NFS, 3, 1), Err("GARBAGE_ARGS".into()));
 }

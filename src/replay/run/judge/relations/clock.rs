@@ -32,6 +32,22 @@ pub(super) struct Clock {
     rising: [u32; 2],
     /// change_attr_type4, where the server tells it.
     pub(super) kind: Option<u32>,
+    drawn: Drawn,
+}
+
+/// Change attributes that the changes of the run have left, of all objects together: a server may draw them from one clock.
+#[derive(Debug, Default)]
+struct Drawn {
+    /// The turn of the step that left the last.
+    turn: Option<u64>,
+    /// The least and the greatest of all steps, and the greatest of those before the last.
+    least: u64,
+    greatest: u64,
+    before: u64,
+    /// Steps that left greater ones than all before.
+    rising: u32,
+    /// One left none: each object counts by itself.
+    is_apart: bool,
 }
 
 /// A time of either version as seconds and nanoseconds.
@@ -80,6 +96,46 @@ impl Clock {
         false
     }
 
+    /// A change attribute that a change has just left. Whether it is less than all that changes of this run left, and the server draws
+    /// them from one clock.
+    pub(super) fn is_not_of_run(&mut self, turn: u64, change: u64) -> bool {
+        let drawn = &mut self.drawn;
+        let Some(last) = drawn.turn else {
+            *drawn = Drawn {
+                turn: Some(turn),
+                least: change,
+                greatest: change,
+                before: change,
+                is_apart: drawn.is_apart,
+                ..Drawn::default()
+            };
+            return false;
+        };
+        if drawn.is_apart || turn < last {
+            return false;
+        }
+        // Those of one step have no order: what was made, and the directory that it is in.
+        if turn > last {
+            (drawn.turn, drawn.before) = (Some(turn), drawn.greatest);
+            drawn.rising += u32::from(change > drawn.before);
+        }
+        if drawn.rising == 0 {
+            drawn.least = drawn.least.min(change);
+        } else if change < drawn.before {
+            if drawn.rising > ENOUGH && change < drawn.least {
+                return true;
+            }
+            drawn.is_apart = true;
+        }
+        drawn.greatest = drawn.greatest.max(change);
+        false
+    }
+
+    /// The server has restarted.
+    pub(super) fn forget(&mut self) {
+        self.drawn = Drawn::default();
+    }
+
     /// How far two changes must be apart for times to tell them apart.
     pub(super) fn grain(&self) -> Duration {
         if self.has_parts { TICK } else { SECONDS }
@@ -105,8 +161,8 @@ impl Clock {
 /// Whether a time that a change has just left is not of now, where the recorded one was of then: `captured` is when the
 /// recorded Call was seen, in nanoseconds since 1970.
 pub(super) fn is_of_another_day(recorded: u64, live: u64, captured: u64) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now) > DAY
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now()) > DAY
 }
 
 /// How long after one moment another is.
@@ -160,6 +216,24 @@ mod tests {
         (0..8).for_each(|second| clock.hear_change(second * 1_000_000_000 + 7, &[(second, 7)]));
         (0..16).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
         assert!(!clock.must_move(MS, None, false));
+    }
+
+    #[test]
+    fn where_all_change_attributes_are_of_one_clock_none_is_below_all_of_the_run() {
+        let mut clock = Clock::default();
+        // A file and its directory in each step.
+        let step = |clock: &mut Clock, turn: u64| {
+            [1001, 1000].map(|first| clock.is_not_of_run(turn, first + 10 * turn))
+        };
+        (0..=16).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
+        assert!(!clock.is_not_of_run(17, 1200), "it is enough from the next on");
+        assert!(clock.is_not_of_run(18, 0) && clock.is_not_of_run(19, 999));
+        assert_eq!(step(&mut clock, 40), [false; 2], "a lie proves nothing");
+        assert!(!clock.is_not_of_run(41, 1010) && !clock.is_not_of_run(42, 0), "objects count by themselves");
+        // Each object counts from 1.
+        let mut clock = Clock::default();
+        (0..100).for_each(|turn| assert!(!clock.is_not_of_run(turn, 1 + turn / 3 % 2)));
+        assert!(!clock.is_not_of_run(100, 0));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! - `moves`: it was another one after the run's own change of the object;
 //! - `stays`: it was the same, and nothing had changed the object;
 //! - `rises`: it is never lower than before (RFC 7862 section 12.2.3);
-//! - `of now`: a time that a change has just left is of the day of the run;
+//! - `of now`: a time that a change has just left is of the day of the run, and a change attribute is not below all that changes
+//!   of the run left, where the server draws them from one clock;
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
 //!
 //! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
@@ -69,6 +70,8 @@ pub struct Done<'a> {
     pub(in crate::replay::run) is_as_captured: bool,
     /// Objects that were there before the run, which belong to whom the seed could give them.
     pub(in crate::replay::run) seeded: &'a FxHashMap<u32, Handle>,
+    /// The live status of each operation of a COMPOUND that was begun; of another Call, its one status.
+    pub(in crate::replay::run) statuses: &'a [u32],
 }
 
 /// What steps have done to an object since its last value.
@@ -109,6 +112,8 @@ struct Object {
     written: Option<u64>,
     /// A step has set its attributes.
     is_set: bool,
+    /// The turn of the step that made it, where nothing was known of it before.
+    made: Option<u64>,
 }
 
 /// An owner or a group of the capture, and whether the objects that it has were there before the run.
@@ -135,6 +140,7 @@ impl Relations {
         self.objects.clear();
         self.names.clear();
         self.file_systems.clear();
+        self.clock.forget();
     }
 
     /// Nobody knows what a step has done to these objects; it has these acts.
@@ -142,13 +148,20 @@ impl Relations {
         for object in objects {
             self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
         }
-        let names = |act: &Act| {
-            matches!(act, Act::Make(_) | Act::Link(_) | Act::Remove(_) | Act::Rename(..) | Act::Open(_, true))
-        };
-        if acts.iter().any(names) {
-            self.names.clear();
-            self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
+        if acts.iter().any(|act| act.is_of_names() || matches!(act, Act::Open(_, true))) {
+            self.doubt_names();
         }
+    }
+
+    /// Nobody knows which names there are.
+    fn doubt_names(&mut self) {
+        self.names.clear();
+        self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Whether an object was not there before the run.
+    fn is_of_run(&self, done: &Done<'_>, object: u32) -> bool {
+        object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
 
     /// Holds what a pair of Replies tells to what was told before. `sections` is the number of operations that were done.
@@ -368,16 +381,24 @@ impl Relations {
         }
         let aspect = told.fact.aspect;
         let is_time = matches!(aspect, Aspect::Modified | Aspect::Metadata);
-        // A step that has written itself leaves the time of now, whatever else was in flight.
-        if is_time
-            && !told.fact.is_before
-            && self.object(told.object, done.turn).written == Some(done.turn)
-            && is_of_another_day(done, told)
-        {
-            return Some(told.then("of now", told.number()));
+        // A step that has written itself leaves the time of now, whatever else was in flight, and so has what a step has made.
+        if is_time {
+            let is_of_run = self.is_of_run(done, told.object);
+            let object = self.object(told.object, done.turn);
+            let is_written = !told.fact.is_before && object.written == Some(done.turn);
+            let may_be_set = aspect == Aspect::Modified && (object.is_set || is_as_recorded(told));
+            if (is_written || is_of_run && !may_be_set) && is_of_another_day(done, told) {
+                return Some(told.then("of now", told.number()));
+            }
         }
         if !done.is_alone {
             return None;
+        }
+        if aspect == Aspect::Change
+            && self.object(told.object, done.turn).made == Some(done.turn)
+            && self.clock.is_not_of_run(done.turn, told.number()[1] as u64)
+        {
+            return Some(told.then("of now", told.number()));
         }
         let (now, names) = (told.number(), self.changed_names);
         let is_directory = replies_of_names(told);
@@ -404,6 +425,9 @@ impl Relations {
             let must_move = match aspect {
                 Aspect::Change => {
                     let between = known.before.map(|before| clock::apart(before, done.times[1]));
+                    if live && self.clock.is_not_of_run(done.turn, now[1] as u64) {
+                        return then("of now");
+                    }
                     self.clock.must_move(apart, between, live)
                 }
                 _ => !live && apart >= self.clock.grain(),
@@ -446,6 +470,19 @@ impl Relations {
         let Some(act) = done.acts.get(index).copied() else { return };
         let operation = done.operations.get(index).copied();
         let [first, second] = [names.subject(Subject::Called(0), index), names.second(index)];
+        match done.statuses.get(index) {
+            None | Some(0) => {}
+            Some(status) if is_refusal(*status) => return,
+            Some(_) => {
+                for object in [first, second, names.subject(Subject::Parent, index)] {
+                    self.touch(done, object, [Maybe; 3]);
+                }
+                if act.is_of_names() {
+                    self.doubt_names();
+                }
+                return;
+            }
+        }
         match act {
             Act::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
                 self.touch(done, first, [Surely; 3]);
@@ -466,8 +503,12 @@ impl Relations {
                     self.write(done, parent, true);
                 }
                 let made = if names.is_v3 { names.subject(Subject::Given, index) } else { first };
+                let is_new = self.is_of_run(done, made) && !self.objects.contains_key(&made);
                 self.touch(done, made, [Maybe; 3]);
                 self.write(done, made, false);
+                if is_new {
+                    self.object(made, done.turn).made = Some(done.turn);
+                }
             }
             Act::Remove(name) => {
                 self.unname(done, (first, name), 0);
@@ -573,6 +614,36 @@ impl Relations {
 fn is_of_another_day(done: &Done<'_>, told: &Told<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map_or(0, |time| time.0));
     clock::is_of_another_day(recorded, live, done.captured)
+}
+
+/// Whether a live time is of the recorded second: a step may have set it.
+fn is_as_recorded(told: &Told<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map(|time| time.0));
+    recorded == live
+}
+
+/// Whether a status tells that an operation was refused before it changed anything. RFC 1813 section 2.6, RFC 8881 section 15.1.
+fn is_refusal(status: u32) -> bool {
+    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE, BADHANDLE, NOT_SYNC,
+    // NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
+    matches!(
+        status,
+        1 | 2 | 13 | 17
+            ..=22
+                | 30
+                | 31
+                | 63
+                | 66
+                | 70
+                | 10_001
+                | 10_002
+                | 10_004
+                | 10_007
+                | 10_013
+                | 10_040
+                | 10_041
+                | 10_083
+    )
 }
 
 /// Whether the recorded change_info of an operation says that the directory is as it was.

@@ -1,8 +1,9 @@
-//! A reference server in memory: NFSv3 and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
+//! A reference server in memory: NFSv3 with MOUNT and NLM, and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
 //!
 //! It is made for tests: it has no clock, and answers the same Calls in the same way each time. Of rights it knows what a mode
 //! says, which ACCESS tells and SETATTR keeps to. What it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
 
+mod beside;
 pub mod lies;
 mod permissive;
 mod tree;
@@ -42,11 +43,15 @@ pub struct Server {
     pub delayed_entries: u32,
     /// How many READs, WRITEs and COMPOUNDs exceeded what the server had announced.
     pub exceeded: u64,
+    /// Where MOUNT and NLM listen, as the port mapper tells it; 0 where they do not.
+    pub port: u16,
     /// What makes it a wrong one.
     pub liar: Option<Liar>,
     /// Who calls.
     caller: Who,
     state: v4::State,
+    /// What clients of NLM have locked.
+    locks: Vec<beside::Lock>,
 }
 
 /// A user, as AUTH_SYS names it.
@@ -216,6 +221,9 @@ impl Server {
         let done: Result<Done, Error> = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
             (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
+            (Program::PORTMAP, 2) => beside::port_mapper(self, call.proc, cursor, &mut room),
+            (Program::MOUNT, 3) => beside::mount(self, call.proc, cursor, &mut room),
+            (Program::NLM, 4) => beside::nlm(self, call.proc, cursor, &mut room),
             (Program::NFS, _) => {
                 let versions = ProgMismatchInfo { low: 3, high: 4 };
                 return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);

@@ -89,6 +89,8 @@ pub struct Tree {
     pub makes_as: [u32; 2],
     /// A name that it does not take, as of characters that its file system does not have.
     pub refused_name: Option<Vec<u8>>,
+    /// The size of the largest file, in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
+    pub file_bytes: u64,
     /// What is outside the directory of a run, where names are paths.
     pub(super) outside: Option<Outside>,
 }
@@ -104,6 +106,7 @@ impl Default for Tree {
             io_bytes: 1 << 20,
             makes_as: [0; 2],
             refused_name: None,
+            file_bytes: LONGEST_FILE,
             outside: None,
         };
         tree.put(Content::Directory(Directory::default()), 0o755, Self::ROOT);
@@ -454,7 +457,7 @@ impl Tree {
 
     pub(super) fn write(&mut self, id: Id, offset: u64, data: &[u8]) -> Result<(), Fail> {
         let end =
-            offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST_FILE).ok_or(Fail::FBIG)?;
+            offset.checked_add(data.len() as u64).filter(|end| *end <= self.file_bytes).ok_or(Fail::FBIG)?;
         let length = self.contents_mut(id)?.len() as u64;
         if end > length {
             self.truncate(id, end)?;
@@ -466,7 +469,7 @@ impl Tree {
     }
 
     pub(super) fn truncate(&mut self, id: Id, size: u64) -> Result<(), Fail> {
-        if size > LONGEST_FILE {
+        if size > self.file_bytes {
             return Err(Fail::FBIG);
         }
         let length = self.contents_mut(id)?.len() as u64;

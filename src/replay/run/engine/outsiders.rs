@@ -1,0 +1,168 @@
+//! What another client did in the capture, whose Calls are not there: the steps of the trace tell what must be there instead.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::super::shape::Parts;
+use super::super::touched::Touched;
+use super::Engine;
+use super::judging::Live;
+use super::sending::content;
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::replay::trace::{Holds, NONE, Step, TraceError};
+
+impl<R: Read + Seek> Engine<'_, R> {
+    /// What another client changed in the capture, whose Calls are not there: of that the live Reply tells what follows from the
+    /// steps, and the recorded one something else.
+    pub(super) fn changed_outside(
+        &mut self,
+        step: &Step<'_>,
+        parts: &Parts,
+        live: Live<'_>,
+        differences: &[Difference],
+    ) -> Result<Option<Touched>, TraceError> {
+        let Some(walk) = &self.walk else { return Ok(None) };
+        let must_have = |size: u64| {
+            let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+            let mut files = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
+            files.any(|file| walk.size(file) == Some(size))
+        };
+        for difference in differences {
+            let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
+            if difference.path.ends_with("size")
+                && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
+            {
+                return Ok(Some(Touched::outside(false)));
+            }
+            let is_gone =
+                recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
+            let is_there = found.is_some_and(|status| status.ends_with("_OK"));
+            let is_stale = recorded.is_some_and(|status| status.ends_with("ERR_STALE"));
+            let must_be_there = || match is_stale {
+                true => self.must_have_file(step),
+                false => self.must_be_there(step, parts),
+            };
+            if difference.kind == Kind::Status && is_gone && is_there && must_be_there() {
+                return Ok(Some(Touched::outside(true)));
+            }
+        }
+        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+            let length = with_data(step.asked.described(), live, payload.operation, |data| data.len());
+            let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
+                continue;
+            };
+            let is_other = end != payload.offset.saturating_add(payload.length.into());
+            // What both have must be the same.
+            let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+            if is_other && has_size && self.is_same_beside(step, live, &Touched::default())? {
+                return Ok(Some(Touched::outside(false)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file that a step has the filehandle of must be there after the steps up to now.
+    fn must_have_file(&self, step: &Step<'_>) -> bool {
+        let Some(walk) = &self.walk else { return false };
+        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+        slots.any(|slot| walk.is_there(slot.variable))
+    }
+
+    /// Whether what a step looks up, or the file that it is about, must be there after the steps up to now.
+    fn must_be_there(&self, step: &Step<'_>, parts: &Parts) -> bool {
+        let Some(walk) = &self.walk else { return false };
+        let items = step.call.items();
+        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+        let mut cursor = Cursor::new(body).with_chunks(&items);
+        match step.asked.described() {
+            Some(Procedure::Compound) => {
+                let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) else { return false };
+                call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
+                    let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
+                    let name = match &operation {
+                        v4::Args::LOOKUP(args) => args.objname.0,
+                        v4::Args::REMOVE(args) => args.target.0,
+                        v4::Args::OPEN(args) => match &args.claim {
+                            v4::OpenClaim4::Null(name) => name.0,
+                            _ => return false,
+                        },
+                        _ => return false,
+                    };
+                    directory.is_some_and(|directory| walk.has_name(*directory, name))
+                })
+            }
+            Some(Procedure::V3(procedure)) => {
+                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) else {
+                    return false;
+                };
+                let directory = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+                let name = match &arguments {
+                    v3::Args::LOOKUP(args) => args.what.name.0,
+                    v3::Args::REMOVE(args) => args.object.name.0,
+                    _ => return false,
+                };
+                directory.is_some_and(|directory| walk.has_name(directory.variable, name))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
+    /// has it.
+    pub(super) fn is_same_beside(
+        &mut self,
+        step: &Step<'_>,
+        live: Live<'_>,
+        touched: &Touched,
+    ) -> Result<bool, TraceError> {
+        let key = self.contents.summary().key;
+        let mut recorded = Vec::new();
+        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+            if !content(self.contents, key, &payload, &mut recorded)? {
+                continue;
+            }
+            let is_same = with_data(step.asked.described(), live, payload.operation, |data| {
+                let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+                touched.kept(payload.offset, end).into_iter().all(|(from, to)| {
+                    let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+                    recorded.get(range.clone()) == data.get(range)
+                })
+            });
+            if is_same == Some(false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Lends the data that a READ of a live Reply gave: of a COMPOUND the operation of this number.
+fn with_data<T>(
+    procedure: Option<Procedure>,
+    live: Live<'_>,
+    operation: u32,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
+    let mut cursor = live.cursor();
+    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+            match reply.operations().map_while(Result::ok).nth(operation as usize)? {
+                v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        Procedure::V3(v3::Procedure::READ) => {
+            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut Unobserved).ok()? {
+                v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! Programs beside NFS of a server inside the program: the port mapper, MOUNT and NLM, on a port of their own, so that no test meets
+//! the port mapper of this machine.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_inspect::replay::beside::Ports;
+use nfsrdma_inspect::replay::run::Options;
+use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
+use serde_json::Value as Json;
+
+use super::program::{Passing, compiled, program};
+use super::proxy::Proxy;
+use super::proxy::lies::Liar;
+use crate::captures;
+
+/// Serves a server over TCP, NFS and what is beside it on the same port.
+pub(super) fn serve(server: &Arc<Mutex<Server>>, liar: Liar) -> Proxy {
+    let behind = Arc::clone(server);
+    let proxy = Proxy::answering(liar, move |call| {
+        let mut answer = Answer::default();
+        behind.lock().unwrap().call(Cursor::new(call), &mut answer);
+        answer.whole()
+    });
+    server.lock().unwrap().port = proxy.port;
+    proxy
+}
+
+/// Programs are found by the port mapper of a server.
+pub(super) fn of(proxy: &Proxy) -> Ports {
+    Ports { port_mapper: Some(proxy.port), mount: None }
+}
+
+/// There are no programs beside NFS.
+pub(super) fn none() -> Options {
+    Options { beside: Ports { port_mapper: Some(1), mount: None }, ..Options::default() }
+}
+
+/// A server inside the program that a user reaches by this URL.
+fn served() -> (Proxy, String) {
+    let proxy = serve(&Arc::default(), Liar::honest());
+    let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
+    (proxy, url)
+}
+
+/// Steps of an operation that are in a state.
+fn steps(report: &Json, operation: &str, state: &str) -> u64 {
+    report["operations"][operation][state].as_u64().unwrap_or_else(|| panic!("{operation}: {report:#}"))
+}
+
+#[test]
+fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
+    let (_server, url) = served();
+    let recording = Passing::new("beside-recorded.trace");
+    let path = captures::path("rxe-v3");
+    let file = path.to_str().unwrap();
+    let output =
+        program(&["check", "-q", "-T", "json", "--server", &url, "--record", recording.name(), file]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    // A LOCK was refused in the capture, while the server was in its grace period: tshark counts 3 GETPORT, 2 NULL, MNT and UMNT, and
+    // 4 LOCK and 3 UNLOCK.
+    let list = |file: &str| {
+        let shown = program(&["-T", "json", "--summary", "none", file]);
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        let mut found = BTreeMap::<String, u32>::new();
+        for line in lines.filter(|line| line["kind"] == "transaction") {
+            if let Some(program @ (100_000 | 100_005 | 100_021)) = line["program"].as_u64() {
+                *found.entry(format!("{program} {}", line["procedure"])).or_default() += 1;
+            }
+        }
+        found
+    };
+    let [captured, recorded] = [file, recording.name()].map(list);
+    assert_eq!(captured.values().sum::<u32>(), 14, "{captured:?}");
+    assert_eq!(captured, recorded);
+    // And they stand beside those of the capture.
+    let compared =
+        program(&["compare", "-T", "json", "--only", "missing,extra,client", file, recording.name()]);
+    let text = String::from_utf8(compared.stdout).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let of_programs: Vec<_> = lines
+        .filter(|line| line["kind"] == "difference")
+        .filter(|line| !line["operation"].as_str().unwrap_or_default().starts_with("NFS"))
+        .collect();
+    assert!(of_programs.is_empty(), "{of_programs:#?}");
+    // What was mounted was the captured path, and is put below the directory of each run.
+    let again =
+        program(&["replay", "run", "-T", "json", recording.name(), "--same-server", "--server", &url]);
+    let report: Json = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
+    assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");
+}
+
+/// A port mapper that takes connections and says nothing.
+#[test]
+fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
+    let trace = compiled("rxe-v3", "silent-port-mapper");
+    let (server, url) = served();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let host = format!("tcp://127.0.0.1:{}/?vers=3", server.port);
+    let timed = |arguments: &[&str]| {
+        let begin = Instant::now();
+        let output = program(&[&["replay"], arguments, &["--timeout", "1"]].concat());
+        (output, begin.elapsed())
+    };
+    // Nothing is mounted without it.
+    let without = format!("{host}&rpcbindport={port}");
+    let (output, took) = timed(&["seed", trace.name(), "--server", &without]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let expected = format!("port mapper: 127.0.0.1:{port}: no Reply within 1 s; check that rpcbind answers");
+    assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    // With the port of MOUNT everything but NLM and the port mapper itself is replayed, and the silence is waited for once.
+    let with = format!("{host}&mountport={}&rpcbindport={port}", server.port);
+    let (output, took) = timed(&["run", "-T", "json", trace.name(), "--server", &with]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("no Reply within 1 s; what it would have been asked was not replayed"), "{said}");
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
+    assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");
+    assert_eq!(steps(&report, "NLM 4 LOCK", "unreplayable"), 4, "{report:#}");
+    assert!(report["walk"]["objects"].as_u64() > Some(100), "the files are checked all the same: {report:#}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    drop((silent, url));
+}
+
+/// A port mapper that is not there.
+#[test]
+fn a_port_mapper_that_does_not_listen_is_named() {
+    let trace = compiled("rxe-v3", "no-port-mapper");
+    let (server, _) = served();
+    let port = super::ganesha::free_port();
+    let url = format!("tcp://127.0.0.1:{}/?vers=3&rpcbindport={port}", server.port);
+    let output = program(&["replay", "seed", trace.name(), "--server", &url]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("port mapper: ") && said.contains(&format!(":{port}")), "{said}");
+    assert!(said.contains("nothing listens there") && said.contains("?mountport="), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}

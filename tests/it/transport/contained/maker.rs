@@ -1,0 +1,515 @@
+//! Traces that no capture has: steps that are put together and edited at random.
+
+use super::*;
+
+/// What a step is made of, to be edited.
+struct Draft {
+    head: Vec<u8>,
+    slots: Vec<Slot>,
+    payloads: Vec<Payload>,
+    asked: Asked,
+    has_session: bool,
+}
+
+pub(super) struct Maker<'b> {
+    pub(super) base: &'b Base,
+    pub(super) random: Random,
+}
+
+impl Maker<'_> {
+    fn name(&mut self) -> &'static [u8] {
+        // Half of them are plain.
+        let count = if self.random.once_in(2) { 4 } else { NAMES.len() };
+        NAMES[self.random.below(count)]
+    }
+
+    /// A filehandle of the capture, of which slots are made; or one of others, or none.
+    fn handle(&mut self) -> Vec<u8> {
+        match self.random.below(12) {
+            0 => self.random.of(&self.base.handles).clone(),
+            1 => (*self.random.of(&[&b""[..], b"raw handle......", b"loopback\0\0\0\0\0\0\0\x01"])).to_vec(),
+            2 => captured(4 + self.random.below(3)),
+            _ => captured(self.random.below(OBJECTS)),
+        }
+    }
+
+    fn stateid(&mut self) -> Stateid4 {
+        match self.random.below(3) {
+            0 => self.base.stateid.clone(),
+            1 => Stateid4 { seqid: 0, other: [0; 12] },
+            _ => Stateid4 { seqid: 1, other: *b"captured-id." },
+        }
+    }
+
+    fn clientid(&mut self) -> u64 {
+        *self.random.of(&[0, CLIENT, CLIENT, self.base.clientid])
+    }
+
+    fn session(&mut self) -> [u8; 16] {
+        *self.random.of(&[SESSION_ID, SESSION_ID, SESSION_ID, self.base.session])
+    }
+
+    fn header(&mut self, (program, version, procedure): (u32, u32, u32)) -> Encoder {
+        let mut encoder = Encoder::new();
+        let root = [1, 20, 0, 0, 0, 0, 0, 0, 0];
+        [1, 0, 2, program, version, procedure].iter().chain(&root).for_each(|word| encoder.word(*word));
+        encoder
+    }
+
+    fn draft(&mut self) -> Draft {
+        match self.random.below(20) {
+            0..11 => self.nfs3(),
+            11..15 => self.compound(0),
+            15..18 => self.compound(2),
+            18 if self.random.once_in(4) => self.mount(),
+            _ => self.nfs3(),
+        }
+    }
+
+    fn finished(&mut self, encoder: Encoder, asked: (u32, u32, u32), minor_version: u32) -> Draft {
+        let (head, splices) = encoder.finish();
+        let payloads = splices.iter().map(|splice| Payload {
+            at: splice.position as u32,
+            length: splice.length,
+            is_inside: false,
+            content: Content::ZEROS,
+            hash: [0; 16],
+            data: 0,
+            operation: 0,
+            file: NONE,
+            offset: 0,
+        });
+        let (program, version, procedure) = asked;
+        let asked =
+            Asked { program, version, minor_version, procedure, flavor: 1, protection: Protection::PLAIN };
+        let mut draft =
+            Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
+        // Most places are told, as a compiler tells them.
+        for variable in 0..OBJECTS + 3 {
+            self.tell(&mut draft, &captured(variable), (Holds::FILEHANDLE, variable as u32), true);
+        }
+        self.tell(&mut draft, &SESSION_ID, (Holds::SESSION, SESSION), false);
+        self.tell(&mut draft, &CLIENT.to_be_bytes(), (Holds::CLIENTID, CLIENTID), false);
+        draft.slots.sort_by_key(|slot| slot.at);
+        draft
+    }
+
+    fn tell(&mut self, draft: &mut Draft, value: &[u8], (holds, variable): (Holds, u32), is_counted: bool) {
+        let places: Vec<usize> = draft
+            .head
+            .windows(value.len())
+            .enumerate()
+            .filter_map(|(at, bytes)| (bytes == value).then_some(at))
+            .collect();
+        let length = if is_counted { 4 } else { 0 };
+        for at in places {
+            if self.random.once_in(10) {
+                continue;
+            }
+            draft.slots.push(Slot {
+                at: (at - length) as u32,
+                length: (length + value.len().next_multiple_of(4)) as u32,
+                holds,
+                part: Part::USED,
+                is_counted,
+                operation: 0,
+                variable,
+                definition: u64::from(holds == Holds::FILEHANDLE),
+                place: 0,
+            });
+        }
+    }
+
+    fn nfs3(&mut self) -> Draft {
+        let procedure = self.random.below(22) as u32;
+        let mut encoder = self.header((100_003, 3, procedure));
+        let (handle, other) = (self.handle(), self.handle());
+        let (name, second) = (self.name(), self.name());
+        let at = || Diropargs3 { dir: Opaque(&handle), name: Text(name) };
+        let to = Diropargs3 { dir: Opaque(&other), name: Text(second) };
+        let set = || Sattr3 {
+            mode: None,
+            uid: None,
+            gid: None,
+            size: None,
+            atime: SetAtime::DontChange,
+            mtime: SetMtime::DontChange,
+        };
+        let object = || Opaque(&handle[..]);
+        let arguments = match procedure {
+            0 => v3::Args::NULL(Void),
+            1 => v3::Args::GETATTR(v3::GetattrArgs { object: object() }),
+            2 => v3::Args::SETATTR(v3::SetattrArgs { object: object(), new_attributes: set(), guard: None }),
+            3 => v3::Args::LOOKUP(v3::LookupArgs { what: at() }),
+            4 => v3::Args::ACCESS(v3::AccessArgs { object: object(), access: v3::Access3(0x3f) }),
+            5 => v3::Args::READLINK(v3::ReadlinkArgs { symlink: object() }),
+            6 => v3::Args::READ(v3::ReadArgs { file: object(), offset: 0, count: 16 }),
+            7 => v3::Args::WRITE(v3::WriteArgs {
+                file: object(),
+                offset: 0,
+                count: 8,
+                stable: StableHow::FILE_SYNC,
+                data: Ddp::Chunk { length: 8, bytes: None },
+            }),
+            8 => v3::Args::CREATE(v3::CreateArgs { r#where: at(), how: Createhow3::Unchecked(set()) }),
+            9 => v3::Args::MKDIR(v3::MkdirArgs { r#where: at(), attributes: set() }),
+            10 => v3::Args::SYMLINK(v3::SymlinkArgs {
+                r#where: at(),
+                symlink: Symlinkdata3 {
+                    symlink_attributes: set(),
+                    symlink_data: DdpText::Inline(b"/victim"),
+                },
+            }),
+            11 => v3::Args::MKNOD(v3::MknodArgs { r#where: at(), what: v3::Mknoddata3::Fifo(set()) }),
+            12 => v3::Args::REMOVE(v3::RemoveArgs { object: at() }),
+            13 => v3::Args::RMDIR(v3::RemoveArgs { object: at() }),
+            14 => v3::Args::RENAME(v3::RenameArgs { from: at(), to }),
+            15 => v3::Args::LINK(v3::LinkArgs { file: Opaque(&other), link: at() }),
+            16 => v3::Args::READDIR(v3::ReaddirArgs {
+                dir: object(),
+                cookie: 0,
+                cookieverf: [0; 8],
+                count: 512,
+            }),
+            17 => v3::Args::READDIRPLUS(v3::ReaddirplusArgs {
+                dir: object(),
+                cookie: 0,
+                cookieverf: [0; 8],
+                dircount: 512,
+                maxcount: 1024,
+            }),
+            18 => v3::Args::FSSTAT(v3::FsrootArgs { fsroot: object() }),
+            19 => v3::Args::FSINFO(v3::FsrootArgs { fsroot: object() }),
+            20 => v3::Args::PATHCONF(v3::PathconfArgs { object: object() }),
+            _ => v3::Args::COMMIT(v3::CommitArgs { file: object(), offset: 0, count: 0 }),
+        };
+        arguments.encode(&mut encoder);
+        self.finished(encoder, (100_003, 3, procedure), NONE)
+    }
+
+    /// MOUNT, NLM or NSM.
+    fn mount(&mut self) -> Draft {
+        let path = *self.random.of(&[
+            &b"/"[..],
+            b"",
+            b"//",
+            b"/..",
+            b"/../../other",
+            b"/victim",
+            b"other",
+            b"/dir/../..",
+        ]);
+        let (program, version, procedure) = *self.random.of(&[
+            (100_005, 3, 1),
+            (100_005, 3, 3),
+            (100_005, 3, 4),
+            (100_005, 1, 1),
+            (100_021, 4, 23),
+            (100_024, 1, 6),
+        ]);
+        let mut encoder = self.header((program, version, procedure));
+        let path = DirpathArgs { dirpath: Text(path) };
+        match (program, procedure) {
+            (100_005, 1) => mount::v3::Args::MNT(path).encode(&mut encoder),
+            (100_005, 3) => mount::v3::Args::UMNT(path).encode(&mut encoder),
+            (100_021, _) => encoder.opaque(b"host"),
+            _ => {}
+        }
+        self.finished(encoder, (program, version, procedure), NONE)
+    }
+
+    fn compound(&mut self, minorversion: u32) -> Draft {
+        let mut encoder = self.header((100_003, 4, 1));
+        let count = 1 + self.random.below(5);
+        let handles: Vec<Vec<u8>> = (0..count).map(|_| self.handle()).collect();
+        let words = words_of([Attributes::TYPE, Attributes::FILEHANDLE]);
+        let (modes, values) = mask_and_values(&[Attribute::MODE(Mode4(0o4755))]);
+        let given = Fattr4::new(Bitmap4::from(&modes[..]), Opaque(&values));
+        let victim = self.base.handles[1].clone();
+        let (named, value) = mask_and_values(&[Attribute::FILEHANDLE(Opaque(&victim))]);
+        let servers = [Netloc4::Name(Text(b"victim.example"))];
+        let mut operations = Vec::new();
+        if minorversion > 0 {
+            operations.push(Args::SEQUENCE(SequenceArgs {
+                sa_sessionid: self.session(),
+                sa_sequenceid: 1,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: false,
+            }));
+        }
+        operations.push(Args::PUTFH(Object { object: Opaque(&handles[0]) }));
+        for handle in &handles {
+            let (name, second) = (self.name(), self.name());
+            operations.push(match self.random.below(36) {
+                0..4 => Args::PUTFH(Object { object: Opaque(handle) }),
+                4 => Args::PUTROOTFH(Void),
+                5 => Args::PUTPUBFH(Void),
+                6..8 => Args::LOOKUPP(Void),
+                8..11 => Args::LOOKUP(LookupArgs { objname: Text(name) }),
+                11 => Args::GETFH(Void),
+                12 => Args::SAVEFH(Void),
+                13 => Args::RESTOREFH(Void),
+                14 => Args::CREATE(CreateArgs {
+                    objtype: Createtype4::Other(NfsFtype4::NF4DIR),
+                    objname: Text(name),
+                    createattrs: given,
+                }),
+                15 => Args::REMOVE(RemoveArgs { target: Text(name) }),
+                16 => Args::RENAME(RenameArgs { oldname: Text(name), newname: Text(second) }),
+                17 => Args::LINK(LinkArgs { newname: Text(name) }),
+                18..20 => Args::OPEN(OpenArgs {
+                    seqid: 0,
+                    share_access: ShareAccess(2),
+                    share_deny: ShareDeny(0),
+                    owner: OpenOwner4 { clientid: self.clientid(), owner: Opaque(b"owner") },
+                    openhow: Openflag4::Create(Createhow4::Unchecked(given)),
+                    claim: OpenClaim4::Null(Text(name)),
+                }),
+                20 => Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }),
+                21 => Args::READDIR(ReaddirArgs {
+                    cookie: 0,
+                    cookieverf: [0; 8],
+                    dircount: 512,
+                    maxcount: 1024,
+                    attr_request: Bitmap4::from(&words[..]),
+                }),
+                22 => Args::SETATTR(SetattrArgs { stateid: self.stateid(), obj_attributes: given }),
+                23 => Args::READ(ReadArgs { stateid: self.stateid(), offset: 0, count: 8 }),
+                24 => Args::WRITE(WriteArgs {
+                    stateid: self.stateid(),
+                    offset: 0,
+                    stable: StableHow4(2),
+                    data: Ddp::Chunk { length: 8, bytes: None },
+                }),
+                25 => Args::CLOSE(CloseArgs { seqid: 1, open_stateid: self.stateid() }),
+                26 => Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: self.clientid() }),
+                27 => Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: self.session() }),
+                28 => Args::RENEW(RenewArgs { clientid: self.clientid() }),
+                29 => Args::FREE_STATEID(FreeStateidArgs { fsa_stateid: self.stateid() }),
+                30 => Args::SECINFO(SecinfoArgs { name: Text(name) }),
+                31 => Args::VERIFY(ObjAttributes {
+                    obj_attributes: Fattr4::new(Bitmap4::from(&named[..]), Opaque(&value)),
+                }),
+                32 => Args::COPY(CopyArgs {
+                    ca_src_stateid: self.stateid(),
+                    ca_dst_stateid: self.stateid(),
+                    ca_src_offset: 0,
+                    ca_dst_offset: 0,
+                    ca_count: 0,
+                    ca_consecutive: true,
+                    ca_synchronous: true,
+                    ca_source_server: List::from(&servers[..self.random.below(2)]),
+                }),
+                33 => Args::COPY_NOTIFY(CopyNotifyArgs {
+                    cna_src_stateid: self.stateid(),
+                    cna_destination_server: servers[0].clone(),
+                }),
+                34 => Args::EXCHANGE_ID(ExchangeIdArgs {
+                    eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(VICTIM) },
+                    eia_flags: ExchangeIdFlags(0),
+                    eia_state_protect: StateProtect4A::None,
+                    eia_client_impl_id: List::default(),
+                }),
+                _ => Args::SETCLIENTID(SetclientidArgs {
+                    client: NfsClientId4 {
+                        verifier: [9; 8],
+                        id: Opaque(if self.random.once_in(2) { VICTIM } else { b"x tag" }),
+                    },
+                    callback: CbClient4 {
+                        cb_program: 0x4000_0000,
+                        cb_location: Netaddr4 {
+                            na_r_netid: Text(b"tcp"),
+                            na_r_addr: UniversalAddress(Text(b"192.0.2.9.8.1")),
+                        },
+                    },
+                    callback_ident: 1,
+                }),
+            });
+        }
+        let head = CallHead { tag: Text(b"captured handle 0001"), minorversion };
+        v4::Call::new(head, &operations).encode(&mut encoder);
+        let mut draft = self.finished(encoder, (100_003, 4, 1), minorversion);
+        draft.has_session = minorversion > 0;
+        draft
+    }
+
+    /// Changes what a compiler would never write.
+    fn edit(&mut self, draft: &mut Draft) {
+        let length = draft.head.len();
+        let at = self.random.below(length) / 4 * 4;
+        let slot = match draft.slots.len() {
+            0 => None,
+            count => draft.slots.get_mut(self.random.below(count)),
+        };
+        match (self.random.below(14), slot) {
+            // The tag of a COMPOUND begins behind the header of 60 bytes.
+            (0..3, Some(slot)) => {
+                slot.at = *self.random.of(&[60, 4, 12, at as u32, slot.at.saturating_add(4)])
+            }
+            (3, Some(slot)) => {
+                slot.length = *self.random.of(&[0, 4, 8, slot.length.saturating_add(4), u32::MAX])
+            }
+            (4, Some(slot)) => {
+                slot.holds = *self.random.of(&[
+                    Holds::COOKIE,
+                    Holds::CHANGE,
+                    Holds::OWNER,
+                    Holds::HOST,
+                    Holds::SEQUENCE_ID,
+                    Holds::CLIENT_OWNER,
+                ]);
+            }
+            (5, Some(slot)) => slot.variable = self.random.below(14) as u32,
+            (6, Some(slot)) => slot.is_counted = !slot.is_counted,
+            (7, _) => drop(draft.slots.pop()),
+            (8..10, _) => {
+                // Another program, version, procedure, count of operations, operation, or length.
+                let word = *self.random.of(&[12, 16, 20, 20, 88, 92, at]);
+                let values = [0u32, 1, 3, 4, 12, 14, 16, 24, 60, 100_005, 100_021, 4096, u32::MAX];
+                let value = self.random.of(&values).to_be_bytes();
+                if let Some(bytes) = draft.head.get_mut(word..word + 4) {
+                    bytes.copy_from_slice(&value);
+                }
+            }
+            (10, _) => {
+                let value = self.random.next() as u8;
+                if let Some(byte) = draft.head.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            (11, _) => draft.head.truncate(at),
+            (12, _) => {
+                if let Some(payload) = draft.payloads.first_mut() {
+                    payload.length = *self.random.of(&[0, 4, 8, 64, 4096]);
+                } else {
+                    // File data where none belongs: on the wire it would stand between the operations.
+                    draft.payloads.push(Payload {
+                        at: at as u32,
+                        length: 8,
+                        is_inside: false,
+                        content: Content::ZEROS,
+                        hash: [0; 16],
+                        data: 0,
+                        operation: 0,
+                        file: NONE,
+                        offset: 0,
+                    });
+                }
+            }
+            _ => draft.asked.procedure = self.random.below(24) as u32,
+        }
+        draft.slots.sort_by_key(|slot| slot.at);
+    }
+
+    /// Places of a Reply that a trace says hold what later steps are sent with.
+    fn given(&mut self) -> Vec<Slot> {
+        let count = self.random.below(3);
+        let slots = (0..count).map(|_| Slot {
+            at: *self.random.of(&[24, 28, 32, 120]),
+            length: *self.random.of(&[16, 20, 32]),
+            holds: *self.random.of(&[Holds::FILEHANDLE, Holds::FILEHANDLE, Holds::SESSION, Holds::CLIENTID]),
+            part: Part::DEFINED,
+            is_counted: self.random.once_in(2),
+            operation: self.random.below(3) as u32,
+            variable: 4 + self.random.below(3) as u32,
+            definition: 1,
+            place: 0,
+        });
+        let mut slots: Vec<Slot> = slots.collect();
+        slots.sort_by_key(|slot| slot.at);
+        slots
+    }
+
+    /// A trace of a few steps. `each` is told their Calls.
+    pub(super) fn trace(&mut self, mut each: impl FnMut(&Message<'_>)) -> (Vec<u8>, bool) {
+        let mut writer = Writer::new(Bytes::new(Vec::new())).unwrap();
+        let (mut has_session, mut is_v4) = (false, false);
+        for at in 0..2 + self.random.below(3) as u64 {
+            let mut draft = self.draft();
+            for _ in 0..self.random.below(3) {
+                self.edit(&mut draft);
+            }
+            has_session |= draft.has_session;
+            is_v4 |= draft.asked.version == 4;
+            let given = self.given();
+            let none = || Segments { lengths: List::default() };
+            let reply = [0u8; 160];
+            let call = Message {
+                seen: Seen::WHOLE,
+                head: Opaque(&draft.head),
+                body: 60,
+                end: draft.head.len() as u32,
+                slots: List::from(&draft.slots[..]),
+                payloads: List::from(&draft.payloads[..]),
+            };
+            each(&call);
+            let step = Step {
+                origin: Origin {
+                    id: at + 1,
+                    repeats: 0,
+                    call_frame: at + 1,
+                    reply_frame: 0,
+                    time: at,
+                    latency: 0,
+                    run_of: 0,
+                },
+                caller: Caller {
+                    client: 0,
+                    server: 0,
+                    connection: 1,
+                    is_reverse: false,
+                    clientid: NONE,
+                    session: if draft.has_session { SESSION } else { NONE },
+                    slot: if draft.has_session { 0 } else { NONE },
+                    sequence: NONE,
+                    owner: NONE,
+                },
+                asked: draft.asked.clone(),
+                call,
+                reply: Message {
+                    seen: if self.random.once_in(3) { Seen::WHOLE } else { Seen::NOTHING },
+                    head: Opaque(&reply),
+                    body: 24,
+                    end: 160,
+                    slots: List::from(&given[..]),
+                    payloads: List::default(),
+                },
+                shape: Shape { call: none(), reads: List::default(), writes: List::default(), reply: none() },
+                carried: Carried {
+                    call: Form::MESSAGE,
+                    reply: Form::MESSAGE,
+                    credits: [1; 2],
+                    rdma_error: 0,
+                    returned: List::default(),
+                    returned_reply: 0,
+                },
+                needs: Needs { message: 2048, payloads: List::from(&[64][..]) },
+            };
+            writer.step(&step).unwrap();
+        }
+        let captures = [Text(b"edited")];
+        let about = About {
+            program: Text(b"test"),
+            captures: List::from(&captures[..]),
+            keeping: Keeping::HASHED,
+            key: 0,
+        };
+        let mut tables = writer.tables(&about).unwrap();
+        if has_session {
+            for (variable, holds) in [(SESSION, Holds::SESSION), (CLIENTID, Holds::CLIENTID)] {
+                let line = Undefined {
+                    variable,
+                    holds,
+                    value: Opaque(b""),
+                    step: 1,
+                    uses: 1,
+                    object: NONE,
+                    access: 0,
+                };
+                tables.add(Table::UNDEFINED, &line).unwrap();
+            }
+        }
+        (tables.finish().unwrap().0.into_inner(), is_v4)
+    }
+}
