@@ -553,3 +553,30 @@ proptest! {
         prop_assert!(outcome.transactions.iter().filter(is_whole).count() < 3);
     }
 }
+
+/// RFC 2018 section 4: duplicate acknowledgements differ in their SACK blocks alone, and each is a segment of its own.
+#[test]
+fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let acknowledgement = |s: &Stream, sack: u32| {
+        let mut frame = s.at(Client, *s.clone().next(Client), ACK, &[]);
+        let block = [&[1, 1, 5, 10][..], &sack.to_be_bytes(), &(sack + 100).to_be_bytes()].concat();
+        // The data offset in words, and the length of the IPv4 datagram.
+        frame[14 + 20 + 12] = 8 << 4;
+        frame[16..18].copy_from_slice(&(20 + 32_u16).to_be_bytes());
+        frame.extend(block);
+        frame
+    };
+    let mut flow = Flow::new(Limits::default());
+    let others =
+        [acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_100)];
+    for (number, frame) in (1..).zip(frames.iter().chain(&others)) {
+        feed_as_it_is(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
+    }
+    assert_eq!(
+        flow.account().captured_twice(),
+        1,
+        "the second is a copy of the first, and the third is none"
+    );
+}
