@@ -591,6 +591,8 @@ fn why(reason: Undecoded) -> &'static str {
         Undecoded::MalformedHeader => "malformed RPC-over-RDMA header",
         Undecoded::CutHeader => "too little of the message was captured to tell what it is",
         Undecoded::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
+        Undecoded::CutWrite => "part of an RDMA Write whose first packet was captured in part",
+        Undecoded::CutRead => "RDMA Read response to a request that was captured in part",
         Undecoded::MessagePart => "part of a message without the others",
         Undecoded::WriteWithoutFirst => "part of an RDMA Write without its first packet",
         Undecoded::WriteToUnknownMemory => "RDMA Write to unknown memory",

@@ -48,6 +48,30 @@ impl TableLines {
         Self { screen, columns, has_header: false }
     }
 
+    /// Whether each column is shown. Where the columns of a screen do not fit beside the names in the first of them, those go that
+    /// only wide screens show, and then the last: a number that is cut would be another number.
+    fn shown(&self) -> Vec<bool> {
+        let Some(room) = self.screen.width else { return vec![true; self.columns.len()] };
+        let mut order: Vec<usize> = (1..self.columns.len()).collect();
+        order.sort_by_key(|at| self.columns.get(*at).map(|column| column.from));
+        let mut shown = vec![false; self.columns.len()];
+        let mut left = room.saturating_sub(NAMES.min(room / 2));
+        for (at, column) in order.into_iter().filter_map(|at| Some((at, self.columns.get(at)?))) {
+            let width = column.width + GAP.len();
+            if usize::from(column.from) > room || width > left {
+                break;
+            }
+            left -= width;
+            if let Some(place) = shown.get_mut(at) {
+                *place = true;
+            }
+        }
+        if let Some(first) = shown.first_mut() {
+            *first = true;
+        }
+        shown
+    }
+
     /// Writes a line; the first time, the names of the columns above it.
     ///
     /// # Errors
@@ -63,8 +87,9 @@ impl TableLines {
 
     fn write(&self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
         let room = self.screen.width.unwrap_or(usize::MAX);
-        let is_shown = |column: &Column| usize::from(column.from) <= room;
-        let shown: Vec<_> = self.columns.iter().zip(cells).filter(|(column, _)| is_shown(column)).collect();
+        let is_shown = self.shown();
+        let shown = self.columns.iter().zip(cells).zip(is_shown);
+        let shown: Vec<_> = shown.filter(|(_, is_shown)| *is_shown).map(|(cell, _)| cell).collect();
         let others: usize = shown.iter().skip(1).map(|(column, _)| column.width + GAP.len()).sum();
         let mut line = String::new();
         let mut left = room;
@@ -107,6 +132,8 @@ impl TableLines {
 const GAP: &str = "  ";
 /// The least width of the first column.
 const LEAST: usize = 8;
+/// The least width of the first column where other columns can be left out for it.
+const NAMES: usize = 16;
 
 /// Writes a line of comma-separated values (RFC 4180).
 pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<Item = T>) -> io::Result<()> {
@@ -153,6 +180,8 @@ mod tests {
         for width in 1..60 {
             let text = written(Screen::terminal(width), &[["READ", "1,000", "set up"]]);
             assert!(text.lines().all(|line| width_of(line) <= width), "{width}: {text}");
+            let row = text.lines().nth(1).unwrap();
+            assert!(row.contains("1,000") || !row.contains("1,"), "{width}: {text}");
         }
     }
 }

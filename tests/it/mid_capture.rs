@@ -210,6 +210,10 @@ fn without_its_cm_exchange_a_capture_has_the_same_transactions() {
                 without.0[key] = Value::Null;
                 whole.0[key] = Value::Null;
             }
+            // The ACK timeout is in the CM exchange: without it, no pause is long.
+            for transaction in [&mut without, &mut whole] {
+                transaction.0["call"].as_object_mut().map(|call| call.remove("lost_copy"));
+            }
             assert_eq!(without, whole, "{name}: without the CM exchange (left), with it (right)");
         }
     }

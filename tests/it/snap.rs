@@ -256,7 +256,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 let rdma = expected.values().filter(|t| t.connection.transport == Transport::Iwarp).count();
                 assert_eq!(found.len(), expected.len() - rdma, "{said}");
                 // Where two FPDUs are in one segment, of the second not even the headers of DDP are there.
-                let cut = sends + outcome.undecoded["malformed"];
+                let cut = sends + outcome.undecoded["cut_frame"];
                 assert!((sends..=cut).contains(&(2 * rdma as u64)), "{said}: {:?}", outcome.undecoded);
                 continue;
             }

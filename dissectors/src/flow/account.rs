@@ -36,6 +36,10 @@ counted! {
         /// An RDMA Read or Write of memory that no known Call advertised, on a connection of which a snap length cut chunk
         /// lists.
         CutAdvertisement = "cut_advertisement",
+        /// A part of an RDMA Write of whose first packet, which has the address, a snap length left too little.
+        CutWrite = "cut_write",
+        /// An RDMA Read response of whose request a snap length left too little.
+        CutRead = "cut_read",
         /// A part of a message whose other parts were not seen.
         MessagePart = "message_part",
         /// A part of an RDMA Write whose first packet, which has the address, was not seen.
@@ -70,6 +74,20 @@ counted! {
         BadCrc = "mpa_crc",
         /// A service or an operation of the transport that NFS does not use.
         OtherService = "other_rdma_service",
+    }
+}
+impl Undecoded {
+    /// Whether a snap length is the reason: more bytes of the frame, or of one before it, would have a meaning.
+    pub const fn is_cut(self) -> bool {
+        matches!(
+            self,
+            Self::CutFrame
+                | Self::CutHeader
+                | Self::CutStream
+                | Self::CutAdvertisement
+                | Self::CutWrite
+                | Self::CutRead
+        )
     }
 }
 counted! {

@@ -65,7 +65,7 @@ impl Held {
     }
 
     fn is_orphan(&self) -> bool {
-        self.why == Undecoded::WriteWithoutFirst
+        matches!(self.why, Undecoded::WriteWithoutFirst | Undecoded::CutWrite)
     }
 
     /// Whether it has waited too long.
@@ -123,6 +123,8 @@ impl Early {
                 | Undecoded::WriteToUnknownMemory
                 | Undecoded::ReadOfUnknownMemory
                 | Undecoded::CutAdvertisement
+                | Undecoded::CutWrite
+                | Undecoded::CutRead
         );
         let payload = packet.payload.bytes;
         if !waits_for_memory {

@@ -247,6 +247,8 @@ impl Flow {
             Err(Unplaced::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
             Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
             Err(Unplaced::Cut) => desk.account.undecoded(Undecoded::CutFrame),
+            Err(Unplaced::WriteOfCutFirst) => desk.account.undecoded(Undecoded::CutWrite),
+            Err(Unplaced::ResponseToCutRequest) => desk.account.undecoded(Undecoded::CutRead),
         };
         if let Meaning::Message { key, which } = meaning
             && own.is_settled(packet.bth.psn)

@@ -29,6 +29,10 @@ pub(super) enum Unplaced {
     ResponseWithoutRequest,
     /// The capture ends before the extension header that its opcode demands.
     Cut,
+    /// A Middle or Last packet of an RDMA Write whose First may be one that was cut.
+    WriteOfCutFirst,
+    /// A Read response whose request may be one that was cut.
+    ResponseToCutRequest,
 }
 
 /// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again: more than any queue pair has
@@ -369,12 +373,6 @@ impl Requests {
         Unplaced::Cut
     }
 
-    /// The reason for a packet of an RDMA Read or Write of which nothing is known: none was lost where its first packet was
-    /// captured in part.
-    fn unplaced(&self, otherwise: Unplaced) -> Unplaced {
-        if self.has_cut_request { Unplaced::Cut } else { otherwise }
-    }
-
     /// Takes a packet that this side sent as a request.
     pub(super) fn request<'a>(
         &'a mut self,
@@ -385,7 +383,10 @@ impl Requests {
         let data = Data { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.form.place;
         let sequence = self.extend(packet.bth.psn);
-        let without_first = self.unplaced(Unplaced::WriteWithoutFirst);
+        let without_first = match self.has_cut_request {
+            true => Unplaced::WriteOfCutFirst,
+            false => Unplaced::WriteWithoutFirst,
+        };
         self.newest = self.newest.max(Some(sequence));
         match packet.form.operation {
             infiniband::Operation::Write => {
@@ -452,7 +453,10 @@ impl Requests {
         let place = packet.form.place;
         path_mtu.learn(place, data.length);
         let sequence = self.extend(packet.bth.psn);
-        let without_request = self.unplaced(Unplaced::ResponseWithoutRequest);
+        let without_request = match self.has_cut_request {
+            true => Unplaced::ResponseToCutRequest,
+            false => Unplaced::ResponseWithoutRequest,
+        };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
         Ok(Operation::ReadResponse { offset: span.offset.wrapping_add(at), data, owner: span.owner })

@@ -60,9 +60,9 @@ fn totals(summary: &Summary<'_>) -> String {
         let _ = write!(text, " in {}", Duration(duration, summary.glyphs));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let cut =
-            [Undecoded::CutStream, Undecoded::CutFrame, Undecoded::CutHeader, Undecoded::CutAdvertisement];
-        let finding = match cut.iter().map(|reason| undecoded(summary, *reason)).sum() {
+        let counts = summary.flow.account().undecoded_counts();
+        let cut: u64 = counts.filter(|(reason, _)| reason.is_cut()).map(|(_, count)| count).sum();
+        let finding = match cut {
             0 => "No RPC in it",
             1.. => "It is cut too short to tell whether RPC is in it",
         };
@@ -94,10 +94,10 @@ fn totals(summary: &Summary<'_>) -> String {
 fn recovery(tally: RecoveryTally, text: &mut String) {
     let by_transport = tally.by_transport();
     if by_transport > 0 {
-        let _ = write!(text, " {} sent again by the transport.", Things(by_transport, "message"));
+        let _ = write!(text, " {} by the transport.", Things(by_transport, "message retransmission"));
     }
     if tally.resent > 0 {
-        let _ = write!(text, " {} sent again by RPC.", Things(tally.resent, "message"));
+        let _ = write!(text, " {} by RPC.", Things(tally.resent, "message retransmission"));
     }
     if tally.transactions > 0 {
         let waited = Duration(tally.ns, Glyphs::UNICODE);

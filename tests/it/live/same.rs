@@ -29,7 +29,8 @@ fn timeless(mut value: Value) -> Value {
             _ => {}
         }
     }
-    let times = ["time", "end_time", "latency_ns", "phases_ns"];
+    // A copy is possibly lost where a pause is as long as an ACK timeout.
+    let times = ["time", "end_time", "latency_ns", "phases_ns", "lost_copy"];
     strip(&mut value, &times);
     let is_acknowledged = ["client_port", "server_port"].iter().any(|port| {
         let port = value[port].as_u64();

@@ -273,7 +273,7 @@ impl Messages {
             .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.owner)));
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
-            let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::ReadWithoutRequest };
+            let reason = if is_cut { Undecoded::CutRead } else { Undecoded::ReadWithoutRequest };
             taker.event(payload.sight, Event::Undecoded(reason));
             return Owner::default();
         };
