@@ -24,7 +24,7 @@ pub const LEAST_BYTES: u64 = 16 << 20;
 struct Shares {
     flows: u64,
     names: u64,
-    /// How many stores of names there may be at a time.
+    /// Stores of names that exist at the same time.
     name_stores: u64,
     filter: u64,
     tables: u64,
@@ -167,7 +167,7 @@ impl Windows {
         bytes.div_ceil(self.0.parts.max(1)).saturating_mul(32).max(DEFAULT_BYTES)
     }
 
-    /// Whether windows take more than half of their share.
+    /// True if windows take more than half of their share.
     pub(crate) fn are_tight(&self) -> bool {
         self.0.used_bytes.load(Ordering::Relaxed) > self.0.most_bytes / 2
     }

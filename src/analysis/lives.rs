@@ -60,7 +60,7 @@ pub struct BoundSession {
     pub connections: Vec<u64>,
 }
 
-/// Which sessions were seen on which connections.
+/// Sessions by connection, and connections by session.
 #[derive(Debug, Default)]
 struct Sessions {
     connections: BTreeMap<SessionId, BTreeSet<u64>>,
@@ -87,7 +87,7 @@ impl Sessions {
     }
 }
 
-/// What is known of connections beside what went over them.
+/// Credits, states and sessions of connections.
 #[derive(Debug)]
 pub struct Lives {
     credits: BTreeMap<u64, CreditSeries>,

@@ -153,7 +153,7 @@ fn ns(time: Timestamp) -> u64 {
 /// Bytes of an entry beside its key, about.
 const ENTRY_BYTES: usize = 2 * size_of::<Recent>();
 
-/// What goes on now with each of one kind, as many as have room: those that are busy come first that came first.
+/// Recent rates by key. While memory is used up, new keys are not counted; idle ones are dropped once per slot.
 #[derive(Debug)]
 struct RecentOf<K> {
     recent: FxHashMap<K, Recent>,

@@ -18,7 +18,7 @@ pub struct SlotUse {
     pub slot: u32,
 }
 
-/// What SEQUENCE or CB_SEQUENCE says, as the first operation of a COMPOUND.
+/// Fields of SEQUENCE or CB_SEQUENCE as the first operation of a COMPOUND, and of operations that name a session without it.
 #[derive(Debug, Default)]
 struct SequenceFields {
     session: Option<SessionId>,
@@ -33,7 +33,7 @@ impl<'a> Observer<'a> for SequenceFields {
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
         match (field.label, value) {
-            ("sa_sessionid" | "csa_sessionid", Value::Bytes(bytes)) => {
+            ("sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid", Value::Bytes(bytes)) => {
                 self.session = self.session.or(bytes.try_into().ok());
             }
             ("sa_slotid" | "csa_slotid", Value::Unsigned(slot)) => {
@@ -78,33 +78,15 @@ pub fn session(reading: &Reading<'_>, facts: &Facts) -> Option<SessionId> {
     if !has_sessions(facts) {
         return None;
     }
-    let mut named = NamedSession::default();
+    let mut fields = SequenceFields::default();
     for which in [Which::Call, Which::Reply] {
         // What could be read before an error stands.
-        let _ = reading.observe_rpc(which, &mut named);
-        if named.0.is_some() {
+        let _ = reading.observe_rpc(which, &mut fields);
+        if fields.session.is_some() {
             break;
         }
     }
-    named.0
-}
-
-/// The first session that a connection is bound to.
-#[derive(Debug, Default)]
-struct NamedSession(Option<SessionId>);
-
-impl<'a> Observer<'a> for NamedSession {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
-
-    fn leave(&mut self, _: usize) {}
-
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
-        if let ("sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid", Value::Bytes(bytes)) =
-            (field.label, value)
-        {
-            self.0 = self.0.or(bytes.try_into().ok());
-        }
-    }
+    fields.session
 }
 
 #[cfg(test)]

@@ -144,17 +144,30 @@ pub struct OperationTally {
 }
 
 impl OperationTally {
+    /// Adds what was counted of another operation.
     fn join(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.cut += other.cut;
-        self.replies += other.replies;
-        self.errors += other.errors;
-        self.latencies.join(&other.latencies);
-        self.call_bytes += other.call_bytes;
-        self.reply_bytes += other.reply_bytes;
-        self.read_chunk_bytes += other.read_chunk_bytes;
-        self.write_chunk_bytes += other.write_chunk_bytes;
-        self.reply_chunk_bytes += other.reply_chunk_bytes;
+        let Self {
+            calls,
+            cut,
+            replies,
+            errors,
+            latencies,
+            call_bytes,
+            reply_bytes,
+            read_chunk_bytes,
+            write_chunk_bytes,
+            reply_chunk_bytes,
+        } = other;
+        self.calls += calls;
+        self.cut += cut;
+        self.replies += replies;
+        self.errors += errors;
+        self.latencies.join(latencies);
+        self.call_bytes += call_bytes;
+        self.reply_bytes += reply_bytes;
+        self.read_chunk_bytes += read_chunk_bytes;
+        self.write_chunk_bytes += write_chunk_bytes;
+        self.reply_chunk_bytes += reply_chunk_bytes;
     }
 }
 
@@ -294,7 +307,7 @@ pub struct Statistics {
     room_bytes: usize,
     /// Transactions that are counted under no name, because there was no room for their operation.
     unnamed_transactions: u64,
-    /// Whether an operation lost its name: then no other gets one, or the counts of both would be parts.
+    /// True if an operation lost its name: then no other gets one, or the counts of both would be parts.
     is_full: bool,
     chunks: ChunkTallies,
 }

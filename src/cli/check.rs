@@ -154,6 +154,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
             count: args.count.unwrap_or(COUNT),
             quiet: args.quiet,
             dialect: args.dialect.named(),
+            memory: &memory,
             part: &args.part,
             reports: &args.reports,
             rules: args.rules.as_deref(),

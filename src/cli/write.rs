@@ -100,7 +100,7 @@ impl Written {
             let what = if view == View::Frames { "have no comment" } else { "are not written" };
             complain(format_args!(
                 "{name}: {too_late} frames were past when their Transactions were done, and {what}; raise \
-                 --max-memory, or read from a file and not from a pipe"
+                 --max-write-bytes, or read from a file and not from a pipe"
             ));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The view of connections: a line a connection as it closes, with its two ends, what went over it, its credits and what its
 //! set-up said.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
@@ -16,7 +16,7 @@ use super::json::{SCHEMA, Text, address};
 use super::settings::{Format, TimeFormat};
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Iso, Things};
+use super::units::{Bytes, Count, Hex, Iso, Things};
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::lives::{BoundSession, ConnectionRow};
 use crate::analysis::load::CreditSeries;
@@ -125,15 +125,6 @@ fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
         in_flight: step.in_flight,
     })
     .collect()
-}
-
-/// Bytes as hexadecimal digits.
-struct Hex<'b>(&'b [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }
 
 /// The properties of a side: what each is, its value, and its unit.

@@ -464,7 +464,7 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> Stri
             (Some(transaction), _) => program_name(transaction),
             (None, Meaning::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
             (None, Meaning::Management) => "MPA".to_owned(),
-            (None, Meaning::Part) if flow.is_iwarp() => "iWARP".to_owned(),
+            (None, Meaning::Part | Meaning::Undecoded(_)) if flow.is_iwarp() => "iWARP".to_owned(),
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
             (None, Meaning::Part | Meaning::Skipped { .. } | Meaning::Undecoded(_)) => "RPC".to_owned(),
             _ => "TCP".to_owned(),

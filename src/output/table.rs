@@ -39,37 +39,15 @@ pub const fn number(name: &'static str, width: usize, from: u16) -> Column {
 pub struct TableLines {
     screen: Screen,
     columns: &'static [Column],
+    /// Columns that the screen has room for, from left to right.
+    shown: Vec<usize>,
     has_header: bool,
 }
 
 impl TableLines {
     /// A table that has shown nothing.
     pub fn new(screen: Screen, columns: &'static [Column]) -> Self {
-        Self { screen, columns, has_header: false }
-    }
-
-    /// Whether each column is shown. Where the columns of a screen do not fit beside the names in the first of them, those go that
-    /// only wide screens show, and then the last: a number that is cut would be another number.
-    fn shown(&self) -> Vec<bool> {
-        let Some(room) = self.screen.width else { return vec![true; self.columns.len()] };
-        let mut order: Vec<usize> = (1..self.columns.len()).collect();
-        order.sort_by_key(|at| self.columns.get(*at).map(|column| column.from));
-        let mut shown = vec![false; self.columns.len()];
-        let mut left = room.saturating_sub(NAMES.min(room / 2));
-        for (at, column) in order.into_iter().filter_map(|at| Some((at, self.columns.get(at)?))) {
-            let width = column.width + GAP.len();
-            if usize::from(column.from) > room || width > left {
-                break;
-            }
-            left -= width;
-            if let Some(place) = shown.get_mut(at) {
-                *place = true;
-            }
-        }
-        if let Some(first) = shown.first_mut() {
-            *first = true;
-        }
-        shown
+        Self { screen, columns, shown: shown(screen.width, columns), has_header: false }
     }
 
     /// Writes a line; the first time, the names of the columns above it.
@@ -87,9 +65,8 @@ impl TableLines {
 
     fn write(&self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
         let room = self.screen.width.unwrap_or(usize::MAX);
-        let is_shown = self.shown();
-        let shown = self.columns.iter().zip(cells).zip(is_shown);
-        let shown: Vec<_> = shown.filter(|(_, is_shown)| *is_shown).map(|(cell, _)| cell).collect();
+        let cell = |at: &usize| Some((self.columns.get(*at)?, cells.get(*at)?));
+        let shown: Vec<_> = self.shown.iter().filter_map(cell).collect();
         let others: usize = shown.iter().skip(1).map(|(column, _)| column.width + GAP.len()).sum();
         let mut line = String::new();
         let mut left = room;
@@ -126,6 +103,24 @@ impl TableLines {
         }
         writeln!(to, "{}", line.trim_end_matches(' '))
     }
+}
+
+/// The columns that a screen has room for beside the names in the first of them. Those go first that only wide screens show, and
+/// then the last: a number that is cut would be another number. A pipe has room for all.
+fn shown(width: Option<usize>, columns: &[Column]) -> Vec<usize> {
+    let Some(room) = width else { return (0..columns.len()).collect() };
+    let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();
+    others.sort_by_key(|(_, column)| column.from);
+    let mut left = room.saturating_sub(NAMES.min(room / 2));
+    let has_room = |(_, column): &(usize, &Column)| {
+        let width = column.width + GAP.len();
+        let has_room = usize::from(column.from) <= room && width <= left;
+        left = left.saturating_sub(width);
+        has_room
+    };
+    let mut shown: Vec<_> = others.into_iter().take_while(has_room).map(|(at, _)| at).chain([0]).collect();
+    shown.sort_unstable();
+    shown
 }
 
 /// What stands between two columns.

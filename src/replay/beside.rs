@@ -26,7 +26,7 @@ pub const PORT_MAPPER: u16 = 111;
 /// Connections that are opened; more clients and programs than that are not asked.
 const CONNECTIONS: usize = 1024;
 
-/// Where programs beside NFS listen, as far as a user says.
+/// Ports of the programs beside NFS, as given by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
     /// The port of the port mapper; `None` for [`PORT_MAPPER`].
@@ -42,7 +42,7 @@ impl Ports {
     }
 }
 
-/// Why a program beside NFS gives no Reply.
+/// The reason that a program beside NFS gives no Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoReply {
     /// It is not there, or broke the connection off.
@@ -225,7 +225,7 @@ impl Beside {
         Ok(lane)
     }
 
-    /// Where the port mapper says that a program listens.
+    /// The port of a program, from the port mapper.
     fn port(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
         let port_mapper = self.told.port_mapper();
         if let Some(known) = self.ports.get(&(program, version)) {

@@ -1,4 +1,4 @@
-//! How people name a server: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`, `mountport=PORT` and `rpcbindport=PORT`.
+//! URLs of servers: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`, `mountport=PORT` and `rpcbindport=PORT`.
 
 use std::fmt;
 use std::io;

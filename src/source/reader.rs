@@ -80,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// Whether windows take more than half of the memory that they share.
+    /// True if windows take more than half of the memory that they share.
     pub(super) fn are_windows_tight(&self) -> bool {
         self.input().windows().are_tight()
     }

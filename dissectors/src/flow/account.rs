@@ -77,7 +77,7 @@ counted! {
     }
 }
 impl Undecoded {
-    /// Whether a snap length is the reason: more bytes of the frame, or of one before it, would have a meaning.
+    /// True if a snap length is the reason: more bytes of the frame, or of one before it, would have a meaning.
     pub const fn is_cut(self) -> bool {
         matches!(
             self,

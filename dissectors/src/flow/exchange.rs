@@ -68,7 +68,7 @@ pub(super) struct Exchange {
     pub(super) message_credits: [MessageCredits; 2],
     /// Messages of which parts came.
     pub(super) continuations: Continuations,
-    /// Whether a snap length cut the chunk lists of a message.
+    /// True if a snap length cut the chunk lists of a message.
     pub(super) has_cut_lists: bool,
     /// The side that sent the first NFS, MOUNT or NFSACL Call.
     pub(super) calls_nfs: Option<Side>,
@@ -80,7 +80,7 @@ pub(super) struct Exchange {
     pub(super) twins: Vec<(Key, Key)>,
     /// The credits of the Calls of each side.
     credits: [Credits; 2],
-    /// When the last message ended that was captured.
+    /// End time of the last captured message.
     last_message: Option<Timestamp>,
 }
 
@@ -202,7 +202,7 @@ impl Exchange {
         cursor: Cursor<'_>,
     ) -> Key {
         let xid = envelope.xid;
-        let quiet_ns = self.quiet_until(&call);
+        let quiet_ns = self.follow_message_times(&call);
         let answered = match self.before(desk, sender, xid, &call) {
             Before::Copy(key) => {
                 let moved =
@@ -224,8 +224,8 @@ impl Exchange {
         self.open(desk, sender, transaction, program, answered)
     }
 
-    /// Nanoseconds from the message before to this one, which is the last from now on.
-    fn quiet_until(&mut self, message: &MessageRecord) -> Option<u64> {
+    /// Notes when a message was captured; gives the nanoseconds since the message before it, if there was one.
+    fn follow_message_times(&mut self, message: &MessageRecord) -> Option<u64> {
         let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
         message.time.since(self.last_message.replace(end)?)
     }
@@ -345,7 +345,7 @@ impl Exchange {
         envelope: Option<Envelope>,
     ) -> Key {
         let requester = sender.peer();
-        let _ = self.quiet_until(&reply);
+        self.follow_message_times(&reply);
         let stall = reply.stall;
         let known = self.calls.get(&(requester, xid)).copied();
         let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {

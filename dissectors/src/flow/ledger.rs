@@ -235,7 +235,7 @@ pub(super) struct Ledger {
     pool: usize,
     /// Whether what is settled leaves at once.
     is_prompt: bool,
-    /// Whether open entries become too old.
+    /// True if open entries become too old.
     has_ages: bool,
     /// Before this nothing is due, in nanoseconds of the capture's clock, unless an entry changes.
     settled_until: i64,
@@ -281,7 +281,7 @@ impl Ledger {
         self.steps.extend(sight.frames.iter().map(|frame| Step { frame: *frame, key, deed }));
     }
 
-    /// Whether an entry changed, or some may be due, since [`Ledger::settle_until`].
+    /// True if an entry changed, or some may be due, since [`Ledger::settle_until`].
     #[inline]
     pub(super) fn must_be_settled(&self, now: Timestamp) -> bool {
         now.0 >= self.settled_until

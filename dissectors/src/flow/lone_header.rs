@@ -22,7 +22,7 @@ impl LoneHeader {
     /// Tells an observer the header; positions count in the message.
     ///
     /// # Errors
-    /// Where it could not be read further; what was told before stands.
+    /// If the header cannot be read to its end; the observer has the fields before the error.
     pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), Error> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         MessageHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())

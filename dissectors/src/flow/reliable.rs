@@ -206,7 +206,7 @@ impl Requests {
         self.newest.is_some()
     }
 
-    /// Whether a request with this number, or a later one, was seen before.
+    /// True if a request with this number, or a later one, was seen before.
     #[inline]
     pub(super) fn is_known(&self, sequence: Sequence) -> bool {
         self.newest.is_some_and(|newest| sequence <= newest)

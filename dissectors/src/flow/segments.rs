@@ -31,7 +31,7 @@ struct Carried<'a> {
     ports: Ports,
     opened_by: Option<Side>,
     last_frame: FrameNumber,
-    /// Whether messages before were cut so short that nothing was read of them.
+    /// True if messages before were cut so short that nothing was read of them.
     has_cut_messages: bool,
     connections: &'a mut Connections,
     ledger: &'a mut Ledger,

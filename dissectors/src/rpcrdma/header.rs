@@ -85,7 +85,7 @@ impl WriteChunk<'_> {
     }
 }
 
-/// What follows the words that every version has, in one version.
+/// The body of a header in one version, behind the words that all versions share.
 pub trait VersionBody<'a>: Xdr<'a> {
     /// The version.
     const VERSION: u32;
@@ -95,10 +95,10 @@ pub trait VersionBody<'a>: Xdr<'a> {
     /// Reads the body of a header of another version, of which the kind of message alone is known.
     ///
     /// # Errors
-    /// Where the message ends before that word.
+    /// If the message ends before that word.
     fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error>;
 
-    /// Whether it is the answer to an unknown version, which repeats that version and has the same form in all of them (RFC 8166
+    /// True if it is the answer to an unknown version, which repeats that version and has the same form in all of them (RFC 8166
     /// section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
     fn is_version_error(&self) -> bool;
 }

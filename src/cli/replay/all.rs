@@ -10,6 +10,7 @@ use super::run::{HowArgs, replay};
 use super::server::ServerArgs;
 use crate::cli::Exit;
 use crate::cli::traces::is_trace;
+use crate::memory::Memory;
 use crate::replay::seed::How;
 
 /// What people may want to do, for the help.
@@ -65,6 +66,6 @@ pub(super) fn run(args: &AllArgs) -> Result<Exit> {
     if is_trace(&args.file) {
         return replay(&args.file, &args.file, &args.server, &args.how, how);
     }
-    let trace = compile::passing(&args.file, None)?;
+    let trace = compile::passing(&args.file, &Memory::default(), None)?;
     replay(&args.file, trace.path(), &args.server, &args.how, how)
 }

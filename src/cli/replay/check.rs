@@ -15,6 +15,7 @@ use super::run::{HowArgs, Ran, exit, ran};
 use super::server::ServerArgs;
 use crate::cli::style::Color;
 use crate::cli::{Exit, complain, unwritten};
+use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
 use crate::replay::seed::How;
@@ -28,6 +29,7 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) count: usize,
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) dialect: Option<Dialect>,
+    pub(in crate::cli) memory: &'a Memory,
     pub(in crate::cli) part: &'a PartArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
@@ -54,7 +56,7 @@ pub(in crate::cli) fn check(
     let mut done: Vec<(String, Ran)> = Vec::new();
     let mut end = Exit::Done;
     for file in files {
-        let outcome = one((file, reported.dialect), inputs, &server, &how);
+        let outcome = one(file, reported, inputs, &server, &how);
         let name = file.to_string_lossy().into_owned();
         match outcome {
             Ok(ran) => {
@@ -95,12 +97,13 @@ pub(in crate::cli) fn check(
 }
 
 fn one(
-    (file, dialect): (&Path, Option<Dialect>),
+    file: &Path,
+    reported: &Reported<'_>,
     inputs: &InputFiles,
     server: &ServerArgs,
     how: &HowArgs,
 ) -> Result<Ran, Refused> {
-    let trace = compile::passing(file, dialect)?;
+    let trace = compile::passing(file, reported.memory, reported.dialect)?;
     ran(trace.path(), inputs, server, how, How::Make)
 }
 

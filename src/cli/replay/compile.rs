@@ -129,14 +129,14 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
 }
 
 /// Compiles one capture, all of it, into a file of the program's own.
-pub(super) fn passing(capture: &Path, dialect: Option<Dialect>) -> Result<ScratchFile> {
+pub(super) fn passing(capture: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
-    let mut source = Source::open([capture])?;
+    let mut source = Source::open_within([capture], memory.windows())?;
     // File data of the capture is for whoever may read that.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
     let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
-    let errors = read(&mut source, (None, dialect), &Memory::default(), &mut compiler).map_err(failed)?;
+    let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
     }

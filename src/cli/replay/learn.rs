@@ -13,6 +13,7 @@ use super::run::{HowArgs, exit, ran};
 use super::server::ServerArgs;
 use crate::cli::style::Color;
 use crate::cli::{Exit, outputs, unwritten};
+use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
 use crate::replay::run::rules::learn::learn;
@@ -58,6 +59,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
     }
     let how = HowArgs::checking(&Reported {
         dialect: None,
+        memory: &Memory::default(),
         junit: None,
         format: ReportFormat::Text,
         color: Color::Never,

@@ -124,7 +124,7 @@ pub struct Options {
     pub gss: Gss,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
-    /// Where programs beside NFS listen.
+    /// Ports of programs beside NFS.
     pub beside: Ports,
     /// OPENs want the delegations that they asked for in the capture, not what they got.
     pub wants_as_asked: bool,

@@ -175,7 +175,7 @@ pub struct Report {
     pub reconnects: u64,
     /// Why the server could not be reached any more, so that the run ended before its end.
     pub unreachable: Option<String>,
-    /// Why a program beside NFS was not asked any more: nothing came within the timeout.
+    /// The reason that a program beside NFS was not called any more: no Reply within the timeout.
     pub silent: Option<String>,
     /// Calls that were sent again because their connection went away.
     pub resent: u64,

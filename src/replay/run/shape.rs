@@ -139,7 +139,7 @@ impl Parts {
         self.title.as_deref().unwrap_or_default()
     }
 
-    /// Whether it may change an object.
+    /// True if it may change an object.
     pub(super) fn may_change(&self) -> bool {
         use Act::{Find, List, Look, Nothing, Read};
         let is_reading = |act: &Act| matches!(act, Nothing | Look | Find(_) | List | Read(..));

@@ -5,9 +5,9 @@ use crate::frame::Timestamp;
 /// The credits that one side may use for its Calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Credits {
-    /// What the last Reply granted; 0 before the first.
+    /// The grant of the last Reply; 0 before the first.
     pub(super) granted: u32,
-    /// When as many Calls were in flight.
+    /// Since when as many Calls are in flight as were granted.
     pub(super) full_since: Option<Timestamp>,
 }
 
@@ -27,7 +27,8 @@ impl Credits {
 pub struct MessageCredits {
     /// Messages that it was seen to send, each once, modulo 2^32.
     pub sent: u32,
-    /// How many messages it may have sent since the connection began, modulo 2^32, as its peer said last; `None` before that.
+    /// The number of messages that it may have sent since the connection began, modulo 2^32, by the last word of its peer; `None`
+    /// before that.
     pub limit: Option<u32>,
     /// The fewest messages that it could still send after one that it sent; negative where it sent more than it might. `None` before its
     /// peer told a limit, and where the beginning of the connection was not seen, so that nothing tells how many it had sent.
@@ -44,7 +45,7 @@ impl MessageCredits {
         }
     }
 
-    /// What two parts of one connection tell together, `other` the later.
+    /// The credits of two parts of one connection together, `other` the later.
     pub(super) fn join(self, other: Self) -> Self {
         Self { sent: self.sent.wrapping_add(other.sent), limit: other.limit.or(self.limit), least_left: None }
     }

@@ -58,7 +58,7 @@ impl Read {
 #[derive(Debug)]
 struct Sent {
     range: Range<Position>,
-    /// Where the trailer of its last FPDU ends: pad and CRC.
+    /// End of the trailer of its last FPDU: pad and CRC.
     trailer_end: Position,
     owner: Owner,
 }
@@ -88,7 +88,7 @@ struct Assembly {
     /// Length of the trailer behind the last FPDU that came.
     trailer_length: Position,
     is_open: bool,
-    /// Whether a snap length cut bytes of it.
+    /// True if a snap length cut bytes of it.
     is_cut: bool,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Messages {
     /// The header of a message that is put together from several pieces.
     header: [u8; HEADER],
     gathered: usize,
-    /// Whether a snap length cut headers: an RDMA Read request may be among them.
+    /// True if a snap length cut headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
 }
 

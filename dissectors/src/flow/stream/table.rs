@@ -31,9 +31,9 @@ pub(in crate::flow) struct Stream {
     pub(in crate::flow) last_frame: FrameNumber,
     /// Whether a FIN or a RST was seen.
     pub(in crate::flow) is_ending: bool,
-    /// Whether a snap length cut segments of it.
+    /// True if a snap length cut segments of it.
     pub(in crate::flow) is_cut: bool,
-    /// Whether segments were cut so short that nothing was found in them.
+    /// True if segments were cut so short that nothing was found in them.
     pub(in crate::flow) has_cut_messages: bool,
     /// What was between the same ports before.
     former: Option<Formers>,

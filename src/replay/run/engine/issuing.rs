@@ -1,4 +1,4 @@
-//! Which steps are looked at ahead, and which of them may go.
+//! Admission of steps to the window, and issue of those that may go.
 
 use std::cmp::Reverse;
 use std::io::{Read, Seek};

@@ -1,4 +1,4 @@
-//! What another client did in the capture, whose Calls are not there: the steps of the trace tell what must be there instead.
+//! Changes by clients whose Calls are not in the capture. The steps of the trace show the state without those changes.
 
 use std::io::{Read, Seek};
 
@@ -65,14 +65,14 @@ impl<R: Read + Seek> Engine<'_, R> {
         Ok(None)
     }
 
-    /// Whether a file that a step has the filehandle of must be there after the steps up to now.
+    /// True if a file that a step has the filehandle of must be there after the steps up to now.
     fn must_have_file(&self, step: &Step<'_>) -> bool {
         let Some(walk) = &self.walk else { return false };
         let mut slots = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
         slots.any(|slot| walk.is_there(slot.variable))
     }
 
-    /// Whether what a step looks up, or the file that it is about, must be there after the steps up to now.
+    /// True if what a step looks up, or the file that it is about, must be there after the steps up to now.
     fn must_be_there(&self, step: &Step<'_>, parts: &Parts) -> bool {
         let Some(walk) = &self.walk else { return false };
         let items = step.call.items();
@@ -111,7 +111,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
     }
 
-    /// Whether the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
+    /// True if the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
     /// has it.
     pub(super) fn is_same_beside(
         &mut self,

@@ -159,7 +159,7 @@ impl Relations {
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
-    /// Whether an object was not there before the run.
+    /// True if an object was not there before the run.
     fn is_of_run(&self, done: &Done<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
@@ -616,13 +616,13 @@ fn is_of_another_day(done: &Done<'_>, told: &Told<'_>) -> bool {
     clock::is_of_another_day(recorded, live, done.captured)
 }
 
-/// Whether a live time is of the recorded second: a step may have set it.
+/// True if a live time is of the recorded second: a step may have set it.
 fn is_as_recorded(told: &Told<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| clock::time(bytes).map(|time| time.0));
     recorded == live
 }
 
-/// Whether a status tells that an operation was refused before it changed anything. RFC 1813 section 2.6, RFC 8881 section 15.1.
+/// True if a status tells that an operation was refused before it changed anything. RFC 1813 section 2.6, RFC 8881 section 15.1.
 fn is_refusal(status: u32) -> bool {
     // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE, BADHANDLE, NOT_SYNC,
     // NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
